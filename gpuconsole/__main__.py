@@ -1,0 +1,5 @@
+"""`python -m gpuconsole`."""
+
+from gpuconsole.cli import main
+
+main()

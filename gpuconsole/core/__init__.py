@@ -1,0 +1,1 @@
+"""The domain: pure data and rules. No terminal, no network, no clock but one handed in."""

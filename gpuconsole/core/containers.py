@@ -1,0 +1,193 @@
+"""Containers and leases as data, and the port through which the session reaches an engine.
+
+`remote` implements the ports for real hosts, `lab` for the simulated one; the session, queue and
+screens cannot tell which they drive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Mount
+
+LABEL_PREFIX = "gpuconsole."
+"""Every object that the console makes on an engine carries labels below this prefix:
+`job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, and for leases `lease` (the
+device's UUID), `since`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """Everything that decides how an attempt's container is made."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    working_dir: str = "/workspace"
+    env: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    backend: str = "gpu"
+    device_uuids: tuple[str, ...] = ()
+    device_indexes: tuple[int, ...] = ()
+    user: str = ""
+    """`uid:gid`; never root unless the lab says so."""
+    memory_limit_mib: float | None = None
+    shm_size_mib: float = 8192.0
+    pids_limit: int = 4096
+    cpuset: str = ""
+    network: str = "none"
+    """Docker's word: `none`, `bridge`, `host`, or a network's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """A container as the engine reports it."""
+
+    id: str
+    name: str
+    state: str
+    """Docker's word: created, running, paused, restarting, removing, exited, dead."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    oom_killed: bool = False
+    error: str = ""
+    created_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The claim of an attempt on one device."""
+
+    uuid: str
+    job: str
+    attempt: str
+    user: str
+    journal: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine says about itself."""
+
+    version: str
+    runtimes: tuple[str, ...] = ()
+    gpu_runtime: bool = False
+    architecture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccount:
+    """The account that the console uses on a host, and where a job's results go there."""
+
+    uid: int
+    gid: int
+    results_dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """What a prune removed on one host."""
+
+    containers: int = 0
+    leases: int = 0
+    results_kept: int = 0
+    results_removed: int = 0
+
+
+class Engine(Protocol):
+    """A container engine on one host. Every method may raise UnreachableError or EngineError."""
+
+    async def info(self) -> EngineInfo:
+        """Ask the engine who it is."""
+        ...
+
+    async def claim(self, leases: Sequence[Lease]) -> None:
+        """Claim all devices or none, in UUID order; LeaseTakenError names the one that was not free.
+
+        Claiming again what the same job attempt already holds succeeds.
+        """
+        ...
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """List all leases on the host, of every console."""
+        ...
+
+    async def release(self, attempt: str, uuids: Sequence[str]) -> None:
+        """Give back the devices that this attempt holds; others' leases are left alone."""
+        ...
+
+    async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
+        """Make the image present, telling `progress` sentences; ImageError if it cannot be had."""
+        ...
+
+    async def prepare(self, job_id: str) -> HostAccount:
+        """Make the job's results folder on the host and tell who owns it."""
+        ...
+
+    async def create(self, spec: ContainerSpec) -> str:
+        """Create the container and return its id; the same name again returns the same id."""
+        ...
+
+    async def put(self, container: str, bundle: Path, target: str) -> None:
+        """Unpack a tar (may be gzipped) of code into the created container."""
+        ...
+
+    async def start(self, container: str) -> None:
+        """Start the container; starting a running one is no error."""
+        ...
+
+    def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
+        """Give the container's output from its beginning, in chunks."""
+        ...
+
+    async def inspect(self, container: str) -> ContainerStatus | None:
+        """Look at a container by id or name; None when there is none."""
+        ...
+
+    async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
+        """List the job containers (not leases) that carry this journal's label."""
+        ...
+
+    async def stop(self, container: str, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL after the grace time; a stopped container is no error."""
+        ...
+
+    async def remove(self, container: str) -> None:
+        """Remove the container; one that is gone is no error."""
+        ...
+
+    def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream."""
+        ...
+
+    async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
+        """Remove this journal's ended containers and leases of jobs not in `keep_jobs`."""
+        ...
+
+
+class Hosts(Protocol):
+    """The fleet as the session uses it: pictures that never block, engines on demand."""
+
+    async def start(self) -> None:
+        """Begin to poll."""
+        ...
+
+    async def close(self) -> None:
+        """End all links and what runs at their far ends for us."""
+        ...
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the present picture; cheap when nothing changed."""
+        ...
+
+    async def engine(self, host: str) -> Engine:
+        """Return the engine of a host; UnreachableError when it cannot be reached now."""
+        ...

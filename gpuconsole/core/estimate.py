@@ -1,0 +1,151 @@
+"""What preflight answers: memory with its parts, verdicts per device, suggestions.
+
+Sizes are MiB. The parts from `parameters_mib` to `workspace_mib` add up to `tensors_peak_mib`
+at the moment of the peak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuconsole.core.fleet import Backend
+
+Tier = Literal["formula", "static", "symbolic", "traced", "history", "unknown"]
+VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Peak memory of one process on one device, by part."""
+
+    parameters_mib: float = 0.0
+    gradients_mib: float = 0.0
+    optimizer_mib: float = 0.0
+    activations_mib: float = 0.0
+    inputs_mib: float = 0.0
+    workspace_mib: float = 0.0
+    tensors_peak_mib: float = 0.0
+    reserved_mib: float = 0.0
+    context_mib: float = 0.0
+    total_mib: float = 0.0
+    low_mib: float = 0.0
+    high_mib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something in the script that could not be told, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFault:
+    """A mistake in the script itself: a shape that cannot be, a missing argument."""
+
+    file: str
+    line: int
+    message: str
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """The shapes that do not go together, where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSource:
+    """Where the batch size comes from. `kind`: constant, argument, default, task, given."""
+
+    file: str
+    line: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Predicted memory of a script at one batch size on one back end."""
+
+    script: str
+    batch_size: int | None
+    batch_source: BatchSource | None
+    backend: Backend
+    tier: Tier
+    coverage: float
+    """Share of the statements on the memory path that were understood, 0-1."""
+    memory: Memory | None
+    unknowns: tuple[Unknown, ...] = ()
+    errors: tuple[ScriptFault, ...] = ()
+    flops_per_step: float = 0.0
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences for `--explain`: the method, the reference formula, assumptions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An estimate held against one device."""
+
+    device: str
+    host: str
+    backend: Backend
+    verdict: VerdictWord
+    headroom_mib: float | None
+    """Limit minus the estimate's upper bound; negative when it will not fit."""
+    max_batch_size: int | None
+    """The largest batch whose upper bound is within the limit; 0 when not even one sample is."""
+    oom_probability: float | None
+    limit_mib: float | None = None
+    uuid: str = ""
+    index: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change that would help. `kind`: batch-size, device, amp, accumulate, fix-script."""
+
+    kind: str
+    value: int | str
+    text: str
+    saves_mib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole answer of preflight for one script."""
+
+    estimate: Estimate
+    verdicts: tuple[Verdict, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    elapsed_ms: float = field(default=0.0, compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the `preflight --json` document."""
+        estimate = self.estimate
+        source = estimate.batch_source
+        memory = estimate.memory
+        document: dict[str, Any] = {
+            "script": estimate.script,
+            "batch_size": estimate.batch_size,
+            "batch_source": None if source is None else _fields(source),
+            "backend": estimate.backend,
+            "tier": estimate.tier,
+            "coverage": estimate.coverage,
+            "unknowns": [_fields(unknown) for unknown in estimate.unknowns],
+            "memory": None if memory is None else _fields(memory),
+            "flops_per_step": estimate.flops_per_step,
+            "flags": list(estimate.flags),
+            "verdicts": [_fields(verdict) for verdict in self.verdicts],
+            "suggestions": [_fields(suggestion) for suggestion in self.suggestions],
+        }
+        if estimate.errors:
+            document["errors"] = [_fields(fault) for fault in estimate.errors]
+        if estimate.notes:
+            document["notes"] = list(estimate.notes)
+        return document
+
+
+def _fields(record: object) -> dict[str, Any]:
+    names: tuple[str, ...] = record.__slots__  # type: ignore[attr-defined]
+    return {name: getattr(record, name) for name in names}

@@ -1,0 +1,150 @@
+"""The fleet as data: devices, hosts and an immutable picture of all of them.
+
+A host's record is replaced whole by each frame, so `old.hosts[i] is new.hosts[i]` tells a reader
+that nothing about that host changed: drawing costs O(change), not O(fleet).
+Sizes are MiB (2**20 bytes), times are seconds since the epoch, `None` means "cannot be told".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+Backend = Literal["gpu", "npu", "xpu", "dcu", "cpu"]
+"""Paddle's word for a kind of device: CUDA, Ascend, Kunlunxin, Hygon/ROCm, none."""
+
+
+class HostState(str, Enum):
+    """How much the console knows about a host now."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    STALE = "stale"
+    """Frames are missing, the link still stands."""
+    DOWN = "down"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProcess:
+    """A process that holds memory on a device."""
+
+    pid: int
+    user: str = ""
+    memory_mib: float | None = None
+    command: str = ""
+    """Cleaned: no control characters."""
+    container_id: str = ""
+    """Full container id, or "" when it runs outside a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLink:
+    """How a device reaches another on its host.
+
+    `kind` uses the words of `nvidia-smi topo -m`: `NV<n>`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS`.
+    """
+
+    uuid: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator and its latest sample."""
+
+    uuid: str
+    index: int
+    model: str
+    backend: Backend = "gpu"
+    memory_total_mib: float | None = None
+    memory_used_mib: float | None = None
+    utilization: float | None = None
+    """Percent of time with a kernel running, 0-100."""
+    temperature_c: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    throttle: tuple[str, ...] = ()
+    """Reasons that slow it now, in words: `power-cap`, `hw-thermal`, `sw-thermal`,
+    `power-brake`."""
+    ecc_uncorrected: int | None = None
+    retired_pages: int | None = None
+    xid: int | None = None
+    """The last XID seen since the agent started."""
+    mig: bool = False
+    pci_bus_id: str = ""
+    numa_node: int | None = None
+    peers: tuple[PeerLink, ...] = ()
+    processes: tuple[DeviceProcess, ...] = ()
+    lost: bool = False
+    error: str = ""
+    """Why the device or some of its fields cannot be read."""
+
+    @property
+    def memory_free_mib(self) -> float | None:
+        """Memory nobody holds, or None when either figure is unknown."""
+        if self.memory_total_mib is None or self.memory_used_mib is None:
+            return None
+        return max(0.0, self.memory_total_mib - self.memory_used_mib)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One reading of the host itself."""
+
+    cpu_percent: float | None = None
+    cpu_count: int | None = None
+    memory_total_mib: float | None = None
+    memory_used_mib: float | None = None
+    disk_total_mib: float | None = None
+    disk_free_mib: float | None = None
+    load_1m: float | None = None
+    driver_version: str = ""
+    runtime_version: str = ""
+    """Highest CUDA (or vendor runtime) version that the driver supports."""
+    kernel: str = ""
+    source: str = ""
+    """What produced the frame: `agent`, `nvidia-smi`, `simulated`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host and what was last heard from it."""
+
+    name: str
+    state: HostState = HostState.CONNECTING
+    address: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    price_per_hour: float | None = None
+    """Per device and hour, in the lab's own currency."""
+    devices: tuple[Device, ...] = ()
+    facts: HostFacts = HostFacts()
+    sampled_at: float | None = None
+    """When the host took the frame, on the console's clock."""
+    error: str = ""
+    """Why it is not up, for a person."""
+    clock_skew_s: float | None = None
+
+    def age_s(self, now: float) -> float | None:
+        """Seconds since the last frame."""
+        return None if self.sampled_at is None else max(0.0, now - self.sampled_at)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """All hosts at one moment, in inventory order. Equal revisions mean equal content."""
+
+    revision: int = 0
+    taken_at: float = 0.0
+    hosts: tuple[Host, ...] = ()
+    simulated: bool = False
+
+    def host(self, name: str) -> Host | None:
+        """Return the host of that name."""
+        return next((host for host in self.hosts if host.name == name), None)

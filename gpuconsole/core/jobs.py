@@ -1,0 +1,197 @@
+"""Tasks, jobs and attempts, and the legal moves between job states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from gpuconsole.core.units import iso_utc
+
+
+class JobState(str, Enum):
+    """Where a job stands. The last four are ends."""
+
+    HELD = "held"
+    QUEUED = "queued"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    UNKNOWN = "unknown"
+    """Its host is out of sight; it comes back."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    OOM = "oom"
+    CANCELLED = "cancelled"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to the job unless it is retried."""
+        return self in ENDED
+
+    @property
+    def active(self) -> bool:
+        """Whether an attempt may hold devices."""
+        return self in (JobState.LAUNCHING, JobState.RUNNING, JobState.UNKNOWN)
+
+
+ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.OOM, JobState.CANCELLED})
+
+_ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.OOM, JobState.CANCELLED)
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
+    JobState.HELD: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset({JobState.HELD, JobState.LAUNCHING, JobState.CANCELLED}),
+    # Back to queued when a lease was lost to another console before anything started.
+    JobState.LAUNCHING: frozenset({JobState.QUEUED, JobState.RUNNING, JobState.UNKNOWN, *_ENDS}),
+    JobState.RUNNING: frozenset({JobState.UNKNOWN, JobState.QUEUED, *_ENDS}),
+    JobState.UNKNOWN: frozenset({JobState.QUEUED, JobState.LAUNCHING, JobState.RUNNING, *_ENDS}),
+    # A retry puts an ended job back as a new attempt of the same job.
+    **{end: frozenset({JobState.QUEUED}) for end in _ENDS},
+}
+
+
+def may_move(old: JobState, new: JobState) -> bool:
+    """Tell whether a job may go from `old` to `new`."""
+    return new in TRANSITIONS[old]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of the host bound into the container."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a user wants to run. Paths are absolute on the console's machine.
+
+    `devices` None means "choose the number from the estimate" (`num_gpus_estimate: auto`).
+    `batch_size`, when given, replaces the script's own only in the estimate; the script must
+    take it from its arguments to follow.
+    """
+
+    name: str
+    script: str = ""
+    args: tuple[str, ...] = ()
+    project: str = ""
+    image: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    devices: int | None = 1
+    batch_size: int | None = None
+    priority: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels a host must carry."""
+    backend: str = "gpu"
+    preferred_devices: tuple[str, ...] = ()
+    preference_timeout_s: float = 0.0
+    """How long to wait for a preferred device before any that fits will do."""
+    memory_threshold: float = 0.85
+    allow_mixed_precision: bool = False
+    distributed_strategy: str = ""
+    algorithm: str = ""
+    """Placement policy for this job's candidates; "" means the lab's."""
+    exclusive: bool = False
+    share: bool = False
+    checkpoint_dir: str = ""
+    deadline: str = ""
+    run_time_s: float | None = None
+    after: tuple[str, ...] = ()
+    shm_size_mib: float = 8192.0
+    memory_limit_mib: float | None = None
+    """Limit of host memory for the container; None means the lab's default."""
+    network: str = ""
+    """`none`, `lab`, `full`, or "" for the lab's policy."""
+    framework: str = "paddlepaddle"
+    kind: str = "training"
+    model_name: str = ""
+    sequence_length: int | None = None
+    hidden_size: int | None = None
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Answers to preflight's questions, name to value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at running a job: one container on one host."""
+
+    number: int
+    host: str
+    device_uuids: tuple[str, ...] = ()
+    device_indexes: tuple[int, ...] = ()
+    container_name: str = ""
+    container_id: str = ""
+    created_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    cause: str = ""
+    """Why it ended, as a sentence; "" while it runs or after success."""
+    peak_mib: float | None = None
+    placement_reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A queued task and everything that happened to it."""
+
+    id: str
+    """Unique across users and consoles."""
+    task: Task
+    user: str
+    state: JobState
+    submitted_at: float
+    attempts: tuple[Attempt, ...] = ()
+    cause: str = ""
+    """Why it ended, or why it cannot go on, as a sentence."""
+    detail: str = ""
+    """What it is doing now while launching: `pulling image 43 %`."""
+    cancel_requested: bool = False
+    estimate_mib: float | None = None
+    """Upper bound of memory per device that placement used."""
+    estimate: Mapping[str, Any] | None = None
+    """The whole preflight document at submission."""
+    revision: int = 0
+    """Grows with every change of this job."""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The latest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def started_at(self) -> float | None:
+        """When the latest attempt started."""
+        return self.attempts[-1].started_at if self.attempts else None
+
+    @property
+    def ended_at(self) -> float | None:
+        """When the latest attempt ended, if the job has."""
+        return self.attempts[-1].ended_at if self.attempts and self.state.ended else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the job as the `jobs --json` document shows it."""
+        attempt = self.attempt
+        return {
+            "id": self.id,
+            "name": self.task.name,
+            "user": self.user,
+            "state": self.state.value,
+            "script": self.task.script,
+            "host": attempt.host if attempt else None,
+            "devices": list(attempt.device_uuids) if attempt else [],
+            "attempt": attempt.number if attempt else 0,
+            "submitted_at": iso_utc(self.submitted_at),
+            "started_at": iso_utc(self.started_at),
+            "ended_at": iso_utc(self.ended_at),
+            "exit_code": attempt.exit_code if attempt else None,
+            "cause": self.cause or None,
+            "estimate_mib": self.estimate_mib,
+            "peak_mib": attempt.peak_mib if attempt else None,
+        }

@@ -1,0 +1,44 @@
+"""Sizes, durations and times: the words in which figures reach a person or a JSON document."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+MIB = 2**20
+GIB_IN_MIB = 1024.0
+
+
+def mib(size_bytes: float) -> float:
+    """Return a size of bytes in MiB."""
+    return size_bytes / MIB
+
+
+def format_mib(size_mib: float | None) -> str:
+    """Return a short size for a person: `640 MiB`, `23.7 GiB`, `n/a`."""
+    if size_mib is None:
+        return "n/a"
+    if abs(size_mib) < GIB_IN_MIB:
+        return f"{size_mib:.0f} MiB" if abs(size_mib) >= 10 else f"{size_mib:.1f} MiB"
+    return f"{size_mib / GIB_IN_MIB:.1f} GiB"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return a short duration: `12s`, `3m05s`, `2h14m`, `4d06h`, `-` when unknown."""
+    if seconds is None:
+        return "-"
+    whole = int(max(0.0, seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def iso_utc(timestamp: float | None) -> str | None:
+    """Return an ISO 8601 UTC time with milliseconds, or None."""
+    if timestamp is None:
+        return None
+    moment = datetime.fromtimestamp(timestamp, tz=timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Predicts the memory of a Paddle script from its source. Parses, never executes."""

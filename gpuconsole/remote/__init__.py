@@ -1,0 +1,1 @@
+"""Real hosts: SSH links, the agent that runs on them, and their container engines."""

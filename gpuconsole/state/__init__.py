@@ -1,0 +1,1 @@
+"""What survives: the journal of jobs and attempts."""

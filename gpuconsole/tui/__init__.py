@@ -1,0 +1,1 @@
+"""The console: the only room that imports Textual."""
