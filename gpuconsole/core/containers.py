@@ -110,7 +110,7 @@ class Engine(Protocol):
         ...
 
     async def claim(self, leases: Sequence[Lease]) -> None:
-        """Claim all devices or none, in UUID order; LeaseTakenError names the one that was not free.
+        """Claim all devices or none, in UUID order; LeaseTakenError names one that is taken.
 
         Claiming again what the same job attempt already holds succeeds.
         """
