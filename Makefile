@@ -1,0 +1,50 @@
+# Everything runs in its own virtual environment; only Python 3.10+ (with venv) and make are needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint types layers real bench docs clean
+
+demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
+	$(BIN)/gpuconsole demo $(ARGS)
+
+test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
+	$(BIN)/python -m pytest -m "not real" $(ARGS)
+
+check: lint types layers        ## lint, types and the direction of imports
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
+	$(BIN)/python -m pytest -m real $(ARGS)
+
+bench: $(VENV)/.dev             ## measure the figures of the README
+	$(BIN)/python -m benchmarks.fleet $(ARGS)
+
+docs: $(VENV)/.dev              ## write the generated pages anew
+	$(BIN)/python -m docs.generate
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "gpuconsole needs Python 3.10 or newer: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,65 @@
+"""The direction of imports, proved by importing each room in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import gpuconsole
+
+HEAVY = ("textual", "asyncssh", "docker")
+ALLOWED = {"tui": {"textual"}, "remote": {"asyncssh", "docker"}}
+
+PROBE = """
+import importlib, json, sys
+found = {}
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+    found[name] = [heavy for heavy in json.loads(sys.argv[2]) if heavy in sys.modules]
+print(json.dumps(found))
+"""
+
+
+def _modules() -> dict[str, list[str]]:
+    rooms: dict[str, list[str]] = {}
+    for module in pkgutil.walk_packages(gpuconsole.__path__, "gpuconsole."):
+        parts = module.name.split(".")
+        # The agent's payload runs on the far host, with that host's Python.
+        if "agent" in parts or parts[-1] == "__main__" or "data" in parts:
+            continue
+        rooms.setdefault(parts[1], []).append(module.name)
+    return rooms
+
+
+def test_each_room_imports_only_what_it_may() -> None:
+    wrong: dict[str, set[str]] = {}
+    for room, names in _modules().items():
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, json.dumps(names), json.dumps(HEAVY)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{room}: {done.stderr}"
+        for name, heavy in json.loads(done.stdout).items():
+            surplus = set(heavy) - ALLOWED.get(room, set())
+            if surplus:
+                wrong[name] = surplus
+    assert not wrong
+
+
+def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:
+    probe = (
+        "import sys; from gpuconsole.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "import gpuconsole.preflight\n"
+        "sys.stderr.write(repr([m for m in ('textual', 'asyncssh', 'docker') if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "Usage" in done.stdout
+    assert done.stderr.strip() == "[]"
