@@ -128,6 +128,8 @@ class Attempt:
     container_name: str = ""
     container_id: str = ""
     created_at: float = 0.0
+    starting_at: float | None = None
+    """When the engine was told to start it; from then on it may have run."""
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None
@@ -147,6 +149,8 @@ class Job:
     user: str
     state: JobState
     submitted_at: float
+    queued_at: float | None = None
+    """When it last joined the queue; None means at submission."""
     attempts: tuple[Attempt, ...] = ()
     cause: str = ""
     """Why it ended, or why it cannot go on, as a sentence."""
