@@ -1,0 +1,160 @@
+"""What pydantic refuses, in words for a person: expectation, finding, nearest known key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import yaml
+from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from gpuconsole.core.text import clean
+from gpuconsole.documents.tree import Loc, Spot, Worded, place
+
+_EXPECTED = {
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "dict_type": "expected keys and values",
+    "mapping_type": "expected keys and values",
+    "model_type": "expected keys and values",
+    "model_attributes_type": "expected keys and values",
+    "path_type": "expected a path",
+}
+
+
+def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> list[Worded]:
+    """Return each problem with its place, text and hint; branches of a union become one."""
+    problems: list[Worded] = []
+    refused: dict[Spot, tuple[list[str], list[str]]] = {}
+    for detail in error.errors(include_url=False):
+        loc, kind = detail["loc"], detail["type"]
+        spot = place(root, loc, about_key=kind == "extra_forbidden")
+        if kind == "extra_forbidden":
+            problems.append((spot.line, spot.column, *_unknown_key(model, loc)))
+        elif kind == "missing":
+            text = f"`{clean(str(loc[-1]), 60)}` is missing"
+            problems.append((spot.line, spot.column, f"{spot.prefix}{text}", ""))
+        else:
+            texts, hints = refused.setdefault(spot, ([], []))
+            text, hint = _explain(detail, spot)
+            texts.append(text)
+            hints.append(hint)
+    for spot, (texts, hints) in refused.items():
+        text = f"{spot.prefix}{_either(list(dict.fromkeys(texts)))}"
+        if spot.scalar or text.rpartition(": ")[2].startswith("expected"):
+            text += f", found {spot.found}"
+        problems.append((spot.line, spot.column, text, next(filter(None, hints), "")))
+    return problems
+
+
+def known_keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the keys that a document may use for a model, with their fields."""
+    keys: dict[str, FieldInfo] = {}
+    for name, info in model.model_fields.items():
+        alias = info.validation_alias or info.alias
+        names: Iterable[object] = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        written = [choice for choice in names if isinstance(choice, str)]
+        keys.update(dict.fromkeys(written or [name], info))
+    return keys
+
+
+def _either(texts: list[str]) -> str:
+    first, *rest = texts
+    return " or ".join([first, *(text.removeprefix("expected ") for text in rest)])
+
+
+def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
+    kind = detail["type"]
+    if kind in _EXPECTED:
+        quote = kind == "string_type" and spot.scalar and spot.found != "nothing"
+        return _EXPECTED[kind], f'Write it in quotes: "{spot.found[1:-1]}".' if quote else ""
+    message = clean(detail["msg"], 300)
+    if kind == "literal_error":
+        choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
+        hint = _did_you_mean(str(detail["input"]), choices)
+        return message.replace("Input should be", "expected"), hint
+    for opening in ("Value error, ", "Assertion failed, "):
+        if message.startswith(opening):
+            return message.removeprefix(opening), ""
+    for subject in ("Input should be", "Input should", "String should", "List should"):
+        if message.startswith(subject):
+            thing = {"String": "text to ", "List": "a list to "}.get(subject.split()[0], "")
+            to = "to " if subject == "Input should" else ""
+            return f"expected {thing}{to}{message.removeprefix(subject).strip()}", ""
+    return message[:1].lower() + message[1:], ""
+
+
+def _unknown_key(model: type[BaseModel], loc: Loc) -> tuple[str, str]:
+    key = clean(str(loc[-1]), 60)
+    keys = [name for section in _models_at(model, loc[:-1]) for name in known_keys(section)]
+    if hint := _did_you_mean(key, keys):
+        return f"`{key}` is not a known key; {hint[0].lower()}{hint[1:]}", "Correct or remove it."
+    homes = [
+        name
+        for name, info in known_keys(model).items()
+        for section in _models_in(info.annotation)
+        if key in known_keys(section)
+    ]
+    if homes and loc[:-1] != (homes[0],):
+        return f"`{key}` is not a known key here", f"`{key}` belongs under `{homes[0]}`."
+    return f"`{key}` is not a known key", f"Known here: {', '.join(keys)}." if keys else ""
+
+
+def _did_you_mean(word: str, choices: Iterable[str]) -> str:
+    by_fold = {choice.lower().replace("-", "_"): choice for choice in choices}
+    near = difflib.get_close_matches(word.lower().replace("-", "_"), by_fold, n=1, cutoff=0.6)
+    return f"Did you mean `{by_fold[near[0]]}`?" if near else ""
+
+
+def _models_at(model: type[BaseModel], loc: Loc) -> Iterator[type[BaseModel]]:
+    """Find the models that stand at a place, by walking the annotations along it."""
+    here: list[Any] = [model]
+    for step in loc:
+        # A step that nothing has is pydantic's name for the branch of a union: stay.
+        here = [below for annotation in here for below in _step(annotation, step)] or here
+    for annotation in here:
+        yield from _models_in(annotation)
+
+
+def _step(annotation: Any, step: str | int) -> Iterator[Any]:
+    for part in members(annotation):
+        arguments = get_args(part)
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            info = known_keys(part).get(str(step))
+            if info is not None:
+                yield info.annotation
+        elif arguments and isinstance(step, int):
+            yield arguments[0]
+        elif len(arguments) == 2:
+            yield arguments[1]
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    for part in members(annotation):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield part
+
+
+def members(annotation: Any) -> Iterator[Any]:
+    """Give the types that an annotation allows, without `Annotated` and unions around them."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from members(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for argument in get_args(annotation):
+            yield from members(argument)
+    else:
+        yield annotation
