@@ -1,0 +1,19 @@
+"""Rare facts, told once: a job ended, a host was lost, another console took over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["information", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A rare fact, told once. `kind`: job, host, dispatcher, error."""
+
+    kind: str
+    subject: str
+    message: str
+    at: float
+    severity: Severity = "information"

@@ -1,0 +1,66 @@
+"""Tasks and attempts as JSON text in the journal.
+
+Reading is tolerant: a field that this version does not know is ignored, one that is missing takes
+its default, so a journal survives both an upgrade and a field added within a schema version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from gpuconsole.core.jobs import Mount, Task
+
+_TASK_TUPLES = ("args", "preferred_devices", "after")
+_TASK_FIELDS = tuple(field.name for field in fields(Task))
+
+
+def dump_task(task: Task) -> str:
+    """Return a task as one line of JSON."""
+    document = {name: getattr(task, name) for name in _TASK_FIELDS}
+    document["mounts"] = [
+        {"source": mount.source, "target": mount.target, "read_only": mount.read_only}
+        for mount in task.mounts
+    ]
+    for name in ("env", "labels", "assumptions"):
+        document[name] = dict(document[name])
+    return json.dumps(document, separators=(",", ":"))
+
+
+def load_task(text: str) -> Task:
+    """Return the task of a line of JSON. ValueError when it is not one."""
+    document = json.loads(text)
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise ValueError("a task in the journal is damaged")
+    known = {name: document[name] for name in _TASK_FIELDS if name in document}
+    for name in _TASK_TUPLES:
+        if name in known:
+            known[name] = tuple(known[name])
+    known["mounts"] = tuple(
+        Mount(mount["source"], mount["target"], bool(mount.get("read_only", True)))
+        for mount in known.get("mounts", ())
+    )
+    return Task(**known)
+
+
+def dump_document(document: Mapping[str, Any] | None) -> str | None:
+    """Return a JSON document as text, None as None."""
+    return None if document is None else json.dumps(document, separators=(",", ":"))
+
+
+def load_document(text: str | None) -> dict[str, Any] | None:
+    """Return the document of a text; anything but an object is None."""
+    document = json.loads(text) if text else None
+    return document if isinstance(document, dict) else None
+
+
+def dump_list(items: tuple[str, ...] | tuple[int, ...]) -> str:
+    """Return a flat tuple as JSON."""
+    return json.dumps(items, separators=(",", ":"))
+
+
+def load_list(text: str) -> tuple[Any, ...]:
+    """Return a flat tuple from JSON."""
+    return tuple(json.loads(text))

@@ -1,0 +1,151 @@
+"""The journal's SQLite file: opening, migrating, transactions, and its errors in plain words."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.errors import JournalError
+from gpuconsole.state import filesystem
+from gpuconsole.state.migrations import MIGRATIONS, VERSION
+
+FILE_NAME = "journal.sqlite"
+BUSY_TIMEOUT_S = 2.0
+_TROUBLES = (
+    ("locked", "Journal is locked", "Another program holds {path}.", "Try again in a moment."),
+    ("busy", "Journal is locked", "Another program holds {path}.", "Try again in a moment."),
+    ("full", "Disk is full", "Nothing could be added to {path}; what was there is safe.",
+     "Free some space, then repeat the command."),
+    ("readonly", "Journal is read-only", "{path} cannot be written.",
+     "Choose another folder with --state DIR, or open the console with --read-only."),
+    ("unable to open", "Journal cannot be opened", "{path} cannot be opened.",
+     "Check the folder's permissions, or choose another with --state DIR."),
+    ("not a database", "Journal is damaged", "{path} is not a journal.",
+     "Move the file away and start again; jobs that run are not touched."),
+    ("malformed", "Journal is damaged", "{path} is damaged.",
+     "Move the file away and start again; jobs that run are not touched."),
+)  # fmt: skip
+"""SQLite's own words for a trouble (stable since 3.7; error codes only reach Python 3.11)."""
+
+
+@contextmanager
+def plain_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into JournalError."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        words = str(error)
+        for sign, title, message, hint in _TROUBLES:
+            if sign in words:
+                raise JournalError(title, message.format(path=path), hint) from error
+        raise JournalError(
+            "Journal cannot be used", f"{path}: {words}.", "Choose another with --state DIR."
+        ) from error
+
+
+class Database:
+    """One connection to the journal's file, for one thread.
+
+    Write-ahead log, and every commit reaches the disk before it returns: a commit lost to a power
+    cut could start a job twice.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        """Open and, if needed, make or migrate the journal in `folder`. JournalError says why not.
+
+        Read-only touches nothing: where there is no journal it reads as an empty one.
+        """
+        self.path = folder / FILE_NAME
+        self.read_only = read_only
+        if not read_only:
+            filesystem.make_folder(folder)
+            filesystem.require_local(folder)
+            filesystem.require_writable(folder)
+        with plain_errors(self.path):
+            self._connection = self._connect()
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; the last one folds the write-ahead log back."""
+        self._connection.close()
+
+    def query(self, statement: str, arguments: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return the rows of a SELECT."""
+        with plain_errors(self.path):
+            return self._connection.execute(statement, arguments).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all or nothing, alone."""
+        with plain_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # SQLite may have rolled back by itself, as it does on a full disk.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def outside_version(self) -> int:
+        """Return a number that changes when another connection has written."""
+        return int(self._scalar("PRAGMA data_version"))
+
+    def _connect(self) -> sqlite3.Connection:
+        place: str = str(self.path)
+        uri = False
+        if self.read_only:
+            exists = self.path.exists()
+            place, uri = (f"{self.path.absolute().as_uri()}?mode=ro", True) if exists else (
+                ":memory:", False
+            )  # fmt: skip
+        connection = sqlite3.connect(
+            place, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=uri, check_same_thread=False
+        )
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    def _prepare(self) -> None:
+        version = int(self._scalar("PRAGMA user_version"))
+        if version > VERSION:
+            raise JournalError(
+                "Journal is too new",
+                f"{self.path} was written by a newer gpuconsole (version {version}, this one "
+                f"knows {VERSION}). Nothing was changed.",
+                "Upgrade gpuconsole, or choose another folder with --state DIR.",
+            )
+        if version < VERSION and self.read_only and self.path.exists():
+            raise JournalError(
+                "Journal is too old to only read",
+                f"{self.path} has version {version}; this gpuconsole reads {VERSION}.",
+                "Open it once without --read-only, which upgrades it.",
+            )
+        if not self.read_only:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        if version < VERSION:
+            self._migrate()
+
+    def _migrate(self) -> None:
+        with self.transaction() as connection:
+            # Another console may have migrated while this one waited for the lock.
+            version = int(self._scalar("PRAGMA user_version"))
+            for step in MIGRATIONS[version:]:
+                for statement in step:
+                    connection.execute(statement)
+            if version == 0:
+                connection.execute("INSERT INTO meta VALUES ('journal', ?)", (uuid.uuid4().hex,))
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _scalar(self, statement: str) -> Any:
+        return self._connection.execute(statement).fetchone()[0]

@@ -1,0 +1,96 @@
+"""Is the state folder a place where SQLite's locks and write-ahead log can be trusted?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpuconsole.errors import JournalError
+
+# Shared memory of the write-ahead log is not coherent between machines on any of these.
+NETWORK_TYPES = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "ceph", "lustre", "gpfs"),
+        *("beegfs", "glusterfs", "ocfs2", "gfs2", "orangefs", "coda", "davfs", "vboxsf"),
+    }
+)
+NETWORK_FUSE = ("sshfs", "glusterfs", "ceph", "s3fs", "davfs", "rclone", "curlftpfs", "smb", "nfs")
+REMEDY = "Choose a folder on a local disk with --state DIR."
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+def network_mount(folder: Path, mountinfo: str) -> tuple[str, str] | None:
+    """Return (mount point, type) when `folder` lies on a network filesystem.
+
+    `folder` is absolute and resolved; `mountinfo` is the text of /proc/self/mountinfo, in which
+    a later line hides an earlier one on the same mount point (proc_pid_mountinfo(5)).
+    """
+    best: tuple[str, str] | None = None
+    for line in mountinfo.splitlines():
+        left, separator, right = line.partition(" - ")
+        words, kinds = left.split(), right.split()
+        if not separator or len(words) < 5 or not kinds:
+            continue
+        point = _unescape(words[4])
+        if not folder.is_relative_to(point):
+            continue
+        if best is None or len(point) >= len(best[0]):
+            best = (point, kinds[0])
+    return best if best is not None and _is_network(best[1]) else None
+
+
+def require_local(folder: Path) -> None:
+    """Raise JournalError when `folder` is on a network filesystem. Tells nothing without /proc."""
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    found = network_mount(folder.resolve(), mountinfo)
+    if found is not None:
+        point, kind = found
+        raise JournalError(
+            "State folder is on a network filesystem",
+            f"{folder} lies on {kind} ({point}), where a journal can be damaged silently.",
+            REMEDY,
+        )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the state folder for this user alone; JournalError says why it cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise JournalError(
+            "State folder is a file", f"{folder} is not a folder.", REMEDY
+        ) from error
+    except OSError as error:
+        raise JournalError(
+            "State folder cannot be made", f"{folder}: {os.strerror(error.errno or 0)}.", REMEDY
+        ) from error
+
+
+def require_writable(folder: Path) -> None:
+    """Raise JournalError when nothing can be written into `folder`."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise JournalError(
+            "State folder is read-only",
+            f"Cannot write into {folder}: {os.strerror(error.errno or 0)}.",
+            f"{REMEDY} Or open the console with --read-only.",
+        ) from error
+
+
+def _is_network(kind: str) -> bool:
+    if kind in NETWORK_TYPES:
+        return True
+    return kind.startswith("fuse.") and any(word in kind for word in NETWORK_FUSE)
+
+
+def _unescape(point: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, character)
+    return point

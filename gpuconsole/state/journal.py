@@ -1,0 +1,244 @@
+"""The journal: every job of a user, what happened to it, and who dispatches."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.core.events import Event, Severity
+from gpuconsole.core.jobs import Job, JobState, may_move
+from gpuconsole.errors import JournalError, ReadOnlyError
+from gpuconsole.state import role, rows
+from gpuconsole.state.database import Database
+from gpuconsole.state.role import Role
+
+KEPT_EVENTS = 1000
+_SEVERITIES: dict[JobState, Severity] = {
+    JobState.FAILED: "error",
+    JobState.OOM: "error",
+    JobState.UNKNOWN: "warning",
+}
+
+
+class JobMovedError(JournalError):
+    """A job is no longer in the state in which the writer saw it; nothing was written."""
+
+    def __init__(self, job: Job, state: JobState) -> None:
+        super().__init__(
+            "Job has moved on",
+            f"Job {job.id} is {state} now, no longer {job.state}.",
+            "Look at it again with `gpuconsole jobs`.",
+        )
+        self.state = state
+
+
+class Journal:
+    """The jobs of one user in one SQLite file. Use from one thread; many processes may share it.
+
+    Any method may raise JournalError (disk full, locked, read-only, damaged); then nothing of
+    what was asked was written.
+    """
+
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float], read_only: bool = False
+    ) -> None:
+        """Open the journal of a state folder, making it where there is none."""
+        self.folder = folder
+        self.read_only = read_only
+        self._clock = clock
+        self._database = Database(folder, read_only=read_only)
+        self._jobs: dict[str, Job] = {}
+        self._ordered: tuple[Job, ...] = ()
+        self._revision = -1
+        self._seen_version = -1
+        self._dirty = True
+        found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
+        self.id: str = found[0]["value"] if found else ""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return all jobs, oldest first; the same tuple while nothing changed.
+
+        Reads only the rows that changed since the last call.
+        """
+        version = self._database.outside_version()
+        if not self._dirty and version == self._seen_version:
+            return self._ordered
+        found = self._database.query(
+            "SELECT * FROM jobs WHERE revision > ? ORDER BY seq", (self._revision,)
+        )
+        for row in found:
+            self._jobs[row["id"]] = self._read(row)
+            self._revision = max(self._revision, row["revision"])
+        if found:
+            # A dict keeps the place of a key it had; new keys arrive in order of their rows.
+            self._ordered = tuple(self._jobs.values())
+        self._seen_version, self._dirty = version, False
+        return self._ordered
+
+    def job(self, job_id: str) -> Job | None:
+        """Return the job of an exact id as it is now."""
+        self.jobs()
+        return self._jobs.get(job_id)
+
+    def add(self, job: Job) -> Job:
+        """Add a new job; its id must be new."""
+        with self._writing() as (connection, revision):
+            values = rows.job_values(job) | {"id": job.id, "revision": revision}
+            _insert(connection, "jobs", values)
+            self._tell(connection, job)
+        return self._stored(job.id)
+
+    def save(self, old: Job, new: Job, *, epoch: int | None = None) -> Job:
+        """Write what differs between `old` and `new`, and return the job as it then is.
+
+        JobMovedError when the job left `old.state` meanwhile; RoleLostError when `epoch` (the
+        dispatcher's writes) is no longer the dispatcher's; ValueError for an illegal move.
+        """
+        if new.state is not old.state and not may_move(old.state, new.state):
+            raise ValueError(f"a job cannot go from {old.state} to {new.state}")
+        with self._writing(epoch) as (connection, revision):
+            row = connection.execute("SELECT state FROM jobs WHERE id = ?", (old.id,)).fetchone()
+            if row is None:
+                raise JournalError("No such job", f"Job {old.id} is not in the journal.")
+            if row["state"] != old.state.value:
+                raise JobMovedError(old, JobState(row["state"]))
+            values = rows.changed(rows.job_values(old), rows.job_values(new))
+            _update(connection, "jobs", values | {"revision": revision}, {"id": old.id})
+            _save_attempts(connection, old, new)
+            if new.state is not old.state:
+                self._tell(connection, new)
+        return self._stored(old.id)
+
+    def tell(self, kind: str, subject: str, message: str, severity: Severity) -> None:
+        """Record an event for every console that shares this journal."""
+        with self._writing() as (connection, _):
+            _tell(connection, Event(kind, subject, message, self._clock(), severity))
+
+    def last_event(self) -> int:
+        """Return the number of the latest event."""
+        return int(self._database.query("SELECT ifnull(max(seq), 0) AS n FROM events")[0]["n"])
+
+    def events_after(self, number: int) -> list[tuple[int, Event]]:
+        """Return the events after that number, with theirs, oldest first."""
+        found = self._database.query("SELECT * FROM events WHERE seq > ? ORDER BY seq", (number,))
+        return [
+            (
+                row["seq"],
+                Event(row["kind"], row["subject"], row["message"], row["at"], row["severity"]),
+            )
+            for row in found
+        ]
+
+    def role(self) -> Role:
+        """Return who dispatches."""
+        return role.read_role(self._database.query("SELECT * FROM dispatcher WHERE id = 1")[0])
+
+    def take_role(self, owner: str) -> int | None:
+        """Become the dispatcher if nobody is; the epoch to write with, or None."""
+        # Asked each second by every waiting console: look before taking the write lock.
+        if self.role().alive(self._clock()):
+            return None
+        with self._writing() as (connection, _):
+            return role.take(connection, owner, self._clock())
+
+    def renew_role(self, epoch: int) -> None:
+        """Say that the dispatcher is alive; RoleLostError when another took over."""
+        with self._writing() as (connection, _):
+            role.renew(connection, epoch, self._clock())
+
+    def require_role(self, epoch: int) -> None:
+        """Raise RoleLostError when another console has taken over."""
+        now = self.role()
+        if now.epoch != epoch or not now.owner:
+            raise role.RoleLostError
+
+    def give_back_role(self, epoch: int) -> None:
+        """Free the role so that another console takes over at once."""
+        with self._writing() as (connection, _):
+            role.give_back(connection, epoch)
+
+    @contextmanager
+    def _writing(self, epoch: int | None = None) -> Iterator[tuple[sqlite3.Connection, int]]:
+        """Open a transaction that is the dispatcher's, if `epoch` is given; give the number
+        that the rows it changes carry."""
+        if self.read_only:
+            raise ReadOnlyError(
+                "Read-only", "This console was opened to look only.", "Open it without --read-only."
+            )
+        with self._database.transaction() as connection:
+            role.require(connection, epoch)
+            row = connection.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
+            revision = int(row["value"]) + 1
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'revision'", (str(revision),))
+            yield connection, revision
+        self._dirty = True
+
+    def _stored(self, job_id: str) -> Job:
+        job = self.job(job_id)
+        if job is None:
+            raise JournalError("No such job", f"Job {job_id} is not in the journal.")
+        return job
+
+    def _read(self, row: sqlite3.Row) -> Job:
+        attempts = self._database.query(
+            "SELECT * FROM attempts WHERE job = ? ORDER BY number", (row["id"],)
+        )
+        try:
+            return rows.read_job(row, tuple(rows.read_attempt(attempt) for attempt in attempts))
+        except (ValueError, TypeError, KeyError) as error:
+            raise JournalError(
+                "Journal is damaged",
+                f"{self._database.path}: job {row['id']} cannot be read ({error}).",
+                "Move the file away and start again; jobs that run are not touched.",
+            ) from error
+
+    def _tell(self, connection: sqlite3.Connection, job: Job) -> None:
+        severity = _SEVERITIES.get(job.state, "information")
+        message = f"{job.task.name}: {job.state}" + (f". {job.cause}" if job.cause else "")
+        _tell(connection, Event("job", job.id, message, self._clock(), severity))
+
+
+def _tell(connection: sqlite3.Connection, event: Event) -> None:
+    connection.execute(
+        "INSERT INTO events (at, kind, subject, message, severity) VALUES (?, ?, ?, ?, ?)",
+        (event.at, event.kind, event.subject, event.message, event.severity),
+    )
+    connection.execute(
+        "DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ?", (KEPT_EVENTS,)
+    )
+
+
+def _save_attempts(connection: sqlite3.Connection, old: Job, new: Job) -> None:
+    before = {attempt.number: attempt for attempt in old.attempts}
+    for attempt in new.attempts:
+        known = before.get(attempt.number)
+        if known is attempt:
+            continue
+        key = {"job": new.id, "number": attempt.number}
+        values = rows.attempt_values(attempt)
+        if known is None:
+            _insert(connection, "attempts", key | values)
+        elif difference := rows.changed(rows.attempt_values(known), values):
+            _update(connection, "attempts", difference, key)
+
+
+def _insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))
+
+
+def _update(
+    connection: sqlite3.Connection, table: str, values: dict[str, Any], key: dict[str, Any]
+) -> None:
+    fields = ", ".join(f"{name} = ?" for name in values)
+    where = " AND ".join(f"{name} = ?" for name in key)
+    connection.execute(
+        f"UPDATE {table} SET {fields} WHERE {where}", (*values.values(), *key.values())
+    )

@@ -1,0 +1,64 @@
+"""The journal's schema, as the steps that lead to it. A step, once released, never changes."""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE jobs (
+            seq INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            user TEXT NOT NULL,
+            state TEXT NOT NULL,
+            task TEXT NOT NULL,
+            submitted_at REAL NOT NULL,
+            queued_at REAL,
+            cause TEXT NOT NULL DEFAULT '',
+            detail TEXT NOT NULL DEFAULT '',
+            cancel_requested INTEGER NOT NULL DEFAULT 0,
+            estimate_mib REAL,
+            estimate TEXT,
+            revision INTEGER NOT NULL
+        )""",
+        "CREATE INDEX jobs_by_revision ON jobs (revision)",
+        """CREATE TABLE attempts (
+            job TEXT NOT NULL REFERENCES jobs (id),
+            number INTEGER NOT NULL,
+            host TEXT NOT NULL,
+            device_uuids TEXT NOT NULL,
+            device_indexes TEXT NOT NULL,
+            container_name TEXT NOT NULL,
+            container_id TEXT NOT NULL DEFAULT '',
+            created_at REAL NOT NULL,
+            starting_at REAL,
+            started_at REAL,
+            ended_at REAL,
+            exit_code INTEGER,
+            cause TEXT NOT NULL DEFAULT '',
+            peak_mib REAL,
+            placement_reasons TEXT NOT NULL,
+            PRIMARY KEY (job, number)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE dispatcher (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            epoch INTEGER NOT NULL,
+            owner TEXT NOT NULL,
+            pid INTEGER NOT NULL,
+            host TEXT NOT NULL,
+            heartbeat REAL NOT NULL
+        )""",
+        "INSERT INTO dispatcher VALUES (1, 0, '', 0, '', 0)",
+        """CREATE TABLE events (
+            seq INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            kind TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            message TEXT NOT NULL,
+            severity TEXT NOT NULL
+        )""",
+        "INSERT INTO meta VALUES ('revision', '0')",
+    ),
+)
+"""Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
+
+VERSION = len(MIGRATIONS)

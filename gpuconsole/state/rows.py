@@ -1,0 +1,63 @@
+"""Jobs and attempts as rows: which column holds which field, and back."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.state import codec
+
+JOB_COLUMNS = (
+    *("user", "state", "task", "submitted_at", "queued_at", "cause", "detail"),
+    *("cancel_requested", "estimate_mib", "estimate"),
+)
+ATTEMPT_COLUMNS = (
+    *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
+    *("created_at", "starting_at", "started_at", "ended_at", "exit_code", "cause"),
+    *("peak_mib", "placement_reasons"),
+)
+_ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
+
+
+def job_values(job: Job) -> dict[str, Any]:
+    """Return the columns of a job."""
+    values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS}
+    return values | {
+        "state": job.state.value,
+        "task": codec.dump_task(job.task),
+        "cancel_requested": int(job.cancel_requested),
+        "estimate": codec.dump_document(job.estimate),
+    }
+
+
+def attempt_values(attempt: Attempt) -> dict[str, Any]:
+    """Return the columns of an attempt."""
+    values: dict[str, Any] = {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}
+    return values | {name: codec.dump_list(values[name]) for name in _ATTEMPT_LISTS}
+
+
+def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of `new` that differ, so that what others wrote meanwhile stays."""
+    return {name: value for name, value in new.items() if old[name] != value}
+
+
+def read_attempt(row: sqlite3.Row) -> Attempt:
+    """Return the attempt of a row. ValueError when it is damaged."""
+    values = {name: row[name] for name in ATTEMPT_COLUMNS}
+    return Attempt(
+        number=row["number"],
+        **values | {name: codec.load_list(values[name]) for name in _ATTEMPT_LISTS},
+    )
+
+
+def read_job(row: sqlite3.Row, attempts: tuple[Attempt, ...]) -> Job:
+    """Return the job of a row. ValueError when it is damaged."""
+    values = {name: row[name] for name in JOB_COLUMNS}
+    decoded = {
+        "state": JobState(row["state"]),
+        "task": codec.load_task(row["task"]),
+        "cancel_requested": bool(row["cancel_requested"]),
+        "estimate": codec.load_document(row["estimate"]),
+    }
+    return Job(id=row["id"], revision=row["revision"], attempts=attempts, **values | decoded)
