@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import yaml
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     ValidationError,
     ValidationInfo,
@@ -24,6 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from gpuconsole.documents.problems import known_keys, members, worded
 from gpuconsole.documents.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text
+from gpuconsole.documents.values import Seconds, SizeMib, Text
 from gpuconsole.errors import DocumentError
 
 M = TypeVar("M", bound=BaseModel)
@@ -43,16 +43,6 @@ class Section(BaseModel):
             if allowed & {int, float} and not allowed & {bool, str}:
                 raise PydanticCustomError("float_type", "expected a number")
         return value
-
-
-def _as_written(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, (int, float)) else value
-
-
-Text = Annotated[str, BeforeValidator(_as_written)]
-"""Text that need not be quoted: `8`, `0.001` or `true` arrive as they were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +78,12 @@ def parse_document(text: str, source: str, model: type[M]) -> Document[M]:
     """Read YAML text as `model`, keeping the places of its parts."""
     tree = Tree.read(text, source)
     if tree is None:
-        keys = ", ".join(f"`{key}`" for key in known_keys(model))
-        empty = (1, 1, "the document is empty", f"It can hold {keys}.")
-        raise document_error(source, [empty])
+        # Nothing written is fine where nothing must be.
+        if any(info.is_required() for info in model.model_fields.values()):
+            keys = ", ".join(f"`{key}`" for key in known_keys(model))
+            empty = (1, 1, "the document is empty", f"It can hold {keys}.")
+            raise document_error(source, [empty])
+        tree = Tree.empty()
     try:
         return Document(model.model_validate(tree.value), source, tree.root)
     except ValidationError as error:
@@ -101,7 +94,9 @@ def parse_document(text: str, source: str, model: type[M]) -> Document[M]:
 __all__ = [
     "MAX_BYTES",
     "Document",
+    "Seconds",
     "Section",
+    "SizeMib",
     "Text",
     "load",
     "load_document",

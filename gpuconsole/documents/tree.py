@@ -53,6 +53,12 @@ class Tree:
             raise document_error(source, builder.problems)
         return cls(root, value)
 
+    @classmethod
+    def empty(cls) -> Tree:
+        """Return the tree of a document that holds nothing."""
+        start = yaml.Mark("", 0, 0, 0, None, 0)
+        return cls(yaml.MappingNode("tag:yaml.org,2002:map", [], start, start), {})
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:

@@ -1,0 +1,131 @@
+"""Settings of the lab: `config.yaml` in the user's config folder, or `lab:` in an inventory.
+
+What an inventory's `lab:` says wins over the user's file, key by key; `combined` joins the two.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import BaseModel, Field
+
+from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
+
+PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
+NetworkPolicy = Literal["none", "lab", "full"]
+
+
+class Weights(Section):
+    """How much each part of the `weighted` policy counts; 0 switches a part off."""
+
+    fit: float = Field(1.0, ge=0, le=100)
+    """Take the device that leaves the least memory unused."""
+    balance: float = Field(1.2, ge=0, le=100)
+    """Take the host with fewer busy devices."""
+    preferred: float = Field(2.0, ge=0, le=100)
+    """Follow the order of the task's preferred devices."""
+    speed: float = Field(4.0, ge=0, le=100)
+    """Take the device with the higher FP16 rate."""
+    links: float = Field(3.0, ge=0, le=100)
+    """For several devices: take those that are closer to each other."""
+    domestic: float = Field(0.0, ge=0, le=100)
+    """Bonus for Chinese accelerators; above 1 it costs noticeable waiting time."""
+    price: float = Field(1.5, ge=0, le=100)
+    """Take the cheaper device, by its price per hour."""
+
+
+class PollLimits(Section):
+    """How the console watches hosts."""
+
+    connect_timeout: Seconds = Field(10.0, gt=0, le=300)
+    """How long a connection may take to stand."""
+    stale_after: Seconds = Field(5.0, gt=0, le=600)
+    """A host without a frame for so long is stale: nothing new is placed there."""
+    parallel_connects: int = Field(32, gt=0, le=1024)
+    """How many connections are made at once."""
+
+
+class Retention(Section):
+    """How long the console keeps what is over."""
+
+    jobs: Seconds = Field(90 * 86400.0, gt=0)
+    """Ended jobs in the journal, with their logs."""
+    samples: Seconds = Field(7 * 86400.0, gt=0)
+    """Samples of devices, for histories and calibration."""
+
+
+class LabSettings(Section):
+    """Everything a lab can decide for itself; every key is optional."""
+
+    policy: PolicyName = "weighted"
+    """How the candidates of a job are ranked; a task's `scheduler.algorithm` wins over it."""
+    weights: Weights = Weights()
+    """Weights of the `weighted` policy."""
+    memory_threshold: float = Field(0.85, gt=0, le=1)
+    """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
+    network: NetworkPolicy = "none"
+    """Network of job containers: none, the lab's own network, or everything."""
+    lab_network: Text = "gpuconsole-lab"
+    """Name of the Docker network that `network: lab` joins."""
+    memory_limit: SizeMib = 65536.0
+    """Host memory that a container may take unless its task says otherwise."""
+    shm_size: SizeMib = 8192.0
+    """Size of /dev/shm, which data loaders use, unless the task says otherwise."""
+    pids_limit: int = Field(4096, gt=0)
+    """Processes and threads that a container may have."""
+    allow_root: bool = False
+    """Let containers run as root where the host's account is root."""
+    code_size_limit: SizeMib = 256.0
+    """Largest project folder that is shipped with a job, packed."""
+    stop_grace: Seconds = Field(10.0, ge=0, le=3600)
+    """Time between SIGTERM and SIGKILL when a job is cancelled."""
+    lease_grace: Seconds = Field(120.0, ge=10, le=86400)
+    """A lease whose job container has been gone for so long is removed by any console."""
+    poll: PollLimits = PollLimits()
+    """Limits of the links to hosts."""
+    retention: Retention = Retention()
+    """How long ended jobs and samples are kept."""
+    theme: Text = "night"
+    """Colours of the console."""
+    keys: dict[str, Text] = Field(default_factory=dict)
+    """Keys by the id of what they do, such as `fleet.filter: ctrl+f`; the help lists the ids."""
+
+
+def load_settings(path: Path | None = None) -> LabSettings:
+    """Read the settings; without a path the user's own file, which need not exist."""
+    if path is None:
+        path = config_path()
+        if not path.exists():
+            return LabSettings()
+    return load(path, LabSettings)
+
+
+def combined(user: LabSettings, lab: LabSettings) -> LabSettings:
+    """Return the user's settings with every key that the lab sets in its place."""
+    return LabSettings.model_validate(_merged(_written(user), _written(lab)))
+
+
+def config_path() -> Path:
+    """Return the path of the user's settings (`$XDG_CONFIG_HOME` counts on Linux)."""
+    return platformdirs.user_config_path("gpuconsole") / "config.yaml"
+
+
+def state_dir() -> Path:
+    """Return the folder of journal and logs (`$XDG_STATE_HOME` counts on Linux)."""
+    return platformdirs.user_state_path("gpuconsole")
+
+
+def _written(section: BaseModel) -> dict[str, object]:
+    return section.model_dump(exclude_unset=True)
+
+
+def _merged(base: dict[str, object], over: dict[str, object]) -> dict[str, object]:
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            value = _merged(below, value)
+        result[key] = value
+    return result

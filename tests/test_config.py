@@ -1,0 +1,81 @@
+"""Settings: defaults, the user's file, and what a lab decides over it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.config import LabSettings, combined, config_path, load_settings, state_dir
+from gpuconsole.documents import parse
+from gpuconsole.errors import DocumentError
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_settings() == LabSettings()
+    assert LabSettings().memory_threshold == 0.85
+    assert LabSettings().network == "none"
+
+
+def test_the_users_file_is_found_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "gpuconsole" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text("policy: best_fit\nstop_grace: 2m\nmemory_limit: 16 GiB\nkeys: {a.b: f5}\n")
+    settings = load_settings()
+    assert config_path() == path
+    assert state_dir() == tmp_path / "state" / "gpuconsole"
+    assert settings.policy == "best_fit"
+    assert settings.stop_grace == 120.0
+    assert settings.memory_limit == 16384.0
+    assert settings.keys == {"a.b": "f5"}
+
+
+def test_a_file_of_comments_is_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("# nothing yet\n")
+    assert load_settings(path) == LabSettings()
+
+
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="does not exist"):
+        load_settings(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("weights: {sped: 1}", "c:1:11: `sped` is not a known key; did you mean `speed`?"),
+        ("speed: 1", "c:1:1: `speed` is not a known key here"),
+        ("memory_threshold: 1.2", "c:1:19: `memory_threshold`: expected less than or equal to 1"),
+        ("memory_limit: much", "c:1:15: `memory_limit`: expected a size such as `8 GiB`"),
+        ("memory_limit: 0", "c:1:15: `memory_limit`: expected greater than 0, found `0`"),
+        ("stop_grace: [1]", "c:1:13: `stop_grace`: expected a duration"),
+        ("policy: fastest", "c:1:9: `policy`: expected 'weighted', 'best_fit'"),
+    ],
+)
+def test_mistakes_name_place_and_expectation(text: str, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse(text, "c", LabSettings)
+    assert caught.value.message.startswith(message)
+
+
+def test_the_lab_wins_key_by_key() -> None:
+    user = parse("policy: balanced\nweights: {speed: 1, fit: 9}\nstop_grace: 3s", "u", LabSettings)
+    lab = parse("weights: {speed: 7}\nstop_grace: 10", "l", LabSettings)
+    joined = combined(user, lab)
+    assert joined.policy == "balanced"
+    assert (joined.weights.speed, joined.weights.fit, joined.weights.links) == (7.0, 9.0, 3.0)
+    assert joined.stop_grace == 10.0
+
+
+def test_every_setting_is_explained() -> None:
+    pending = [LabSettings]
+    while pending:
+        model = pending.pop()
+        for name, info in model.model_fields.items():
+            assert info.description, f"{model.__name__}.{name} has no description"
+            if isinstance(info.annotation, type) and issubclass(info.annotation, model.__base__):
+                pending.append(info.annotation)
