@@ -1,0 +1,51 @@
+"""What went wrong at a host, worded for a person. Foreign text is cleaned here."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError
+
+_SHOWN = 60
+"""Characters of a command that a message shows."""
+
+
+def describe_status(status: int) -> str:
+    """Say how a command ended: `exit status 2`, `killed by SIGKILL`."""
+    number = -status if status < 0 else status - 128
+    if status < 0 or 128 < status < 160:
+        try:
+            return f"ended by {signal.Signals(number).name}"
+        except ValueError:
+            pass
+    return f"exit status {status}"
+
+
+def command_failed(host: str, argv: Sequence[str], status: int, errors: bytes) -> EngineError:
+    """A command ended with an error; its own last line of errors says why."""
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    reason = clean(lines[-1], 300) if lines else "it printed no reason"
+    return EngineError(
+        "Command failed",
+        f"{host}: {_shown(argv)}: {describe_status(status)}: {reason}",
+    )
+
+
+def command_too_slow(host: str, argv: Sequence[str], timeout: float) -> EngineError:
+    """A command did not end in its time."""
+    return EngineError(
+        "Command took too long",
+        f"{host}: {_shown(argv)} did not end within {timeout:g} s.",
+        "Look at the host's load and disks; a driver that hangs blocks commands too.",
+    )
+
+
+def output_too_long(host: str, argv: Sequence[str]) -> EngineError:
+    """A command printed more than any honest answer."""
+    return EngineError("Too much output", f"{host}: {_shown(argv)} printed more than 64 MiB.")
+
+
+def _shown(argv: Sequence[str]) -> str:
+    return clean(" ".join(argv), _SHOWN)

@@ -1,0 +1,61 @@
+"""Lines out of chunks: bounded, whole, in order."""
+
+import asyncio
+
+import pytest
+
+from gpuconsole.remote.lines import HIGH_WATER, LOW_WATER, LineQueue
+
+
+def queue(limit: int = 10) -> tuple[LineQueue, list[bool]]:
+    pauses: list[bool] = []
+    return LineQueue(limit, pauses.append), pauses
+
+
+async def drain(lines: LineQueue) -> list[bytes]:
+    found = []
+    while (line := await lines.next()) is not None:
+        found.append(line)
+    return found
+
+
+async def test_lines_are_joined_across_chunks() -> None:
+    lines, _ = queue()
+    for chunk in (b"on", b"e\ntw", b"o\n\nlast"):
+        lines.feed(chunk)
+    lines.end()
+    assert await drain(lines) == [b"one", b"two", b"", b"last"]
+
+
+async def test_an_endless_line_comes_cut_once_and_the_next_line_is_whole() -> None:
+    lines, _ = queue(limit=4)
+    for _ in range(1000):
+        lines.feed(b"xxxxxxxx")
+    lines.feed(b"x\nnext\n")
+    lines.end()
+    assert await drain(lines) == [b"xxxx", b"next"]
+
+
+@pytest.mark.parametrize("chunk", [b"abcdefgh\nok\n", b"abcd"])
+async def test_a_long_line_in_one_chunk_is_cut(chunk: bytes) -> None:
+    lines, _ = queue(limit=4)
+    lines.feed(chunk)
+    lines.end()
+    assert (await drain(lines))[0] == b"abcd"
+
+
+async def test_a_flood_pauses_the_sender_until_the_reader_has_caught_up() -> None:
+    lines, pauses = queue()
+    lines.feed(b"x\n" * (HIGH_WATER + 1))
+    assert pauses == [True]
+    for _ in range(HIGH_WATER + 2 - LOW_WATER):
+        await lines.next()
+    assert pauses == [True, False]
+
+
+async def test_a_waiting_reader_is_woken() -> None:
+    lines, _ = queue()
+    reader = asyncio.ensure_future(lines.next())
+    await asyncio.sleep(0)
+    lines.feed(b"now\n")
+    assert await reader == b"now"
