@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings, combined, config_path, load_settings, state_dir
-from gpuconsole.documents import parse
+from gpuconsole.documents import Section, parse
 from gpuconsole.errors import DocumentError
 
 
@@ -72,10 +72,10 @@ def test_the_lab_wins_key_by_key() -> None:
 
 
 def test_every_setting_is_explained() -> None:
-    pending = [LabSettings]
+    pending: list[type[Section]] = [LabSettings]
     while pending:
         model = pending.pop()
         for name, info in model.model_fields.items():
             assert info.description, f"{model.__name__}.{name} has no description"
-            if isinstance(info.annotation, type) and issubclass(info.annotation, model.__base__):
+            if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
                 pending.append(info.annotation)
