@@ -1,0 +1,101 @@
+"""The `docker run` line that equals a container made through the engine's API.
+
+The constants here are the options that every container gets; the engine reads them too, so the
+line shown and the container made cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+
+from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.handover import environment, handover
+from gpuconsole.core.jobs import Mount
+from gpuconsole.core.units import MIB
+
+SECURITY_OPTIONS = ("no-new-privileges",)
+DROPPED_CAPABILITIES = ("ALL",)
+LOG_DRIVER = "json-file"
+"""Named so that a host whose default driver keeps no log still has one to follow."""
+LOG_OPTIONS = {"max-size": "256m", "max-file": "4"}
+"""A script that prints for ever fills 1 GiB of the host's disk, not all of it."""
+
+
+def size_bytes(size_mib: float) -> int:
+    """Return a size of MiB in bytes, as the engine wants it."""
+    return int(size_mib * MIB)
+
+
+def docker_run(spec: ContainerSpec) -> tuple[str, ...]:
+    """Return the argument list of `docker run` that makes and starts this container."""
+    return ("docker", "run", "--detach", *_options(spec), spec.image, *spec.command)
+
+
+def docker_line(spec: ContainerSpec) -> str:
+    """Return the line for a POSIX shell, quoted."""
+    return shlex.join(docker_run(spec))
+
+
+def _options(spec: ContainerSpec) -> list[str]:
+    options = ["--name", spec.name, "--init", "--workdir", spec.working_dir]
+    if spec.user:
+        options += ["--user", spec.user]
+    options += [*_devices(spec), *_limits(spec), *_confinement(spec)]
+    for name, value in environment(spec).items():
+        options += ["--env", f"{name}={value}"]
+    for name, value in sorted(spec.labels.items()):
+        options += ["--label", f"{name}={value}"]
+    for mount in (*spec.mounts, *handover(spec).mounts):
+        options += ["--mount", _mount(mount)]
+    return options
+
+
+def _devices(spec: ContainerSpec) -> list[str]:
+    given = handover(spec)
+    options = []
+    if given.uuids:
+        # Docker reads the value as CSV, so a list of devices needs quotes of its own.
+        options += ["--gpus", f'"device={",".join(given.uuids)}"']
+    for node in given.nodes:
+        options += ["--device", node]
+    for group in given.groups:
+        options += ["--group-add", group]
+    return options
+
+
+def _limits(spec: ContainerSpec) -> list[str]:
+    options = ["--shm-size", _size(spec.shm_size_mib), "--pids-limit", str(spec.pids_limit)]
+    if spec.memory_limit_mib is not None:
+        # Equal limits: no swap, so the limit is strict.
+        limit = _size(spec.memory_limit_mib)
+        options += ["--memory", limit, "--memory-swap", limit]
+    if spec.cpuset:
+        options += ["--cpuset-cpus", spec.cpuset]
+    return options
+
+
+def _confinement(spec: ContainerSpec) -> list[str]:
+    options = ["--network", spec.network]
+    for security in (*SECURITY_OPTIONS, *handover(spec).security):
+        options += ["--security-opt", security]
+    for capability in DROPPED_CAPABILITIES:
+        options += ["--cap-drop", capability]
+    options += ["--log-driver", LOG_DRIVER]
+    for name, value in LOG_OPTIONS.items():
+        options += ["--log-opt", f"{name}={value}"]
+    return options
+
+
+def _mount(mount: Mount) -> str:
+    fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+    if mount.read_only:
+        fields.append("readonly")
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()
+
+
+def _size(size_mib: float) -> str:
+    return f"{int(size_mib)}m" if size_mib == int(size_mib) else f"{size_bytes(size_mib)}b"

@@ -1,0 +1,200 @@
+"""Blocking calls of the Docker SDK on threads of their own, for one engine.
+
+The SDK blocks; the event loop must not. Short calls share a small pool; a stream that may last
+for days (a log, a pull) gets its own thread and a bounded buffer, so that neither can starve the
+others, and a slow reader slows the engine down instead of filling memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import docker
+import requests
+from docker.types import CancellableStream
+
+from gpuconsole.errors import ConsoleError, UnreachableError
+from gpuconsole.remote.docker_errors import BROKEN_CONNECTION, status_of, translate, unreachable
+from gpuconsole.remote.link import Link
+
+CALL_TIMEOUT_S = 60
+"""For one answer of the engine: creating a container on a slow disk takes tens of seconds."""
+THREADS = 4
+BUFFER_LIMIT = 256 * 1024
+CHUNK = 16 * 1024
+
+T = TypeVar("T")
+
+
+class DockerCalls:
+    """The way to one host's engine: connects when first needed, and again after a break."""
+
+    def __init__(self, link: Link, host: str, socket_path: str) -> None:
+        self.host = host
+        self._link = link
+        self._socket_path = socket_path
+        self._client: docker.APIClient | None = None
+        self._connecting = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"engine-{host}")
+        self._pumps: set[_Pump] = set()
+
+    async def run(self, doing: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Return `function(client, ...)`, run on a thread.
+
+        UnreachableError or EngineError; ConsoleErrors of the function itself pass through.
+        """
+        client = await self._connected(doing)
+        try:
+            return await self._on_thread(function, client, *args, **kwargs)
+        except ConsoleError:
+            raise
+        except Exception as error:
+            raise await self._explained(error, doing) from error
+
+    async def stream(
+        self, doing: str, opening: Callable[[docker.APIClient], requests.Response]
+    ) -> AsyncGenerator[bytes, None]:
+        """Give the body of a response in chunks as they come."""
+        client = await self._connected(doing)
+        try:
+            response = await self._on_thread(opening, client)
+        except Exception as error:
+            raise await self._explained(error, doing) from error
+        pump = _Pump(response, asyncio.get_running_loop(), f"engine-{self.host}-stream")
+        self._pumps.add(pump)
+        try:
+            async for chunk in pump.chunks():
+                yield chunk
+        except BROKEN_CONNECTION as error:
+            raise unreachable(self.host, doing, error) from error
+        finally:
+            self._pumps.discard(pump)
+            pump.close()
+
+    async def close(self) -> None:
+        """Let go of the engine; what runs there runs on."""
+        for pump in tuple(self._pumps):
+            pump.close()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _on_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        call = functools.partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def _connected(self, doing: str) -> docker.APIClient:
+        async with self._connecting:
+            if self._client is None:
+                try:
+                    path = await self._link.forward_socket(self._socket_path)
+                    self._client = await self._on_thread(_connect, path)
+                except ConsoleError:
+                    raise
+                except Exception as error:
+                    raise await self._explained(error, doing) from error
+            return self._client
+
+    async def _explained(self, error: Exception, doing: str) -> Exception:
+        """Return the console's error; a broken way is forgotten and its far end looked at."""
+        broken = isinstance(error, (docker.errors.DockerException, *BROKEN_CONNECTION))
+        if not broken or status_of(error) is not None:
+            return translate(error, self.host, doing)
+        self._client = None
+        return await self._fault() or unreachable(self.host, doing, error)
+
+    async def _fault(self) -> UnreachableError | None:
+        """Say what is wrong with the socket at the host's end, as far as one can see there."""
+        if (await self._link.run(["test", "-S", self._socket_path])).exit_status != 0:
+            return UnreachableError(
+                "Docker is not there",
+                f"{self.host} has no Docker socket at {self._socket_path}.",
+                "Start Docker there (`sudo systemctl start docker`), or name another "
+                "`docker_socket` in the inventory.",
+            )
+        if (await self._link.run(["test", "-w", self._socket_path])).exit_status != 0:
+            return UnreachableError(
+                "Docker refuses this account",
+                f"The account used on {self.host} may not write to {self._socket_path}.",
+                "Add it to the group that owns the socket (`sudo usermod -aG docker NAME`), "
+                "then connect again.",
+            )
+        return None
+
+
+def _connect(path: str) -> docker.APIClient:
+    client = docker.APIClient(base_url=f"unix://{path}", timeout=CALL_TIMEOUT_S)
+    # A proxy or .netrc of the console's user has no say on a unix socket.
+    client.trust_env = False
+    return client
+
+
+class _Pump:
+    """A thread that reads a response into a bounded buffer, which the event loop empties."""
+
+    def __init__(
+        self, response: requests.Response, loop: asyncio.AbstractEventLoop, name: str
+    ) -> None:
+        self._loop = loop
+        self._response = response
+        self._buffer = bytearray()
+        self._room = threading.Condition()
+        self._news = asyncio.Event()
+        self._ended = False
+        self._closed = False
+        self._error: Exception | None = None
+        # A daemon: a hung engine must not keep the console from leaving.
+        threading.Thread(target=self._read, name=name, daemon=True).start()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Give what has been read so far, then wait for more, until the end."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            with self._room:
+                chunk, ended = bytes(self._buffer), self._ended
+                self._buffer.clear()
+                self._room.notify()
+            if chunk:
+                yield chunk
+            if ended:
+                if self._error is not None:
+                    raise self._error
+                return
+
+    def close(self) -> None:
+        """End the reading; safe to call twice."""
+        # Closing the response would wait for the read in progress: shut the socket down under it.
+        with self._room:
+            already, self._closed = self._closed, True
+            self._room.notify()
+        if not already:
+            with contextlib.suppress(OSError, AttributeError, ValueError):
+                CancellableStream(iter(()), self._response).close()
+
+    def _read(self) -> None:
+        try:
+            for chunk in self._response.iter_content(CHUNK):
+                with self._room:
+                    self._room.wait_for(lambda: len(self._buffer) < BUFFER_LIMIT or self._closed)
+                    if self._closed:
+                        return
+                    self._buffer += chunk
+                self._tell()
+        except BROKEN_CONNECTION as error:
+            self._error = error
+        finally:
+            self._ended = True
+            self._tell()
+
+    def _tell(self) -> None:
+        # The loop may have ended while the thread was still reading.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._news.set)

@@ -1,0 +1,166 @@
+"""Docker's, requests' and urllib3's errors, translated once into the console's own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import docker.errors
+import requests
+import urllib3
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, EngineError, ImageError, UnreachableError
+
+BROKEN_CONNECTION = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.HTTPError,
+    OSError,
+)
+"""What a call raises when the engine or the way to it is gone. `APIError` is an OSError too (by
+way of requests), so look for an answer of the engine first."""
+TEXT_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer of the engine that we can explain."""
+
+    pattern: str
+    title: str
+    hint: str
+    kind: type[EngineError] = EngineError
+
+
+_KNOWN = (
+    _Known(
+        r"could not select device driver|unresolvable CDI devices",
+        "No GPU runtime",
+        "Install nvidia-container-toolkit on the host, run `sudo nvidia-ctk runtime configure "
+        "--runtime=docker`, then restart Docker.",
+    ),
+    _Known(
+        r"nvidia-container-cli|error running (prestart )?hook",
+        "The GPU runtime failed",
+        "Run `nvidia-smi` on the host: the driver may need a restart, or the device is gone.",
+    ),
+    _Known(
+        r"no space left on device",
+        "The host's disk is full",
+        "Free space where Docker keeps its data: `docker system df`, `gpuconsole prune`.",
+    ),
+    _Known(
+        r"error gathering device information|no such file or directory.*/dev/",
+        "A device node is missing",
+        "The driver on the host is not loaded, or the device is gone.",
+    ),
+    _Known(
+        r"bind source path does not exist|invalid mount config",
+        "A mounted folder is missing",
+        "Create the folder on the host, or take it out of the task's mounts.",
+    ),
+    _Known(
+        r"exec format error|does not match the (specified|detected host) platform",
+        "The image is for another processor",
+        "Choose an image for the host's architecture.",
+        ImageError,
+    ),
+    _Known(
+        r"executable file not found|exec: .*no such file or directory",
+        "The image lacks the program",
+        "Choose an image that has Python and Paddle.",
+        ImageError,
+    ),
+    _Known(
+        r"is already in use by container",
+        "The container's name is taken",
+        "Remove or rename the container that holds the name.",
+    ),
+)
+
+_PULL_HINTS = (
+    (
+        r"access denied|unauthorized|authentication required|denied:|forbidden",
+        "Check the name; if the registry is private, run `docker login` for it on this machine.",
+    ),
+    (r"manifest unknown|not found|no such image|does not exist", "Check the image's name and tag."),
+    (
+        r"no such host|i/o timeout|connection refused|network is unreachable|client\.timeout"
+        r"|deadline exceeded|tls handshake|lookup ",
+        "The host cannot reach the registry: check its network and proxy, or load the image there "
+        "with `docker load`.",
+    ),
+    (
+        r"toomanyrequests|rate limit",
+        "The registry limits pulls: run `docker login` on this machine, or wait.",
+    ),
+    (r"no space left", "Free space where Docker keeps its data: `docker system df`."),
+)
+
+
+def translate(error: Exception, host: str, doing: str) -> ConsoleError:
+    """Return the console's error for one raised while `doing` (an -ing phrase) on a host."""
+    if isinstance(error, ConsoleError):
+        return error
+    if isinstance(error, docker.errors.APIError):
+        return _answered(str(error.explanation or error), host, doing)
+    if isinstance(error, BROKEN_CONNECTION):
+        return unreachable(host, doing, error)
+    return EngineError(
+        "Docker cannot be used", f"{host}, while {doing}: {clean(str(error), TEXT_LIMIT)}"
+    )
+
+
+def unreachable(host: str, doing: str, error: Exception) -> UnreachableError:
+    """Return the error for an engine that broke off or never answered."""
+    reason = "no answer in time" if _is_timeout(error) else "the connection broke"
+    return UnreachableError(
+        "Docker does not answer",
+        f"{host}, while {doing}: {reason}.",
+        "Look at Docker on the host: `systemctl status docker`.",
+    )
+
+
+def image_error(image: str, host: str, reason: str) -> ImageError:
+    """Return the error for an image that cannot be had, with the registry's own words."""
+    said = clean(reason, TEXT_LIMIT)
+    hint = next(
+        (hint for pattern, hint in _PULL_HINTS if re.search(pattern, said, re.IGNORECASE)),
+        "Try `docker pull` on the host.",
+    )
+    return ImageError("Image cannot be had", f"{image} on {host}: {said}", hint)
+
+
+def checked(response: requests.Response) -> requests.Response:
+    """Return the response if it is a success, else raise the SDK's own error for it."""
+    try:
+        response.raise_for_status()
+    except requests.HTTPError as error:
+        docker.errors.create_api_error_from_http_exception(error)
+    return response
+
+
+def answer_of(error: ConsoleError) -> str:
+    """Return the engine's own words behind an error, without ours around them."""
+    cause = error.__cause__
+    return str(cause.explanation) if isinstance(cause, docker.errors.APIError) else error.message
+
+
+def status_of(error: Exception) -> int | None:
+    """Return the HTTP status with which the engine answered."""
+    return error.status_code if isinstance(error, docker.errors.APIError) else None
+
+
+def _answered(explanation: str, host: str, doing: str) -> EngineError:
+    said = clean(explanation, TEXT_LIMIT)
+    for known in _KNOWN:
+        if re.search(known.pattern, explanation, re.IGNORECASE):
+            return known.kind(known.title, f"{host}, while {doing}: {said}", known.hint)
+    return EngineError("Docker refused", f"{host}, while {doing}: {said}")
+
+
+def _is_timeout(error: Exception) -> bool:
+    timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
+    return isinstance(error, timeouts) or "timed out" in str(error)

@@ -1,0 +1,107 @@
+"""Files in and out: code into a container, results folders on the host."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from gpuconsole.core.containers import HostAccount
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, UsageError
+from gpuconsole.remote.link import Completed, Link
+
+# Constant scripts that take arguments: nothing is glued into them. They hold no newline, single
+# quote, backslash or exclamation mark, so every login shell passes them on unharmed.
+_BASE = 'base="$HOME/.local/state/gpuconsole/results"; '
+_PREPARE = 'umask 077; mkdir -p "$base/$1" && id -u && id -g && cd "$base/$1" && pwd -P'
+_LOCATE = 'cd "$base/$1" && pwd -P'
+_TIDY = (
+    'cd "$base" 2>/dev/null || exit 0; '
+    'for job; do rmdir -- "$job" 2>/dev/null && echo removed; done; '
+    'for left in *; do test -d "$left" && echo "kept $left"; done; true'
+)
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
+    """Write a bundle again into `archive`, below `target` and all owned by `user`, and rewind.
+
+    `user` is `uid:gid`; anything else means root. UsageError when the bundle cannot be read.
+    """
+    owner = re.fullmatch(r"(\d+)(?::(\d+))?", user)
+    uid, gid = (int(owner[1]), int(owner[2] or owner[1])) if owner else (0, 0)
+    try:
+        with (
+            tarfile.open(bundle, "r:*") as old,
+            tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as new,
+        ):
+            folder = PurePosixPath(target).relative_to("/")
+            new.addfile(_owned(_directory(str(folder)), uid, gid))
+            for member in old:
+                moved = _owned(copy.copy(member), uid, gid)
+                moved.name = str(folder / member.name)
+                new.addfile(moved, old.extractfile(member) if member.isreg() else None)
+    except (OSError, tarfile.TarError) as error:
+        raise UsageError(
+            "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
+        ) from error
+    archive.seek(0)
+
+
+async def prepare(link: Link, host: str, job_id: str) -> HostAccount:
+    """Make the job's results folder, open to its owner only."""
+    done = await _run(link, _PREPARE, job_id)
+    uid, gid, folder = _lines(done, 3, f"making the results folder on {host}")
+    return HostAccount(int(uid), int(gid), folder)
+
+
+async def locate(link: Link, host: str, job_id: str) -> str:
+    """Return the job's results folder on the host; EngineError when there is none."""
+    done = await _run(link, _LOCATE, job_id)
+    return _lines(done, 1, f"looking for the results of {job_id} on {host}")[0]
+
+
+async def tidy(link: Link, host: str, jobs: Sequence[str], keep: frozenset[str]) -> tuple[int, int]:
+    """Remove the empty results folders of these jobs; one with anything in it always stays.
+
+    Returns how many were removed, and how many folders of jobs not in `keep` are left.
+    """
+    done = await _run(link, _TIDY, *jobs)
+    said = _lines(done, 0, f"looking through the results on {host}")
+    left = {line.removeprefix("kept ") for line in said if line.startswith("kept ")}
+    return said.count("removed"), len(left - keep)
+
+
+async def _run(link: Link, script: str, *jobs: str) -> Completed:
+    for job in jobs:
+        if not _JOB_ID.fullmatch(job):
+            raise UsageError("Not a job id", f"{clean(job, 80)!r} cannot name a folder.")
+    return await link.run(["sh", "-c", _BASE + script, "sh", *jobs])
+
+
+def _lines(done: Completed, count: int, doing: str) -> list[str]:
+    """Return the last `count` lines of output (0: all); a login shell may have said more."""
+    lines = done.stdout.decode(errors="surrogateescape").splitlines()
+    if done.exit_status != 0 or len(lines) < count:
+        said = clean(done.stderr.decode(errors="replace").strip(), 500)
+        raise EngineError(
+            "The results folder cannot be used",
+            f"While {doing}: {said or f'exit status {done.exit_status}'}.",
+            "Look at the rights of ~/.local/state on the host, and at its free space.",
+        )
+    return lines[-count:]
+
+
+def _directory(name: str) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    return entry
+
+
+def _owned(entry: tarfile.TarInfo, uid: int, gid: int) -> tarfile.TarInfo:
+    entry.uid, entry.gid, entry.uname, entry.gname = uid, gid, "", ""
+    return entry

@@ -1,0 +1,96 @@
+"""Images: is one present, and if not, pull it and tell how far it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import docker
+import requests
+from docker.auth import get_config_header, resolve_repository_name
+from docker.utils import parse_repository_tag
+
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.remote.docker_errors import checked
+
+LINE_LIMIT = 64 * 1024
+"""A longer line of progress is not one that an engine writes."""
+
+
+def is_present(client: docker.APIClient, image: str) -> bool:
+    """Tell whether the engine has the image."""
+    try:
+        client.inspect_image(image)  # type: ignore[no-untyped-call]
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+def open_pull(client: docker.APIClient, image: str) -> requests.Response:
+    """Ask the engine to pull, with the console user's own Docker login for the registry."""
+    repository, tag = parse_repository_tag(image)
+    registry, _ = resolve_repository_name(repository)
+    login = get_config_header(client, registry)
+    return checked(
+        client.post(
+            f"{client.base_url}/v{client.api_version}/images/create",
+            params={"fromImage": repository, "tag": tag or "latest"},
+            headers={"X-Registry-Auth": login} if login else {},
+            stream=True,
+            timeout=(client.timeout, None),
+        )
+    )
+
+
+@dataclass(slots=True)
+class PullProgress:
+    """Reads a pull's stream of JSON lines: what to say, and how it failed if it did."""
+
+    image: str
+    error: str = ""
+    _rest: bytes = b""
+    _said: str = ""
+    _layers: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """Give a sentence for each visible step."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._rest = self._rest[:LINE_LIMIT]
+        for line in lines:
+            sentence = self._read(line)
+            if sentence and sentence != self._said:
+                self._said = sentence
+                yield sentence
+
+    def _read(self, line: bytes) -> str:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return ""
+        if not isinstance(event, dict):
+            return ""
+        if "error" in event:
+            self.error = str(event["error"])
+        detail = event.get("progressDetail")
+        if event.get("status") == "Downloading" and isinstance(detail, dict):
+            self._count(str(event.get("id")), detail)
+            return self._sentence()
+        if event.get("status") == "Extracting":
+            return f"unpacking {clean(self.image, 200)}"
+        return ""
+
+    def _count(self, layer: str, detail: dict[str, Any]) -> None:
+        done, total = detail.get("current"), detail.get("total")
+        if isinstance(done, int) and isinstance(total, int) and total > 0:
+            self._layers[layer] = (min(done, total), total)
+
+    def _sentence(self) -> str:
+        total = sum(total for _, total in self._layers.values())
+        if total == 0:
+            return ""
+        done = sum(done for done, _ in self._layers.values())
+        sizes = f"{format_mib(done / MIB)} of {format_mib(total / MIB)}"
+        return f"pulling {clean(self.image, 200)} {100 * done // total} % ({sizes})"

@@ -1,0 +1,250 @@
+"""Leases on devices, kept by the host's engine and visible to every console.
+
+A device is claimed by creating a container that never starts, under a name made of the device's
+UUID: names are unique on an engine, so of two consoles exactly one wins, whatever they thought
+before. What is already running is checked as well, because anyone may sweep containers away that
+never started (`docker container prune`), and with them a lease:
+
+    claim:  create the lease, then look for a live job container on the device
+    start:  the job container exists, then look for another attempt's lease
+
+Each writes before it reads, so of a claim and a start that meet at least one sees the other.
+
+Everything here blocks; call it on a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import docker
+
+from gpuconsole.core.containers import LABEL_PREFIX, Lease
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import iso_utc
+from gpuconsole.errors import LeaseTakenError
+from gpuconsole.remote.docker_errors import status_of
+from gpuconsole.remote.docker_status import engine_time
+
+IMAGE = "gpuconsole/lease:1"
+"""An empty image, made on the host itself: a claim never waits for a registry."""
+DEVICES_LABEL = LABEL_PREFIX + "devices"
+"""On job containers: the UUIDs handed to it, with commas between."""
+GRACE_S = 120.0
+"""How long a lease may stand without a live job container before any console removes it."""
+_LEASE, _JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("lease", "job", "attempt"))
+_USER, _JOURNAL, _SINCE = (LABEL_PREFIX + word for word in ("user", "journal", "since"))
+_LIVE = ("created", "running", "paused", "restarting")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease together with the id of the container that it is."""
+
+    id: str
+    lease: Lease
+    created_at: float
+    """On the engine's own clock."""
+
+
+def lease_name(uuid: str) -> str:
+    """Return the name of a device's lease container, in the characters an engine allows."""
+    return "gpuconsole-lease-" + re.sub(r"[^A-Za-z0-9_.-]", "-", uuid)
+
+
+def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GRACE_S) -> None:
+    """Claim all devices or none; LeaseTakenError names one that is taken."""
+    claimed: list[str] = []
+    try:
+        for lease in sorted(leases, key=lambda lease: lease.uuid):
+            # One by one: what is claimed when another is refused must be known.
+            claimed.append(_claim_one(client, lease, grace_s))  # noqa: PERF401
+        for lease in leases:
+            _refuse_if_in_use(client, lease)
+    except BaseException:
+        for container in claimed:
+            with contextlib.suppress(docker.errors.APIError):
+                client.remove_container(container)
+        raise
+
+
+def held(client: docker.APIClient) -> tuple[Held, ...]:
+    """Return every lease on this engine, of every console, stale ones included."""
+    found = client.containers(all=True, filters={"label": _LEASE})
+    return tuple(
+        Held(item["Id"], _from_labels(item["Labels"]), float(item["Created"])) for item in found
+    )
+
+
+def current(client: docker.APIClient, grace_s: float = GRACE_S) -> tuple[Lease, ...]:
+    """Return the leases that count: those whose job lives or has only just begun or ended."""
+    every = held(client)
+    gone = {item.id for item in _stale(client, every, grace_s)}
+    return tuple(item.lease for item in every if item.id not in gone)
+
+
+def release(client: docker.APIClient, attempt: str, uuids: Sequence[str]) -> None:
+    """Remove this attempt's leases on these devices."""
+    for item in held(client):
+        if item.lease.attempt == attempt and item.lease.uuid in uuids:
+            remove(client, item)
+
+
+def reap(client: docker.APIClient, grace_s: float = GRACE_S) -> tuple[Lease, ...]:
+    """Remove leases whose job is gone, of any console; returns those removed."""
+    stale = _stale(client, held(client), grace_s)
+    return tuple(item.lease for item in stale if remove(client, item))
+
+
+def remove(client: docker.APIClient, item: Held) -> bool:
+    """Remove exactly this lease: by id, so that a fresh one of the same name is left alone."""
+    try:
+        client.remove_container(item.id)
+    except docker.errors.APIError as error:
+        if status_of(error) in (404, 409):
+            return False
+        raise
+    return True
+
+
+def refuse_if_leased_away(client: docker.APIClient, labels: Mapping[str, str]) -> None:
+    """Refuse to start a job container whose device another attempt has leased meanwhile."""
+    uuids = _devices(labels)
+    if not uuids:
+        return
+    for item in held(client):
+        if item.lease.uuid in uuids and not _same_attempt(item.lease, labels):
+            raise LeaseTakenError(item.lease.uuid, _holder(item.lease))
+
+
+def _claim_one(client: docker.APIClient, lease: Lease, grace_s: float) -> str:
+    """Return the id of the lease container, made now or found to be this attempt's own."""
+    try:
+        return _create(client, lease)
+    except docker.errors.APIError as error:
+        if status_of(error) != 409:
+            raise
+    holder = _find(client, lease.uuid)
+    if holder is not None and _same_attempt(holder.lease, _labels(lease)):
+        return holder.id
+    if holder is not None and _stale(client, (holder,), grace_s):
+        remove(client, holder)
+        holder = None
+    if holder is None:
+        # It went away between the conflict and the look: one more try, then it is simply taken.
+        try:
+            return _create(client, lease)
+        except docker.errors.APIError as error:
+            if status_of(error) != 409:
+                raise
+        holder = _find(client, lease.uuid)
+    raise LeaseTakenError(lease.uuid, _holder(holder.lease) if holder else "another console")
+
+
+def _create(client: docker.APIClient, lease: Lease) -> str:
+    options: dict[str, Any] = {
+        "name": lease_name(lease.uuid),
+        "command": ["lease"],
+        "labels": _labels(lease),
+        "host_config": client.create_host_config(network_mode="none"),
+        "use_config_proxy": False,
+    }
+    try:
+        return str(client.create_container(IMAGE, **options)["Id"])
+    except docker.errors.ImageNotFound:
+        empty = io.BytesIO()
+        tarfile.open(fileobj=empty, mode="w").close()
+        repository, tag = IMAGE.split(":")
+        client.import_image_from_data(empty.getvalue(), repository=repository, tag=tag)
+    return str(client.create_container(IMAGE, **options)["Id"])
+
+
+def _find(client: docker.APIClient, uuid: str) -> Held | None:
+    return next((item for item in held(client) if item.lease.uuid == uuid), None)
+
+
+def _refuse_if_in_use(client: docker.APIClient, lease: Lease) -> None:
+    for labels in _job_labels(client, _LIVE):
+        if lease.uuid in _devices(labels) and not _same_attempt(lease, labels):
+            raise LeaseTakenError(lease.uuid, _holder(_from_labels(labels)))
+
+
+def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> tuple[Held, ...]:
+    """Return the leases older than the grace time whose job has had no live container for it.
+
+    Only the engine's clock is read: consoles' clocks may differ.
+    """
+    if not items:
+        return ()
+    now = engine_time(client.info()["SystemTime"])
+    old = [item for item in items if now - item.created_at >= grace_s]
+    if not old:
+        return ()
+    live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in _job_labels(client, _LIVE)}
+    live |= _just_ended(client, now - grace_s)
+    return tuple(item for item in old if (item.lease.job, item.lease.attempt) not in live)
+
+
+def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:
+    """Return job and attempt of containers that ended after `since`: their console may be about
+    to look at them."""
+    found = set()
+    for item in client.containers(
+        all=True, filters={"label": [_JOB, _ATTEMPT], "status": ["exited", "dead"]}
+    ):
+        with contextlib.suppress(docker.errors.NotFound):
+            finished = client.inspect_container(item["Id"])["State"]["FinishedAt"]
+            if engine_time(finished) >= since:
+                found.add((item["Labels"].get(_JOB, ""), item["Labels"][_ATTEMPT]))
+    return found
+
+
+def _job_labels(client: docker.APIClient, states: Sequence[str]) -> list[Mapping[str, str]]:
+    found = client.containers(all=True, filters={"label": _JOB, "status": list(states)})
+    return [item["Labels"] for item in found if _LEASE not in item["Labels"]]
+
+
+def _labels(lease: Lease) -> dict[str, str]:
+    return {
+        _LEASE: lease.uuid,
+        _JOB: lease.job,
+        _ATTEMPT: lease.attempt,
+        _USER: lease.user,
+        _JOURNAL: lease.journal,
+        _SINCE: repr(lease.since),
+    }
+
+
+def _from_labels(labels: Mapping[str, str]) -> Lease:
+    """Read a lease; anyone may have written these labels, so nothing in them is trusted."""
+    try:
+        since = float(labels.get(_SINCE, "0"))
+    except ValueError:
+        since = 0.0
+    return Lease(
+        uuid=clean(labels.get(_LEASE, ""), 128),
+        job=clean(labels.get(_JOB, ""), 128),
+        attempt=clean(labels.get(_ATTEMPT, ""), 128),
+        user=clean(labels.get(_USER, ""), 128),
+        journal=clean(labels.get(_JOURNAL, ""), 128),
+        since=since,
+    )
+
+
+def _devices(labels: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(filter(None, labels.get(DEVICES_LABEL, "").split(",")))
+
+
+def _same_attempt(lease: Lease, labels: Mapping[str, str]) -> bool:
+    return (lease.job, lease.attempt) == (labels.get(_JOB), labels.get(_ATTEMPT))
+
+
+def _holder(lease: Lease) -> str:
+    who = f"{lease.user or 'someone'} (job {lease.job or 'unknown'}"
+    return f"{who}, since {iso_utc(lease.since)})" if lease.since else f"{who})"

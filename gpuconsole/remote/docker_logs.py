@@ -1,0 +1,52 @@
+"""Container output as the engine frames it, taken apart in bounded pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import docker
+import requests
+
+from gpuconsole.remote.docker_errors import checked
+
+HEADER = 8
+"""Bytes before each frame: stream number, three zeros, length as 32 bits, big end first."""
+
+
+def open_logs(client: docker.APIClient, container: str, follow: bool) -> requests.Response:
+    """Ask for all output of a container from its beginning; with `follow` it stays open."""
+    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "tail": "all", "follow": int(follow)}
+    return checked(
+        client.get(
+            f"{client.base_url}/v{client.api_version}/containers/{container}/logs",
+            params=params,
+            stream=True,
+            # Nothing may come for hours; a broken link ends the socket.
+            timeout=(client.timeout, None),
+        )
+    )
+
+
+class Demultiplexer:
+    """Strips frame headers from a stream; never holds more than a header, whatever it claims."""
+
+    def __init__(self) -> None:
+        self._header = bytearray()
+        self._left = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Give the payload in this chunk, of both output streams in order."""
+        at = 0
+        while at < len(chunk):
+            if self._left:
+                piece = chunk[at : at + self._left]
+                at += len(piece)
+                self._left -= len(piece)
+                yield piece
+            else:
+                take = chunk[at : at + HEADER - len(self._header)]
+                at += len(take)
+                self._header += take
+                if len(self._header) == HEADER:
+                    self._left = int.from_bytes(self._header[4:], "big")
+                    self._header.clear()

@@ -1,0 +1,80 @@
+"""A ContainerSpec in the words of the engine's API; `core.dockerline` says the same as a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import docker
+from docker.types import DeviceRequest, LogConfig
+from docker.types import Mount as ApiMount
+
+from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.dockerline import (
+    DROPPED_CAPABILITIES,
+    LOG_DRIVER,
+    LOG_OPTIONS,
+    SECURITY_OPTIONS,
+    size_bytes,
+)
+from gpuconsole.core.handover import Handover, environment, handover
+from gpuconsole.remote.docker_leases import DEVICES_LABEL
+
+
+def labels(spec: ContainerSpec) -> dict[str, str]:
+    """Return the spec's labels and the devices handed over, by which a claim sees them in use."""
+    devices = {DEVICES_LABEL: ",".join(spec.device_uuids)} if spec.device_uuids else {}
+    return {**spec.labels, **devices}
+
+
+def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:
+    """Return the keyword arguments of `create_container` for this spec.
+
+    `init` asks for Docker's own process 1, which passes signals on and collects orphans; an
+    engine installed without it refuses the option.
+    """
+    return {
+        "image": spec.image,
+        "command": list(spec.command),
+        "name": spec.name,
+        "user": spec.user or None,
+        "working_dir": spec.working_dir,
+        "environment": environment(spec),
+        "labels": labels(spec),
+        "tty": False,
+        # The proxy of the console's machine is not the container's.
+        "use_config_proxy": False,
+        "host_config": _host_config(client, spec, handover(spec), init),
+    }
+
+
+def _host_config(
+    client: docker.APIClient, spec: ContainerSpec, given: Handover, init: bool
+) -> dict[str, Any]:
+    limit = None if spec.memory_limit_mib is None else size_bytes(spec.memory_limit_mib)
+    mounts = (*spec.mounts, *given.mounts)
+    return client.create_host_config(
+        device_requests=_requests(given),
+        devices=[f"{node}:{node}:rwm" for node in given.nodes],
+        group_add=list(given.groups),
+        # As mounts, not binds: a folder that is missing is an error, not made by root.
+        mounts=[
+            ApiMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
+            for mount in mounts
+        ],
+        mem_limit=limit,
+        memswap_limit=limit,
+        shm_size=size_bytes(spec.shm_size_mib),
+        pids_limit=spec.pids_limit,
+        cpuset_cpus=spec.cpuset or None,
+        network_mode=spec.network,
+        security_opt=[*SECURITY_OPTIONS, *given.security],
+        cap_drop=list(DROPPED_CAPABILITIES),
+        log_config=LogConfig(type=LOG_DRIVER, config=LOG_OPTIONS),
+        init=init,
+    )
+
+
+def _requests(given: Handover) -> list[DeviceRequest]:
+    if not given.uuids:
+        return []
+    return [DeviceRequest(device_ids=list(given.uuids), capabilities=[["gpu"]])]

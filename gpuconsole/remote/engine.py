@@ -1,0 +1,268 @@
+"""`DockerEngine`: the container engine of one host, through its link.
+
+Whoever may use a Docker socket is root on that host; the console asks for no more than the
+account it was given can already do there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from gpuconsole.core.containers import (
+    LABEL_PREFIX,
+    ContainerSpec,
+    ContainerStatus,
+    EngineInfo,
+    HostAccount,
+    Lease,
+    PruneResult,
+)
+from gpuconsole.errors import EngineError
+from gpuconsole.remote import docker_files, docker_leases, docker_logs
+from gpuconsole.remote.docker_calls import DockerCalls
+from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
+from gpuconsole.remote.docker_images import PullProgress, is_present, open_pull
+from gpuconsole.remote.docker_spec import create_options, labels
+from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
+from gpuconsole.remote.link import Link
+
+_JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
+_IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
+_STARTED = ("running", "paused", "restarting", "removing", "exited", "dead")
+
+
+class DockerEngine:
+    """Speaks the Docker Engine API over a unix socket of the host."""
+
+    def __init__(
+        self,
+        link: Link,
+        host: str,
+        socket_path: str = "/var/run/docker.sock",
+        *,
+        lease_grace_s: float = docker_leases.GRACE_S,
+    ) -> None:
+        self.host = host
+        self._link = link
+        self._calls = DockerCalls(link, host, socket_path)
+        self._lease_grace_s = lease_grace_s
+
+    async def close(self) -> None:
+        """Let go of the engine; containers run on."""
+        await self._calls.close()
+
+    async def info(self) -> EngineInfo:
+        """Ask the engine who it is."""
+        version, info = await self._calls.run("asking who it is", _ask)
+        hook = await self._link.run(["sh", "-c", "command -v nvidia-container-runtime-hook"])
+        return engine_info(version, info, hook.exit_status == 0)
+
+    async def claim(self, leases: Sequence[Lease]) -> None:
+        """Claim all devices or none, in UUID order; after a refusal the attempt holds none."""
+        await self._calls.run("claiming devices", docker_leases.claim, leases, self._lease_grace_s)
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """List the leases of every console, without those whose job is long gone."""
+        return await self._calls.run("listing leases", docker_leases.current, self._lease_grace_s)
+
+    async def release(self, attempt: str, uuids: Sequence[str]) -> None:
+        """Give back the devices that this attempt holds."""
+        await self._calls.run("releasing devices", docker_leases.release, attempt, uuids)
+
+    async def reap_stale(self) -> tuple[Lease, ...]:
+        """Remove the leases, of any console, whose job is long gone."""
+        return await self._calls.run("reaping leases", docker_leases.reap, self._lease_grace_s)
+
+    async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
+        """Make the image present, pulling it if it is not."""
+        if await self._calls.run(f"looking for {image}", is_present, image):
+            return
+        progress(f"pulling {image}")
+        pulled = PullProgress(image)
+        try:
+            async with contextlib.aclosing(
+                self._calls.stream(f"pulling {image}", lambda client: open_pull(client, image))
+            ) as chunks:
+                async for chunk in chunks:
+                    for sentence in pulled.feed(chunk):
+                        progress(sentence)
+        except EngineError as error:
+            raise image_error(image, self.host, answer_of(error)) from error
+        if pulled.error:
+            raise image_error(image, self.host, pulled.error)
+
+    async def prepare(self, job_id: str) -> HostAccount:
+        """Make the job's results folder on the host and tell who owns it."""
+        return await docker_files.prepare(self._link, self.host, job_id)
+
+    async def create(self, spec: ContainerSpec) -> str:
+        """Create the container; one of the same name is returned only if it is this attempt's."""
+        return await self._calls.run(f"creating {spec.name}", _create, spec, self.host)
+
+    async def put(self, container: str, bundle: Path, target: str) -> None:
+        """Unpack a tar of code into the created container, owned by the container's user."""
+        doing = f"copying code into {container}"
+        found = await self._calls.run(doing, docker.APIClient.inspect_container, container)
+        await self._calls.run(
+            doing, _put, container, bundle, target, found["Config"].get("User") or ""
+        )
+
+    async def start(self, container: str) -> None:
+        """Start a created container; one that has started, even if it has ended, is left alone.
+
+        LeaseTakenError when another attempt has leased one of its devices meanwhile.
+        """
+        await self._calls.run(f"starting {container}", _start, container)
+
+    async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """Give the container's output from its beginning.
+
+        A break of the link may look like the job's end: inspect the container afterwards.
+        """
+        frames = docker_logs.Demultiplexer()
+        async with contextlib.aclosing(
+            self._calls.stream(
+                f"following {container}",
+                lambda client: docker_logs.open_logs(client, container, follow),
+            )
+        ) as chunks:
+            async for chunk in chunks:
+                for piece in frames.feed(chunk):
+                    yield piece
+
+    async def inspect(self, container: str) -> ContainerStatus | None:
+        """Look at a container by id or name; None when there is none."""
+        return await self._calls.run(f"looking at {container}", _inspect, container)
+
+    async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
+        """List the job containers that carry this journal's label."""
+        return await self._calls.run("listing containers", _own, journal)
+
+    async def stop(self, container: str, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL after the grace time."""
+        await self._calls.run(f"stopping {container}", _stop, container, grace_s)
+
+    async def remove(self, container: str) -> None:
+        """Remove the container, running or not."""
+        await self._calls.run(f"removing {container}", _remove, container)
+
+    async def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream."""
+        folder = await docker_files.locate(self._link, self.host, job_id)
+        async for chunk in self._link.stream(["tar", "-C", folder, "-cf", "-", "."]):
+            yield chunk
+
+    async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
+        """Remove this journal's ended containers and leases of jobs not in `keep_jobs`.
+
+        Of results folders only those of the removed containers go, and only if they are empty.
+        """
+        jobs, containers, leases = await self._calls.run(
+            "pruning", _prune, keep_jobs, journal, self._lease_grace_s
+        )
+        removed, kept = await docker_files.tidy(self._link, self.host, jobs, keep_jobs)
+        return PruneResult(containers, leases, results_kept=kept, results_removed=removed)
+
+
+def _ask(client: docker.APIClient) -> tuple[dict[str, Any], dict[str, Any]]:
+    return client.version(), client.info()
+
+
+def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
+    if spec.device_uuids and is_podman(client.version()):
+        raise EngineError(
+            "Podman cannot hand over devices",
+            f"The engine on {host} is Podman, which ignores the API's requests for GPUs.",
+            "Install Docker there, or point `docker_socket` at Docker's socket.",
+        )
+    init = bool(client.info().get("InitBinary"))
+    try:
+        options = create_options(client, spec, init=init)
+        return str(client.create_container(**options)["Id"])
+    except docker.errors.ImageNotFound as error:
+        raise image_error(spec.image, host, str(error.explanation)) from error
+    except docker.errors.APIError as error:
+        if status_of(error) != 409:
+            raise
+        return _adopt(client, spec, host)
+
+
+def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
+    """Return the container that holds the spec's name if this very attempt made it."""
+    found = client.inspect_container(spec.name)
+    theirs, ours = found["Config"].get("Labels") or {}, labels(spec)
+    if not ours.get(_JOB) or any(theirs.get(key) != ours.get(key) for key in _IDENTITY):
+        raise EngineError(
+            "The container's name is taken",
+            f"{spec.name} on {host} belongs to something else; it was left alone.",
+            f"Look at it with `docker inspect {spec.name}`, and remove it if it is yours.",
+        )
+    return str(found["Id"])
+
+
+def _put(client: docker.APIClient, container: str, bundle: Path, target: str, user: str) -> None:
+    with tempfile.TemporaryFile() as archive:
+        docker_files.rewrite(bundle, archive, target, user)
+        client.put_archive(container, "/", archive)
+
+
+def _start(client: docker.APIClient, container: str) -> None:
+    found = client.inspect_container(container)
+    if found["State"]["Status"] in _STARTED:
+        return
+    docker_leases.refuse_if_leased_away(client, found["Config"].get("Labels") or {})
+    client.start(container)
+
+
+def _inspect(client: docker.APIClient, container: str) -> ContainerStatus | None:
+    try:
+        return container_status(client.inspect_container(container))
+    except docker.errors.NotFound:
+        return None
+
+
+def _own(client: docker.APIClient, journal: str) -> tuple[ContainerStatus, ...]:
+    wanted = [_JOB, f"{_JOURNAL}={journal}"]
+    listed = client.containers(all=True, filters={"label": wanted})
+    jobs = [item["Id"] for item in listed if _LEASE not in (item["Labels"] or {})]
+    # One that went away since it was listed is simply not there.
+    looked = (_inspect(client, container) for container in jobs)
+    return tuple(status for status in looked if status is not None)
+
+
+def _stop(client: docker.APIClient, container: str, grace_s: float) -> None:
+    with contextlib.suppress(docker.errors.NotFound):
+        client.stop(container, timeout=round(grace_s))
+
+
+def _remove(client: docker.APIClient, container: str) -> None:
+    try:
+        client.remove_container(container, v=True, force=True)
+    except docker.errors.APIError as error:
+        # 409: its removal is already under way.
+        if status_of(error) not in (404, 409):
+            raise
+
+
+def _prune(
+    client: docker.APIClient, keep_jobs: frozenset[str], journal: str, grace_s: float
+) -> tuple[list[str], int, int]:
+    jobs = []
+    for status in _own(client, journal):
+        job = status.labels[_JOB]
+        if job not in keep_jobs and status.state in ("created", "exited", "dead"):
+            _remove(client, status.id)
+            jobs.append(job)
+    ours = [
+        item
+        for item in docker_leases.held(client)
+        if item.lease.journal == journal and item.lease.job not in keep_jobs
+    ]
+    removed = sum(docker_leases.remove(client, item) for item in ours)
+    return sorted(set(jobs)), len(jobs), removed + len(docker_leases.reap(client, grace_s))
