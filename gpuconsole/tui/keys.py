@@ -1,0 +1,193 @@
+"""Every key of the console, once: bindings, footer, help, palette and docs/keys.md come from here.
+
+An id is `area.verb`; the area names the screen (or widget) that carries the binding. This module
+must not import Textual, so that the documentation can be made without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing a person can press."""
+
+    id: str
+    keys: str
+    """Textual's names, separated by commas."""
+    action: str
+    label: str
+    """What the footer says."""
+    help: str
+    """What the help screen and the documentation say."""
+    footer: bool = False
+    writes: bool = False
+    """Changes something outside the console; absent in read-only mode."""
+
+    @property
+    def area(self) -> str:
+        """The screen or widget that carries the binding."""
+        return self.id.partition(".")[0]
+
+    @property
+    def shown(self) -> str:
+        """The keys as a person reads them."""
+        return " ".join(_SHOWN.get(key, key) for key in self.keys.split(","))
+
+    @property
+    def short(self) -> str:
+        """The first of the keys, for the footer."""
+        return _SHOWN.get(self.keys.split(",")[0], self.keys.split(",")[0])
+
+
+_SHOWN = {
+    "colon": ":",
+    "slash": "/",
+    "question_mark": "?",
+    "plus": "+",
+    "minus": "-",
+    "equals_sign": "=",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "escape": "esc",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+    **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}
+
+AREAS = {
+    "app": "Anywhere",
+    "go": "On every screen but a form",
+    "fleet": "Fleet",
+    "map": "Moving on the map",
+    "host": "Host",
+    "queue": "Queue",
+    "submit": "Submit",
+    "job": "Job",
+    "log": "Moving in the log",
+    "filter": "While typing a filter or search",
+    "dialog": "In a dialog",
+    "help": "Help",
+}
+
+KEYS: tuple[Key, ...] = (
+    Key("app.palette", "ctrl+p", "app.command_palette", "command", "Find a command, host or job"),
+    Key("app.quit", "ctrl+q", "app.quit", "quit", "Leave the console; jobs run on"),
+    Key("app.read_only", "f9", "app.toggle_read_only", "read-only", "Switch read-only on or off"),
+    Key("go.fleet", "1", "app.go('fleet')", "fleet", "Go to the fleet"),
+    Key("go.queue", "2", "app.go('queue')", "queue", "Go to the queue"),
+    Key("go.job", "3", "app.go('job')", "job", "Go to the job last looked at"),
+    Key("go.submit", "4", "app.go('submit')", "submit", "Go to the submit form", writes=True),
+    Key("go.command", "colon", "app.command_palette", "command", "Find a command, host or job"),
+    Key("go.help", "question_mark,f1", "app.help", "help", "Show the keys of this screen"),
+    Key("go.back", "escape", "back", "back", "Go back; never leaves the console"),
+    Key("go.pause", "p", "app.pause", "pause", "Freeze the picture; collecting goes on"),
+    Key("go.quit", "q", "app.quit", "quit", "Leave the console; jobs run on"),
+    Key("fleet.open", "enter", "open", "open", "Open the host under the cursor", footer=True),
+    Key("fleet.filter", "slash", "filter", "filter", "Show only what matches", footer=True),
+    Key("fleet.metric", "m", "metric", "metric", "Show the next metric", footer=True),
+    Key("fleet.denser", "minus", "density(-1)", "less", "Show less of each host"),
+    Key("fleet.looser", "plus,equals_sign", "density(1)", "more", "Show more of each host",
+        footer=True),
+    Key("fleet.inspector", "i", "inspector", "inspector", "Show or hide the inspector",
+        footer=True),
+    Key("fleet.faults", "f", "faults", "faults", "Show only hosts in trouble, or all again",
+        footer=True),
+    Key("fleet.submit", "s", "app.go('submit')", "submit", "Submit a job", footer=True,
+        writes=True),
+    Key("fleet.copy", "y", "copy", "copy", "Copy the host's name"),
+    Key("map.up", "up,k", "move(0,-1)", "up", "One up"),
+    Key("map.down", "down,j", "move(0,1)", "down", "One down"),
+    Key("map.left", "left,h", "move(-1,0)", "left", "One to the left"),
+    Key("map.right", "right,l", "move(1,0)", "right", "One to the right"),
+    Key("map.page_up", "pageup,ctrl+u", "page(-1)", "page up", "A page up"),
+    Key("map.page_down", "pagedown,ctrl+d", "page(1)", "page down", "A page down"),
+    Key("map.first", "g,home", "edge(-1)", "first", "To the first"),
+    Key("map.last", "G,end", "edge(1)", "last", "To the last"),
+    Key("host.previous", "left_square_bracket", "sibling(-1)", "previous", "The host before",
+        footer=True),
+    Key("host.next", "right_square_bracket", "sibling(1)", "next host", "The host after",
+        footer=True),
+    Key("host.job", "enter", "job", "open job", "Open the job that owns the device", footer=True),
+    Key("host.copy", "y", "copy", "copy uuid", "Copy the device's UUID", footer=True),
+    Key("queue.open", "enter", "open", "open", "Open the job", footer=True),
+    Key("queue.submit", "s", "app.go('submit')", "submit", "Submit a job", footer=True,
+        writes=True),
+    Key("queue.cancel", "c", "cancel", "cancel", "Cancel the job (asks)", footer=True,
+        writes=True),
+    Key("queue.hold", "H", "hold", "hold", "Hold the job, or let a held one go", footer=True,
+        writes=True),
+    Key("queue.retry", "r", "retry", "retry", "Queue an ended job again", footer=True,
+        writes=True),
+    Key("queue.priority", "P", "priority", "priority", "Change the job's priority", footer=True,
+        writes=True),
+    Key("queue.why", "w", "why", "why", "Show or hide why the job stands where it does",
+        footer=True),
+    Key("queue.filter", "slash", "filter", "filter", "Show only what matches", footer=True),
+    Key("queue.copy", "y", "copy", "copy", "Copy the job's id"),
+    Key("submit.send", "ctrl+j,ctrl+s", "send", "submit", "Submit the job", footer=True,
+        writes=True),
+    Key("submit.first", "f2", "apply(0)", "apply 1st", "Apply the first suggestion", footer=True),
+    Key("submit.second", "f3", "apply(1)", "apply 2nd", "Apply the second suggestion"),
+    Key("submit.third", "f4", "apply(2)", "apply 3rd", "Apply the third suggestion"),
+    Key("submit.rerun", "f5", "rerun", "rerun", "Estimate again", footer=True),
+    Key("submit.pane", "f6", "pane", "pane", "Form, preflight or placement (narrow terminals)",
+        footer=True),
+    Key("submit.pick", "ctrl+l", "pick", "find script", "Choose the script from a tree",
+        footer=True),
+    Key("submit.command", "f10", "app.command_palette", "command", "Find a command, host or job"),
+    Key("submit.help", "f1", "app.help", "help", "Show the keys of this screen"),
+    Key("submit.back", "escape", "back", "back", "Go back; the draft stays", footer=True),
+    Key("job.follow", "f", "log('follow')", "follow", "Follow the log, or stop", footer=True),
+    Key("job.search", "slash", "search", "search", "Search the log", footer=True),
+    Key("job.next", "n", "log('next')", "next", "Next match", footer=True),
+    Key("job.previous", "N", "log('previous')", "previous", "Previous match"),
+    Key("job.wrap", "w", "log('wrap')", "wrap", "Wrap long lines, or cut them", footer=True),
+    Key("job.save", "S", "save", "save log", "Save the log to a file"),
+    Key("job.fetch", "F", "fetch", "fetch", "Fetch the job's results", footer=True),
+    Key("job.cancel", "c", "cancel", "cancel", "Cancel the job (asks)", footer=True, writes=True),
+    Key("job.retry", "r", "retry", "retry", "Queue the ended job again", footer=True,
+        writes=True),
+    Key("job.facts", "i", "facts", "facts", "Show or hide the facts beside the log"),
+    Key("job.copy", "y", "copy", "copy", "Copy the equal docker command"),
+    Key("job.older", "left_square_bracket", "sibling(-1)", "older", "The job before"),
+    Key("job.newer", "right_square_bracket", "sibling(1)", "newer", "The job after"),
+    Key("log.up", "up,k", "scroll_by(-1)", "up", "One line up"),
+    Key("log.down", "down,j", "scroll_by(1)", "down", "One line down"),
+    Key("log.page_up", "pageup,ctrl+u", "page(-1)", "page up", "A page up"),
+    Key("log.page_down", "pagedown,ctrl+d", "page(1)", "page down", "A page down"),
+    Key("log.first", "g,home", "edge(-1)", "first", "To the first line"),
+    Key("log.last", "G,end", "edge(1)", "last", "To the last line, and follow"),
+    Key("filter.leave", "escape", "leave", "clear", "Clear, then leave"),
+    Key("dialog.yes", "y", "yes", "yes", "Do it"),
+    Key("dialog.no", "n,escape", "no", "no", "Leave everything as it is"),
+    Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help"),
+)
+
+
+def in_area(*areas: str) -> Iterator[Key]:
+    """Give the keys of these areas, in the registry's order."""
+    return (key for area in areas for key in KEYS if key.area == area)
+
+
+def markdown() -> str:
+    """Return the text of docs/keys.md."""
+    lines = [
+        "# Keys",
+        "",
+        "Made from `gpuconsole/tui/keys.py` by `python -m gpuconsole.tui.keys > docs/keys.md`.",
+        "Keys marked * change something and are absent in read-only mode.",
+    ]
+    for area, title in AREAS.items():
+        lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]
+        for key in in_area(area):
+            mark = " *" if key.writes else ""
+            shown = " ".join(f"`{part}`" for part in key.shown.split(" "))
+            lines.append(f"| {shown} | {key.help}{mark} | `{key.id}` |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
