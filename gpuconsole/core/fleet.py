@@ -109,6 +109,8 @@ class HostFacts:
     runtime_version: str = ""
     """Highest CUDA (or vendor runtime) version that the driver supports."""
     kernel: str = ""
+    numa_cpus: tuple[str, ...] = ()
+    """Processors of each NUMA node by its number, as the kernel lists them: `0-15,32-47`."""
     source: str = ""
     """What produced the frame: `agent`, `nvidia-smi`, `simulated`."""
 
