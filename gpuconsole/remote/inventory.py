@@ -1,0 +1,266 @@
+"""The inventory: which hosts there are and how each is reached.
+
+The YAML file is read strictly; what comes out are `HostEntry` records with the defaults applied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import platformdirs
+from pydantic import AfterValidator, Field
+
+from gpuconsole.config import LabSettings
+from gpuconsole.documents import Document, Section, load_document, parse_document
+from gpuconsole.errors import UsageError
+
+DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
+DEFAULT_SOCKET = "/var/run/docker.sock"
+VARIABLE = "GPUCONSOLE_INVENTORY"
+"""Environment variable that names the inventory."""
+
+_SSH_KEYS = ("user", "port", "identity_file", "jump")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def _is_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("expected letters, digits, dots, dashes and underscores, at most 63")
+    return value
+
+
+def _is_address(value: str) -> str:
+    # A leading dash would be read as an option by ssh itself.
+    if value.startswith("-") or not re.fullmatch(r"[^\s\x00-\x1f\x7f]{1,255}", value):
+        raise ValueError("expected a host name or an IP address")
+    return value
+
+
+def _is_absolute(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError("expected an absolute path on the host")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_is_name)]
+Address = Annotated[str, AfterValidator(_is_address)]
+HostPath = Annotated[str, AfterValidator(_is_absolute)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Interval = Annotated[float, Field(ge=0.2, le=3600)]
+
+
+class Access(Section):
+    """How hosts are reached and polled; for all under `defaults`, or for one host."""
+
+    user: Address | None = None
+    """Account on the host; without it your ssh config decides, then your own name."""
+    port: Port | None = None
+    """Port of sshd; without it your ssh config decides, then 22."""
+    identity_file: str | None = None
+    """Private key; without it your ssh config, the agent and the usual files."""
+    known_hosts: str | None = None
+    """File of trusted host keys; it is always checked."""
+    docker_socket: HostPath | None = None
+    """Unix socket of the container engine on the host."""
+    image: str | None = Field(None, min_length=1)
+    """Image for tasks that name none."""
+    poll_interval: Interval | None = None
+    """Seconds between two samples."""
+    jump: Address | None = None
+    """Host of this inventory, or ssh alias, through which the host is reached."""
+
+
+class HostSection(Access):
+    """One host."""
+
+    name: Name
+    """What the console calls it."""
+    address: Address | None = None
+    """Name, IP address or ssh alias; without it the host's name."""
+    local: bool = False
+    """This machine: no SSH."""
+    labels: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Words that tasks can ask for."""
+    price_per_hour: float | None = Field(None, ge=0, le=1e6)
+    """Per device, in the lab's own currency."""
+
+
+class InventorySection(Section):
+    """The whole file."""
+
+    version: Literal[1]
+    """Version of this format."""
+    defaults: Access = Access()
+    """Settings of every host that does not say otherwise."""
+    hosts: list[HostSection] = Field(min_length=1)
+    """The hosts, in the order in which the console shows them."""
+    lab: LabSettings = LabSettings()
+    """Settings of this lab, over those of your own config file."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """One host with all defaults applied. None means: as your ssh config says."""
+
+    name: str
+    address: str = ""
+    local: bool = False
+    user: str | None = None
+    port: int | None = None
+    identity_file: Path | None = None
+    known_hosts: Path = field(default_factory=lambda: Path("~/.ssh/known_hosts").expanduser())
+    docker_socket: str = DEFAULT_SOCKET
+    image: str = DEFAULT_IMAGE
+    poll_interval: float = 1.0
+    jump: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The hosts of a lab and the lab's own settings."""
+
+    source: str
+    """File it was read from, or a word for where it came from."""
+    hosts: tuple[HostEntry, ...]
+    lab: LabSettings = field(default_factory=LabSettings)
+
+    def host(self, name: str) -> HostEntry | None:
+        """Return the host of that name."""
+        return next((host for host in self.hosts if host.name == name), None)
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read an inventory; DocumentError names file, line and column of a mistake."""
+    return _checked(load_document(path, InventorySection))
+
+
+def parse_inventory(text: str, source: str) -> Inventory:
+    """Read an inventory from text; `source` is the name that errors give to it."""
+    return _checked(parse_document(text, source, InventorySection))
+
+
+def inventory_path() -> Path:
+    """Return the path of the user's own inventory."""
+    return platformdirs.user_config_path("gpuconsole") / "inventory.yaml"
+
+
+def find_inventory(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the inventory to read: given, named by the environment, the user's own, or None."""
+    if given is not None:
+        return given
+    if named := environ.get(VARIABLE):
+        return Path(named).expanduser()
+    own = inventory_path()
+    return own if own.exists() else None
+
+
+def open_inventory(given: Path | None, environ: Mapping[str, str]) -> Inventory:
+    """Return the inventory to use; without a file, this machine if it has a GPU."""
+    path = find_inventory(given, environ)
+    if path is not None:
+        return load_inventory(path)
+    local = local_inventory()
+    if local is None:
+        raise UsageError(
+            "No inventory",
+            f"There is no {inventory_path()}, and this machine has no NVIDIA driver.",
+            "Write one with `gpuconsole init`, name one with --inventory, "
+            "or try the simulated lab: gpuconsole demo",
+        )
+    return local
+
+
+def local_inventory() -> Inventory | None:
+    """Return an inventory of this machine alone, or None where there is no NVIDIA driver."""
+    if not _has_driver():
+        return None
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).lstrip("._-")[:63]
+    return Inventory("this machine", (HostEntry(name or "localhost", local=True),))
+
+
+def _has_driver() -> bool:
+    if shutil.which("nvidia-smi"):
+        return True
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _checked(document: Document[InventorySection]) -> Inventory:
+    section = document.value
+    seen: dict[str, int] = {}
+    for index, host in enumerate(section.hosts):
+        first = seen.setdefault(host.name, index)
+        if first != index:
+            raise document.error(
+                ("hosts", index, "name"),
+                f"a second host is named {host.name!r}",
+                f"Number {first + 1} in the list has that name; give each host its own.",
+            )
+        if host.local:
+            for key in ("address", *_SSH_KEYS):
+                if getattr(host, key) is not None:
+                    raise document.error(
+                        ("hosts", index, key),
+                        f"{host.name} is `local: true`, which leaves no use for `{key}`",
+                        f"Remove `{key}`, or remove `local` to reach the host over SSH.",
+                    )
+    hosts = tuple(_entry(host, section.defaults) for host in section.hosts)
+    _check_jumps(document, hosts)
+    return Inventory(document.source, hosts, section.lab)
+
+
+def _entry(host: HostSection, defaults: Access) -> HostEntry:
+    given = host.model_dump(exclude_none=True)
+    merged = {**defaults.model_dump(exclude_none=True), **given}
+    # The host that all others jump through by default must not jump through itself.
+    if "jump" not in given and merged.get("jump") == host.name:
+        del merged["jump"]
+    merged["labels"] = {key: _label(value) for key, value in host.labels.items()}
+    if host.local:
+        for key in ("address", *_SSH_KEYS, "known_hosts"):
+            merged.pop(key, None)
+    else:
+        merged.setdefault("address", host.name)
+    for key in ("identity_file", "known_hosts"):
+        if key in merged:
+            merged[key] = Path(merged[key]).expanduser()
+    return HostEntry(**merged)
+
+
+def _label(value: str | float | bool) -> str:
+    # YAML reads `pool: true` as a switch; a label is a word, spelled as in YAML.
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_jumps(document: Document[InventorySection], hosts: tuple[HostEntry, ...]) -> None:
+    by_name = {host.name: host for host in hosts}
+    for index, host in enumerate(hosts):
+        chain = [host.name]
+        jump = host.jump
+        while jump in by_name:
+            chain.append(jump)
+            if by_name[jump].local:
+                raise document.error(
+                    ("hosts", index, "jump"),
+                    f"{host.name} cannot jump through {jump}, which is this machine",
+                    "Remove `jump`: the console itself connects from this machine.",
+                )
+            if jump in chain[:-1]:
+                raise document.error(
+                    ("hosts", index, "jump"),
+                    f"jump hosts go round in a circle: {' → '.join(chain)}",
+                    "A chain of jump hosts must end at one that is reached directly.",
+                )
+            jump = by_name[jump].jump

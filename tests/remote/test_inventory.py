@@ -1,0 +1,141 @@
+"""The inventory file: what works as written, and what is refused with its place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.errors import DocumentError, UsageError
+from gpuconsole.remote import inventory
+from gpuconsole.remote.inventory import HostEntry, parse_inventory
+
+MINIMUM = """\
+version: 1
+defaults:
+  user: ops
+  port: 22
+  identity_file: ~/.ssh/id_ed25519
+  known_hosts: ~/.ssh/known_hosts
+  docker_socket: /var/run/docker.sock
+  image: paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6
+  poll_interval: 1.0
+hosts:
+  - name: a100-01
+    address: 10.0.0.11
+    labels: {rack: r1, pool: train}
+    jump: bastion            # optional
+    price_per_hour: 12.0     # optional, per device
+  - name: this-machine
+    local: true              # no SSH: the same agent and engine through a local process and socket
+"""
+HEAD = "version: 1\nhosts:\n"
+
+
+def refused(text: str) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        parse_inventory(text, "lab.yaml")
+    return caught.value
+
+
+def test_the_documented_minimum_works_as_written() -> None:
+    lab = parse_inventory(MINIMUM, "lab.yaml")
+    first, second = lab.hosts
+    assert first == HostEntry(
+        "a100-01",
+        address="10.0.0.11",
+        user="ops",
+        port=22,
+        identity_file=Path("~/.ssh/id_ed25519").expanduser(),
+        known_hosts=Path("~/.ssh/known_hosts").expanduser(),
+        jump="bastion",
+        labels={"rack": "r1", "pool": "train"},
+        price_per_hour=12.0,
+    )
+    assert second == HostEntry("this-machine", local=True)
+    assert lab.host("a100-01") is first
+    assert lab.host("nobody") is None
+
+
+def test_a_host_wins_over_the_defaults_and_a_bare_name_is_an_ssh_alias() -> None:
+    hosts = "hosts:\n  - {name: a, port: 22}\n  - name: b"
+    text = "version: 1\ndefaults: {user: ops, port: 2200}\n" + hosts
+    a, b = parse_inventory(text, "x").hosts
+    assert (a.user, a.port, a.address) == ("ops", 22, "a")
+    assert (b.user, b.port, b.address) == ("ops", 2200, "b")
+
+
+def test_labels_are_words_however_yaml_reads_them() -> None:
+    (host,) = parse_inventory(HEAD + "  - {name: a, labels: {gen: 4, fast: true}}", "x").hosts
+    assert host.labels == {"gen": "4", "fast": "true"}
+
+
+def test_the_lab_can_set_its_own_settings() -> None:
+    lab = parse_inventory(HEAD + "  - name: a\nlab:\n  memory_threshold: 0.7\n", "x").lab
+    assert lab.memory_threshold == 0.7
+
+
+def test_the_common_jump_host_does_not_jump_through_itself() -> None:
+    text = "version: 1\ndefaults: {jump: gate}\nhosts:\n  - name: gate\n  - name: a\n"
+    gate, a = parse_inventory(text, "x").hosts
+    assert gate.jump is None
+    assert a.jump == "gate"
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "words"),
+    [
+        ("  - name: a\n  - name: a\n", "lab.yaml:4:11", "second host is named 'a'"),
+        ("  - {name: a, local: true, address: b}\n", "lab.yaml:3:", "leaves no use for `address`"),
+        ("  - {name: a, port: 70000}\n", "lab.yaml:3:", "65535"),
+        ("  - {name: a, port: ssh}\n", "lab.yaml:3:", "whole number"),
+        ("  - {name: a b}\n", "lab.yaml:3:", "letters, digits"),
+        ("  - {name: a, address: -oProxyCommand=x}\n", "lab.yaml:3:", "host name or an IP"),
+        ("  - {name: a, docker_socket: docker.sock}\n", "lab.yaml:3:", "absolute path"),
+        ("  - {name: a, adress: b}\n", "lab.yaml:3:", "address"),
+        ("  - {name: a, jump: b}\n  - {name: b, jump: a}\n", "lab.yaml:3:", "a → b → a"),
+        ("  - {name: a, jump: b}\n  - {name: b, local: true}\n", "lab.yaml:3:", "this machine"),
+        ("  - {name: a, poll_interval: 0}\n", "lab.yaml:3:", "0.2"),
+        ("  []\n", "lab.yaml:", "at least 1"),
+    ],
+)
+def test_a_mistake_is_refused_with_its_place(body: str, place: str, words: str) -> None:
+    error = refused(HEAD + body)
+    assert place in error.message
+    assert words in error.message + error.hint
+
+
+def test_another_version_is_refused() -> None:
+    assert "version" in refused("version: 2\nhosts:\n  - name: a\n").message
+
+
+def test_the_inventory_is_looked_for_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "inventory.yaml"
+    monkeypatch.setattr(inventory, "inventory_path", lambda: own)
+    given = tmp_path / "given.yaml"
+    named = {"GPUCONSOLE_INVENTORY": str(tmp_path / "named.yaml")}
+    assert inventory.find_inventory(None, {}) is None
+    own.write_text("")
+    assert inventory.find_inventory(None, {}) == own
+    assert inventory.find_inventory(None, named) == tmp_path / "named.yaml"
+    assert inventory.find_inventory(given, named) == given
+
+
+def test_without_inventory_this_machine_opens_where_it_has_a_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "inventory_path", lambda: tmp_path / "none.yaml")
+    monkeypatch.setattr(inventory, "_has_driver", lambda: False)
+    with pytest.raises(UsageError) as caught:
+        inventory.open_inventory(None, {})
+    assert "gpuconsole demo" in caught.value.hint
+    monkeypatch.setattr(inventory, "_has_driver", lambda: True)
+    (host,) = inventory.open_inventory(None, {}).hosts
+    assert host.local
+    assert re.fullmatch(r"[A-Za-z0-9][\w.-]*", host.name)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "inventory").glob("*.yaml")))
+def test_the_example_sites_are_valid(path: Path) -> None:
+    assert inventory.load_inventory(path).hosts
