@@ -1,0 +1,276 @@
+"""A simulated host: its devices' frames, its containers and its leases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
+from gpuconsole.lab.activity import HEAT_LAG_S, Load, Shift, read, shift_of
+from gpuconsole.lab.containers import SimulatedContainer
+from gpuconsole.lab.sites import DeviceSite, Site
+from gpuconsole.lab.time import LabTime
+
+FRAME_S = 1.0
+"""Console seconds between two frames of a host."""
+_COOL_S = 5 * HEAT_LAG_S
+_OUTAGE_PERIOD_S, _STALE_AT_S, _DOWN_AT_S, _BACK_AT_S = 480.0, 150.0, 158.0, 215.0
+_BORROWED_S = 900.0
+"""How long the job of another user's console holds its device."""
+
+
+class SimulatedHost:
+    """One host; `frame` is what a poller would have received by now."""
+
+    def __init__(self, site: Site, seed: int, time: LabTime, phase: float) -> None:
+        """Stand the host up. `phase`, 0-1, is where in each second its frames come."""
+        self.site = site
+        self.time = time
+        self.containers: dict[str, SimulatedContainer] = {}
+        self.leases: dict[str, Lease] = {
+            device.uuid: _borrowed(device, time)
+            for device in site.devices
+            if device.role == "leased"
+        }
+        self.images: set[str] = set()
+        self.jobs_with_results: set[str] = set()
+        self.containers_made = 0
+        self._phase = phase
+        self._seconds: int | None = None
+        self._devices = tuple(SimulatedDevice(device, seed) for device in site.devices)
+        self._host = Host(name=site.name, address=site.address, labels=site.labels)
+
+    def frame(self, now: float) -> Host:
+        """Return the host's record at console time `now`; the same object while it is the same."""
+        second = math.floor((now - self.time.opened_at) / FRAME_S - self._phase)
+        if second == self._seconds:
+            return self._host
+        self._seconds = second
+        sampled_at = self.time.opened_at + (second + self._phase) * FRAME_S
+        lab_now = (sampled_at - self.time.opened_at) * self.time.speed
+        state = self.state_at(lab_now)
+        if state is HostState.UP or self._host.sampled_at is None:
+            self._host = self._sample(sampled_at, lab_now, state)
+        elif state is not self._host.state:
+            self._host = _out_of_sight(self._host, state)
+        return self._host
+
+    def state_at(self, lab_now: float) -> HostState:
+        """Tell whether the host answers at a lab time."""
+        if not self.site.flaky:
+            return HostState.UP
+        moment = (lab_now + self.site.outage_offset_s) % _OUTAGE_PERIOD_S
+        if _STALE_AT_S <= moment < _DOWN_AT_S:
+            return HostState.STALE
+        return HostState.DOWN if _DOWN_AT_S <= moment < _BACK_AT_S else HostState.UP
+
+    def available_mib(self, uuid: str) -> float:
+        """Return what a device has left now for a container that starts."""
+        device = next(device for device in self._devices if device.site.uuid == uuid)
+        now = self.time.now()
+        return (
+            device.site.card.memory_mib
+            - device.site.card.baseline_mib
+            - sum(
+                load.memory_mib for load in self._loads(device, now) if load.start <= now < load.end
+            )
+        )
+
+    def live_leases(self) -> dict[str, Lease]:
+        """Return the leases that stand, without those whose borrowed time is over."""
+        over = [
+            uuid
+            for uuid, lease in self.leases.items()
+            if lease.journal == _OTHER_JOURNAL and self.time.now() >= _BORROWED_S
+        ]
+        for uuid in over:
+            del self.leases[uuid]
+        return self.leases
+
+    def _sample(self, sampled_at: float, lab_now: float, state: HostState) -> Host:
+        devices = tuple(
+            device.sample(self._loads(device, lab_now), lab_now) for device in self._devices
+        )
+        busy = sum(device.utilization or 0.0 for device in devices) / max(1, len(devices))
+        return Host(
+            name=self.site.name,
+            state=state,
+            address=self.site.address,
+            labels=self.site.labels,
+            price_per_hour=self.site.kind.price_per_hour,
+            devices=devices,
+            facts=_facts(self.site, busy, lab_now),
+            sampled_at=sampled_at,
+            error="" if state is HostState.UP else _LOST[state],
+            clock_skew_s=0.02,
+        )
+
+    def _loads(self, device: SimulatedDevice, lab_now: float) -> list[Load]:
+        uuid = device.site.uuid
+        lease = self.live_leases().get(uuid)
+        # Nobody outside the queue starts on a device that is leased.
+        leased_since = (
+            None if lease is None else (lease.since - self.time.opened_at) * (self.time.speed)
+        )
+        loads = device.others(lab_now, leased_since)
+        for container in self.containers.values():
+            if uuid in container.spec.device_uuids:
+                load = container.load()
+                if load is not None and lab_now < load.end + _COOL_S:
+                    loads.append(load)
+        return loads
+
+
+class SimulatedDevice:
+    """One device; keeps its last record so that an idle one costs nothing."""
+
+    def __init__(self, site: DeviceSite, seed: int) -> None:
+        """Stand the device up."""
+        self.site = site
+        self._seed = seed
+        self._shift: Shift | None = None
+        self._before: Load | None = None
+        self._idle: Device | None = None
+        self._processes: tuple[DeviceProcess, ...] = ()
+
+    def others(self, now: float, leased_since: float | None) -> list[Load]:
+        """Return what runs here outside the console's queue, still warm loads included."""
+        if self.site.role == "leased":
+            load = _borrowed_load(self.site)
+            return [load] if now < load.end + _COOL_S else []
+        shift = self._shift
+        if shift is None or not shift.start <= now < shift.end:
+            shift = self._shift = shift_of(self.site, self._seed, now)
+            before = (
+                shift_of(self.site, self._seed, shift.start - 1.0)
+                if (math.isfinite(shift.start))
+                else None
+            )
+            self._before = before.load if before is not None else None
+        loads = []
+        if self._before is not None and now < self._before.end + _COOL_S:
+            loads.append(self._before)
+        if shift.load is not None and (leased_since is None or shift.start <= leased_since):
+            loads.append(shift.load)
+        return loads
+
+    def sample(self, loads: Sequence[Load], now: float) -> Device:
+        """Return the device's record at lab time `now`."""
+        if not loads:
+            self._idle = self._idle or self._record((), now)
+            return self._idle
+        return self._record(loads, now)
+
+    def _record(self, loads: Sequence[Load], now: float) -> Device:
+        site, card = self.site, self.site.card
+        processes = self._running(loads, now)
+        reading = read(site, loads, now)
+        held = sum(process.memory_mib or 0.0 for process in processes)
+        return Device(
+            uuid=site.uuid,
+            index=site.index,
+            model=card.model,
+            backend=card.backend,
+            memory_total_mib=card.memory_mib,
+            memory_used_mib=min(card.memory_mib, card.baseline_mib + held),
+            utilization=reading.utilization,
+            temperature_c=reading.temperature_c,
+            power_w=reading.power_w,
+            power_limit_w=card.limit_w,
+            sm_clock_mhz=reading.sm_clock_mhz,
+            memory_clock_mhz=card.memory_clock_mhz,
+            throttle=reading.throttle,
+            ecc_uncorrected=0 if card.memory_mib > 30000 else None,
+            retired_pages=0 if card.memory_mib > 30000 else None,
+            pci_bus_id=site.pci_bus_id,
+            numa_node=site.numa_node,
+            peers=site.peers,
+            processes=processes,
+        )
+
+    def _running(self, loads: Sequence[Load], now: float) -> tuple[DeviceProcess, ...]:
+        figures = [(load, load.memory_at(now)) for load in loads if load.start <= now < load.end]
+        known = self._processes
+        if len(known) == len(figures) and all(
+            process.pid == load.pid and process.memory_mib == memory
+            for process, (load, memory) in zip(known, figures, strict=True)
+        ):
+            return known
+        self._processes = tuple(
+            DeviceProcess(load.pid, load.user, memory, load.command, load.container_id)
+            for load, memory in figures
+        )
+        return self._processes
+
+
+# --- another user's console ---------------------------------------------------------------------
+
+_OTHER_JOURNAL = "journal-of-li"
+
+
+def _borrowed(device: DeviceSite, time: LabTime) -> Lease:
+    job = f"li-{device.uuid[-6:]}"
+    return Lease(device.uuid, job, f"{job}.1", "li", _OTHER_JOURNAL, time.console(-1800.0))
+
+
+def _borrowed_load(device: DeviceSite) -> Load:
+    return Load(
+        start=-1800.0,
+        end=_BORROWED_S,
+        mean=91.0,
+        amplitude=4.0,
+        period_s=41.0,
+        memory_mib=device.card.memory_mib * 0.71,
+        pid=31877,
+        user="li",
+        command="python train_gpt.py --config 1.3b.yaml",
+        container_id=device.uuid.replace("-", "").lower()[-32:].rjust(64, "3"),
+    )
+
+
+# --- the host itself ----------------------------------------------------------------------------
+
+_LOST = {
+    HostState.STALE: "No frame for several seconds; the link still stands.",
+    HostState.DOWN: "The link broke and the host does not answer; it is tried again.",
+}
+
+
+def _out_of_sight(host: Host, state: HostState) -> Host:
+    return Host(
+        name=host.name,
+        state=state,
+        address=host.address,
+        labels=host.labels,
+        price_per_hour=host.price_per_hour,
+        devices=host.devices,
+        facts=host.facts,
+        sampled_at=host.sampled_at,
+        error=_LOST[state],
+        clock_skew_s=host.clock_skew_s,
+    )
+
+
+def _facts(site: Site, busy: float, now: float) -> HostFacts:
+    kind = site.kind
+    total = kind.memory_gib * 1024.0
+    cpu = min(98.0, 3.0 + busy * 0.45 + 2.5 * math.sin(now / 23.0 + len(site.name)))
+    return HostFacts(
+        cpu_percent=round(max(0.5, cpu), 1),
+        cpu_count=kind.cpu_count,
+        memory_total_mib=total,
+        memory_used_mib=round(total * (0.08 + 0.004 * busy)),
+        disk_total_mib=3.5 * 2**20,
+        disk_free_mib=round((1.1 + 0.05 * math.sin(now / 900.0)) * 2**20),
+        load_1m=round(max(0.1, cpu / 100.0 * kind.cpu_count), 2),
+        driver_version=kind.driver,
+        runtime_version=kind.runtime,
+        kernel="5.15.0-122-generic",
+        source="simulated",
+    )
+
+
+def phase_of(number: int) -> float:
+    """Spread the hosts' frames over the second, as a real poller's jitter does."""
+    return number * 0.6180339887 % 1.0

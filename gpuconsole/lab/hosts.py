@@ -1,0 +1,66 @@
+"""`SimulatedHosts`: a lab without hardware, behind the same port as the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.errors import UsageError
+from gpuconsole.lab.engine import SimulatedEngine, unreachable
+from gpuconsole.lab.host import SimulatedHost, phase_of
+from gpuconsole.lab.sites import build_sites
+from gpuconsole.lab.time import LabTime
+
+
+class SimulatedHosts:
+    """Implements `core.containers.Hosts`: a pure function of seed and time, and of what is run.
+
+    Every time it reports is on `clock`; inside, the lab lives `speed` seconds for each of them.
+    """
+
+    def __init__(
+        self,
+        hosts: int = 6,
+        seed: int = 7,
+        *,
+        clock: Callable[[], float],
+        speed: float = 1.0,
+    ) -> None:
+        """Open the lab now."""
+        self.time = LabTime(clock, clock(), speed)
+        self._hosts = tuple(
+            SimulatedHost(site, seed, self.time, phase_of(number))
+            for number, site in enumerate(build_sites(hosts, seed))
+        )
+        self._by_name = {host.site.name: host for host in self._hosts}
+        self._snapshot = FleetSnapshot(simulated=True)
+
+    async def start(self) -> None:
+        """Nothing to connect: the lab is there from its opening."""
+
+    async def close(self) -> None:
+        """Nothing to end: containers live only as long as this object."""
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the present picture; the same object while no host's frame is new."""
+        now, old = self.time.clock(), self._snapshot
+        hosts = tuple(host.frame(now) for host in self._hosts)
+        if len(old.hosts) != len(hosts) or any(
+            new is not known for new, known in zip(hosts, old.hosts, strict=True)
+        ):
+            self._snapshot = FleetSnapshot(old.revision + 1, now, hosts, simulated=True)
+        return self._snapshot
+
+    async def engine(self, host: str) -> Engine:
+        """Return the engine of a host; UnreachableError while it is out of sight."""
+        found = self._by_name.get(host)
+        if found is None:
+            raise UsageError(
+                "There is no such host",
+                f"The simulated lab has no host named {host}.",
+                f"It has {', '.join(list(self._by_name)[:6])}.",
+            )
+        if found.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(found)
+        return SimulatedEngine(found)
