@@ -124,7 +124,6 @@ class SimulatedEngine:
             fault=found.fault,
         )
         found.started = self._host.time.now()
-        self._host.jobs_with_results.add(found.spec.labels.get(_JOB, ""))
 
     async def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
         """Give the container's output from its beginning."""
@@ -191,19 +190,24 @@ class SimulatedEngine:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`."""
         self._reach()
         host, now = self._host, self._host.time.now()
-        ended = [
+        mine = [
             container
             for container in host.containers.values()
             if container.spec.labels.get(_JOURNAL) == journal
-            and container.spec.labels.get(_JOB) not in keep_jobs
-            and container.state_at(now) != "running"
         ]
+        running = {
+            container.spec.labels.get(_JOB, "")
+            for container in mine
+            if container.state_at(now) == "running"
+        }
+        keep = keep_jobs | running
+        ended = [container for container in mine if container.spec.labels.get(_JOB) not in keep]
         for container in ended:
             del host.containers[container.id]
         loose = [
             uuid
             for uuid, lease in host.live_leases().items()
-            if lease.journal == journal and lease.job not in keep_jobs
+            if lease.journal == journal and lease.job not in keep
         ]
         for uuid in loose:
             del host.leases[uuid]

@@ -34,7 +34,6 @@ class SimulatedHost:
             if device.role == "leased"
         }
         self.images: set[str] = set()
-        self.jobs_with_results: set[str] = set()
         self.containers_made = 0
         self._phase = phase
         self._seconds: int | None = None
@@ -48,7 +47,7 @@ class SimulatedHost:
             return self._host
         self._seconds = second
         sampled_at = self.time.opened_at + (second + self._phase) * FRAME_S
-        lab_now = (sampled_at - self.time.opened_at) * self.time.speed
+        lab_now = self.time.lab(sampled_at)
         state = self.state_at(lab_now)
         if state is HostState.UP or self._host.sampled_at is None:
             self._host = self._sample(sampled_at, lab_now, state)
@@ -108,11 +107,9 @@ class SimulatedHost:
 
     def _loads(self, device: SimulatedDevice, lab_now: float) -> list[Load]:
         uuid = device.site.uuid
-        lease = self.live_leases().get(uuid)
+        lease = self.leases.get(uuid) if self.leases else None
         # Nobody outside the queue starts on a device that is leased.
-        leased_since = (
-            None if lease is None else (lease.since - self.time.opened_at) * (self.time.speed)
-        )
+        leased_since = None if lease is None else self.time.lab(lease.since)
         loads = device.others(lab_now, leased_since)
         for container in self.containers.values():
             if uuid in container.spec.device_uuids:
@@ -267,6 +264,7 @@ def _facts(site: Site, busy: float, now: float) -> HostFacts:
         driver_version=kind.driver,
         runtime_version=kind.runtime,
         kernel="5.15.0-122-generic",
+        numa_cpus=(f"0-{kind.cpu_count // 2 - 1}", f"{kind.cpu_count // 2}-{kind.cpu_count - 1}"),
         source="simulated",
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuconsole.core.fleet import Backend, PeerLink
+from gpuconsole.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,12 @@ class Site:
 def build_sites(hosts: int, seed: int) -> tuple[Site, ...]:
     """Return the lab's hosts; the first six are the same for every number of hosts.
 
-    ValueError when `hosts` is not at least 1.
+    UsageError when `hosts` is not at least 1.
     """
     if hosts < 1:
-        raise ValueError(f"a lab needs at least one host, not {hosts}")
+        raise UsageError(
+            "The lab cannot be opened", f"It needs at least one host, not {hosts}.", "Ask for 6."
+        )
     return tuple(_site(number, random.Random(f"site:{seed}:{number}")) for number in range(hosts))
 
 

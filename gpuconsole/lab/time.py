@@ -17,7 +17,11 @@ class LabTime:
 
     def now(self) -> float:
         """Return lab seconds since the opening."""
-        return (self.clock() - self.opened_at) * self.speed
+        return self.lab(self.clock())
+
+    def lab(self, console_s: float) -> float:
+        """Return the lab time of a moment of the console's clock."""
+        return (console_s - self.opened_at) * self.speed
 
     def console(self, lab_s: float) -> float:
         """Return the console's clock at a lab time."""
