@@ -22,7 +22,7 @@ class Weights(Section):
 
     fit: float = Field(1.0, ge=0, le=100)
     """Take the device that leaves the least memory unused."""
-    balance: float = Field(1.2, ge=0, le=100)
+    balance: float = Field(0.5, ge=0, le=100)
     """Take the host with fewer busy devices."""
     preferred: float = Field(2.0, ge=0, le=100)
     """Follow the order of the task's preferred devices."""

@@ -153,10 +153,9 @@ def _row(fields: dict[str, str]) -> _Row:
 
 # --- names --------------------------------------------------------------------------------------
 
-_BRANDS = frozenset(
-    ("nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "gpu", "graphics")
-    + ("huawei", "ascend", "kunlunxin", "kunlun", "hygon", "dcu")
-)
+_MAKERS = frozenset(("nvidia", "amd", "huawei", "kunlunxin", "kunlun", "hygon"))
+_LINES = frozenset(("geforce", "tesla", "quadro", "radeon", "instinct", "ascend", "dcu"))
+_BRANDS = _MAKERS | _LINES | {"gpu", "graphics"}
 # What a person may leave out: form factor, kind and size of memory, the RTX in front of A6000.
 _FORM = re.compile(r"sxm\d?|pcie?|hbm\d?e?|nvl|oam|rtx|\d+gi?b?", re.IGNORECASE)
 _GLUED = re.compile(r"\b(rtx|gtx|ascend|tesla)(?=a?\d)")

@@ -1,0 +1,76 @@
+"""Decide where a job runs, and in which order jobs are considered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.placement.model import Candidate, Decision, Holder, Policy, Request
+from gpuconsole.placement.rejections import rejections
+from gpuconsole.placement.scores import candidates, groups_of
+from gpuconsole.placement.survey import PERMANENT, Spot, Survey, survey
+from gpuconsole.placement.waiting import waiting
+
+
+def decide(
+    request: Request,
+    snapshot: FleetSnapshot,
+    holders: Mapping[str, Holder],
+    policy: Policy,
+    now: float,
+) -> Decision:
+    """Choose devices for one job, or say why it waits. `holders` maps device UUIDs to leases."""
+    return _decide(survey(request, snapshot, holders, policy, now))
+
+
+def plan(
+    requests: Sequence[Request],
+    snapshot: FleetSnapshot,
+    holders: Mapping[str, Holder],
+    policy: Policy | Mapping[str, Policy],
+    now: float,
+) -> tuple[Decision, ...]:
+    """Decide for a queue: by priority, then by submission; returned in that order.
+
+    Devices chosen for a job are held against the later ones. A job that cannot start lets later
+    ones pass, except on the host where it lacks fewest devices: what is free there stays kept for
+    it. `policy` may also map job ids to policies, for tasks that name their own.
+    """
+    claims = dict(holders)
+    reserved: dict[str, str] = {}
+    decisions = []
+    for request in sorted(requests, key=lambda r: (-r.task.priority, r.waiting_since)):
+        ranking = policy if isinstance(policy, Policy) else policy[request.job]
+        seen = survey(request, snapshot, claims, ranking, now, reserved)
+        decision = _decide(seen)
+        decisions.append(decision)
+        if decision.chosen is not None:
+            claim = Holder(request.job, request.task.name, "this queue", now, _end(request, now))
+            claims.update((device.uuid, claim) for device in decision.chosen.devices)
+        elif request.devices > 1:
+            reserved.update((uuid, f"job {request.job}") for uuid in _to_keep(seen))
+    return tuple(decisions)
+
+
+def _decide(seen: Survey) -> Decision:
+    choices, lonely = candidates(seen)
+    refused = seen.refused + lonely
+    chosen: Candidate | None = choices[0] if choices else None
+    why = None if choices else waiting(seen, refused)
+    return Decision(seen.request.job, chosen, choices, rejections(seen, refused), why)
+
+
+def _end(request: Request, now: float) -> float | None:
+    length = request.task.run_time_s
+    return None if length is None else now + length
+
+
+def _to_keep(seen: Survey) -> list[str]:
+    """Return the free devices of the host where a job that needs several lacks fewest."""
+    count = seen.request.devices
+    free = groups_of(seen.eligible)
+    able: list[Spot] = [spot for spot, code in seen.refused if code not in PERMANENT]
+    able += seen.eligible
+    fitting = [key for key, group in groups_of(able).items() if len(group) >= count]
+    best = max(fitting, key=lambda key: len(free.get(key, ())), default=None)
+    return [] if best is None else [spot.device.uuid for spot in free.get(best, ())]

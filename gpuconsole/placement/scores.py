@@ -1,0 +1,215 @@
+"""Candidates from eligible devices, ranked by a sum of terms, each with a sentence.
+
+Every term is between 0 and 1 and counts its weight in the policy. Equal scores go by the order of
+the inventory, so a decision is the same for the same picture.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.core.units import format_mib
+from gpuconsole.placement.model import Candidate
+from gpuconsole.placement.survey import Spot, Survey, usable_mib
+
+MAX_CANDIDATES = 20
+
+# From the common ancestor of two devices in `nvidia-smi topo -m`, nearest first.
+_LINKS: Mapping[str, float] = {"PIX": 0.6, "PXB": 0.5, "PHB": 0.35, "NODE": 0.25, "SYS": 0.1}
+_NVLINK = re.compile(r"NV(\d+)")
+_TERMS = ("fit", "balance", "preferred", "speed", "links", "domestic", "price")
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Devices of one model on one host, and the value of each term."""
+
+    spots: tuple[Spot, ...]
+    links: float
+    """Mean quality of the links among them, 0-1."""
+    values: tuple[float, ...] = ()
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """What relative terms are held against: the best among the eligible."""
+
+    rate: float
+    price: float | None
+
+
+def link_quality(kind: str) -> float:
+    """Return how good a link is for gradients, 0-1: NVLink (by count) > PIX > ... > SYS."""
+    if match := _NVLINK.fullmatch(kind):
+        return min(1.0, 0.8 + 0.2 * int(match.group(1)) / 12)
+    return _LINKS.get(kind, 0.0)
+
+
+def candidates(survey: Survey) -> tuple[tuple[Candidate, ...], list[tuple[Spot, str]]]:
+    """Return the best candidates, and the eligible devices that too few others stand beside."""
+    count = survey.request.devices
+    lonely: list[tuple[Spot, str]] = []
+    if count == 1:
+        choices = [_Choice((spot,), 0.0) for spot in survey.eligible]
+    else:
+        choices = []
+        for group in _groups(survey.eligible):
+            if len(group) < count:
+                lonely += [(spot, "count") for spot in group]
+            else:
+                choices.append(_closest(group, count))
+    if not choices:
+        return (), lonely
+    best = _best(choices)
+    weights = [survey.policy.weights.get(term, 0.0) for term in _TERMS]
+    for choice in choices:
+        choice.values = _values(choice, survey, best)
+        choice.score = sum(map(float.__mul__, weights, choice.values))
+    top = heapq.nsmallest(MAX_CANDIDATES, choices, key=lambda c: (-c.score, c.spots[0].order))
+    return tuple(_candidate(choice, survey, best, weights) for choice in top), lonely
+
+
+def groups_of(spots: Iterable[Spot]) -> Mapping[tuple[str, str], list[Spot]]:
+    """Group devices that can train together: one host, one model."""
+    groups: dict[tuple[str, str], list[Spot]] = {}
+    for spot in spots:
+        groups.setdefault((spot.host.name, spot.device.model), []).append(spot)
+    return groups
+
+
+def _groups(spots: Iterable[Spot]) -> Iterable[list[Spot]]:
+    return groups_of(spots).values()
+
+
+def _closest(group: Sequence[Spot], count: int) -> _Choice:
+    """Take the devices with the best links to each other, grown greedily from every start."""
+    peers = {
+        spot.device.uuid: {peer.uuid: link_quality(peer.kind) for peer in spot.device.peers}
+        for spot in group
+    }
+    if not any(peers.values()):
+        return _Choice(tuple(group[:count]), 0.0)
+    pairs = count * (count - 1) / 2
+    best = _Choice((), -1.0)
+    for start in group:
+        chosen, rest, total = [start], [spot for spot in group if spot is not start], 0.0
+        while len(chosen) < count:
+            gains = [sum(_link(peers, spot, other) for other in chosen) for spot in rest]
+            gain = max(gains)
+            chosen.append(rest.pop(gains.index(gain)))
+            total += gain
+        if total / pairs > best.links:
+            best = _Choice(tuple(sorted(chosen, key=lambda spot: spot.order)), total / pairs)
+    return best
+
+
+def _link(peers: Mapping[str, Mapping[str, float]], one: Spot, other: Spot) -> float:
+    first, second = one.device.uuid, other.device.uuid
+    return peers[first].get(second, peers[second].get(first, 0.0))
+
+
+def _best(choices: Sequence[_Choice]) -> _Best:
+    hosts = {choice.spots[0].host.name: choice.spots[0].host for choice in choices}
+    prices = [host.price_per_hour for host in hosts.values() if host.price_per_hour is not None]
+    rates = {id(choice.spots[0].kind): _rate(choice.spots[0]) for choice in choices}
+    return _Best(max(rates.values()), min(prices) if prices else None)
+
+
+def _rate(spot: Spot) -> float:
+    spec = spot.kind.spec
+    return (spec.rate_tflops or 0.0) if spec is not None else 0.0
+
+
+def _values(choice: _Choice, survey: Survey, best: _Best) -> tuple[float, ...]:
+    spot = choice.spots[0]
+    kind, need = spot.kind, survey.request.need_mib
+    usable = usable_mib(spot.device, survey.threshold)
+    names = survey.request.task.preferred_devices
+    balance = 1.0 - survey.busy[spot.host.name]
+    if spot.device.processes:
+        # Whoever works there already would slow the job down, and be slowed down by it.
+        balance *= 0.5
+    price = spot.host.price_per_hour
+    return (
+        0.0 if need is None or usable <= 0 else min(1.0, need / usable),
+        balance,
+        0.0 if kind.rank is None else 1.0 - kind.rank / len(names),
+        _rate(spot) / best.rate if best.rate else 0.0,
+        choice.links,
+        1.0 if kind.spec is not None and kind.spec.domestic else 0.0,
+        _thrift(price, best.price),
+    )
+
+
+def _thrift(price: float | None, cheapest: float | None) -> float:
+    if cheapest is None or price is None:
+        return 0.0 if cheapest is None else 0.5
+    return 1.0 if price <= cheapest else max(0.0, cheapest) / price
+
+
+def _candidate(choice: _Choice, survey: Survey, best: _Best, weights: Sequence[float]) -> Candidate:
+    texts = dict(zip(_TERMS, _sentences(choice, survey, best), strict=True))
+    reasons = [_need(choice, survey)]
+    for term, value, weight in zip(_TERMS, choice.values, weights, strict=True):
+        if weight and texts[term]:
+            reasons.append(
+                f"{texts[term]} ({term} {value:.2f} x {weight:g} = {value * weight:.2f})."
+            )
+    if not any(weights):
+        reasons.append("It comes first in the order of the inventory.")
+    if survey.policy.note:
+        reasons.append(survey.policy.note)
+    devices: tuple[Device, ...] = tuple(spot.device for spot in choice.spots)
+    return Candidate(choice.spots[0].host.name, devices, choice.score, tuple(reasons))
+
+
+def _need(choice: _Choice, survey: Survey) -> str:
+    spot, need = choice.spots[0], survey.request.need_mib
+    if need is None:
+        return "The estimate is unknown, so it gets the empty device to itself."
+    usable = usable_mib(spot.device, survey.threshold)
+    each = " on each device" if len(choice.spots) > 1 else ""
+    return (
+        f"Needs up to {format_mib(need)}{each} of the {format_mib(usable)} that it may use"
+        f" ({survey.threshold:.0%} of {format_mib(spot.kind.total_mib)} at most)."
+    )
+
+
+def _sentences(choice: _Choice, survey: Survey, best: _Best) -> tuple[str, ...]:
+    """Return a sentence for each term, "" where it says nothing about this choice."""
+    spot = choice.spots[0]
+    kind, host, need = spot.kind, spot.host, survey.request.need_mib
+    used = round(survey.busy[host.name] * len(host.devices))
+    beside = ", this one by processes outside the queue" if spot.device.processes else ""
+    names = survey.request.task.preferred_devices
+    left = usable_mib(spot.device, survey.threshold) - (need or 0.0)
+    place = "" if kind.rank is None else f"Number {kind.rank + 1} of {len(names)} preferred devices"
+    rate = _rate(spot)
+    price = host.price_per_hour
+    cost = "no price is known" if price is None else f"costs {price:g} per device and hour"
+    return (
+        "" if need is None else f"Leaves {format_mib(max(0.0, left))} of that unused",
+        f"{used} of {len(host.devices)} devices of {host.name} in use{beside}",
+        place,
+        f"{rate:g} TFLOPS where the fastest choice has {best.rate:g}" if rate else "",
+        _links_text(choice),
+        "Made in China" if kind.spec is not None and kind.spec.domestic else "",
+        "" if best.price is None else f"{cost[:1].upper()}{cost[1:]}, the cheapest {best.price:g}",
+    )
+
+
+def _links_text(choice: _Choice) -> str:
+    if len(choice.spots) < 2:
+        return ""
+    chosen = {spot.device.uuid for spot in choice.spots}
+    kinds = {
+        peer.kind for spot in choice.spots for peer in spot.device.peers if peer.uuid in chosen
+    }
+    if not kinds:
+        return "The links between the devices are not known"
+    return f"The devices reach each other by {', '.join(sorted(kinds, key=link_quality))}"

@@ -1,0 +1,383 @@
+"""Placement decisions: each filter with its sentence, ranking, queue order, why-waiting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.fleet import (
+    Device,
+    DeviceProcess,
+    FleetSnapshot,
+    Host,
+    HostState,
+    PeerLink,
+)
+from gpuconsole.core.jobs import Task
+from gpuconsole.placement import (
+    POLICIES,
+    Decision,
+    Holder,
+    Policy,
+    Request,
+    Waiting,
+    decide,
+    named_policy,
+    plan,
+    policy_for,
+)
+from gpuconsole.placement.policy import DEFAULT_WEIGHTS
+from gpuconsole.placement.rejections import MAX_REJECTIONS
+
+NOW = 1_000_000.0
+GIB = 1024.0
+A100 = "NVIDIA A100-SXM4-40GB"
+V100 = "Tesla V100-SXM2-32GB"
+RTX = "NVIDIA GeForce RTX 3090"
+MEMORY = {A100: 40 * GIB, V100: 32 * GIB, RTX: 24 * GIB}
+
+
+def card(uuid: str, model: str = RTX, **fields: Any) -> Device:
+    fields.setdefault("memory_total_mib", MEMORY.get(model, 32 * GIB))
+    fields.setdefault("memory_used_mib", 100.0)
+    return Device(uuid, fields.pop("index", 0), model, **fields)
+
+
+def up(name: str, *devices: Device, **fields: Any) -> Host:
+    numbered = tuple(replace(device, index=index) for index, device in enumerate(devices))
+    fields.setdefault("state", HostState.UP)
+    return Host(name, devices=numbered, **fields)
+
+
+def fleet(*hosts: Host) -> FleetSnapshot:
+    return FleetSnapshot(1, NOW, hosts)
+
+
+def wants(
+    need_gib: float | None = 10, devices: int = 1, job: str = "j1", since: float = NOW, **task: Any
+) -> Request:
+    need = None if need_gib is None else need_gib * GIB
+    return Request(job, Task(task.pop("name", "train"), **task), need, devices, since)
+
+
+def held(job: str = "other", ends_at: float | None = None) -> Holder:
+    return Holder(job, "night run", "bob", NOW - 3600, ends_at)
+
+
+def place(request: Request, *hosts: Host, policy: str = "weighted", **holders: Holder) -> Decision:
+    return decide(request, fleet(*hosts), holders, named_policy(policy), NOW)
+
+
+def refusal(request: Request, host: Host, **holders: Holder) -> tuple[str, str]:
+    decision = decide(request, fleet(host), holders, named_policy(), NOW)
+    assert decision.chosen is None
+    (rejection,) = decision.rejections
+    return rejection.filter, rejection.reason
+
+
+@pytest.mark.parametrize(
+    ("request_", "host", "filter_", "words"),
+    [
+        (wants(21), up("h", card("u")), "memory", "at most 20.4 GiB (85% of 24.0 GiB)"),
+        (wants(), up("h", card("u", lost=True)), "health", "Device 0 has dropped off the bus"),
+        (wants(), up("h", card("u", ecc_uncorrected=3)), "health", "3 uncorrected memory errors"),
+        (wants(), up("h", card("u", xid=79)), "health", "XID 79"),
+        (wants(), up("h", card("u", throttle=("hw-thermal",), temperature_c=94.0)), "health",
+         "slowed down by hw-thermal at 94 °C"),
+        (wants(), up("h", card("u", mig=True)), "mig", "only the slices take jobs"),
+        (wants(), up("h", card("u", "910B2", backend="npu")), "backend", "device for npu"),
+        (wants(labels={"pool": "train"}), up("h", card("u")), "labels", "carry pool=train"),
+        (wants(), up("h", card("u"), state=HostState.STALE, sampled_at=NOW - 9), "host",
+         "h is stale; its last frame is 9s old"),
+        (wants(), up("h", card("u"), state=HostState.DOWN, error="no route"), "host",
+         "h is down: no route."),
+        (wants(), up("h", card("u", memory_used_mib=None)), "held", "memory cannot be read"),
+        (wants(), up("h", card("u", memory_total_mib=None)), "held", "memory cannot be read"),
+        (wants(10), up("h", card("u", memory_used_mib=15 * GIB)), "held",
+         "8.5 GiB may be used, for 15.0 GiB are held by something that cannot be seen"),
+        (wants(10), up("h", card("u", memory_used_mib=15 * GIB,
+                                 processes=(DeviceProcess(1, "eve"),))), "held",
+         "held by 1 process of eve"),
+        (wants(exclusive=True), up("h", card("u", processes=(DeviceProcess(1, "eve"),))),
+         "exclusive", "a device to itself; 100 MiB are held by 1 process of eve"),
+        (wants(None), up("h", card("u", memory_used_mib=5 * GIB)), "unknown",
+         "only an empty device will do"),
+        (wants(devices=2), up("h", card("u")), "count", "needs 2 of one model on one host"),
+    ],
+)  # fmt: skip
+def test_a_refused_device_says_why(request_: Request, host: Host, filter_: str, words: str) -> None:
+    found, reason = refusal(request_, host)
+    assert found == filter_
+    assert words in reason
+    assert reason.endswith(".")
+
+
+def test_a_leased_device_names_its_holder_and_when_it_is_free() -> None:
+    found, reason = refusal(wants(), up("h", card("u")), u=held(ends_at=NOW + 90))
+    assert found == "leased"
+    assert reason == "Leased for 1h00m to night run (other) of bob, free in about 1m30s."
+
+
+def test_a_device_that_the_job_already_holds_will_do() -> None:
+    assert place(wants(), up("h", card("u")), u=held("j1")).chosen is not None
+
+
+def test_a_slice_of_a_divided_device_will_do() -> None:
+    host = up("h", card("MIG-1", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", mig=True))
+    assert place(wants(10), host).chosen is not None
+
+
+def test_a_host_without_known_devices_is_told_once() -> None:
+    decision = place(wants(), Host("h", HostState.CONNECTING))
+    assert [(r.host, r.uuid, r.filter) for r in decision.rejections] == [("h", "", "host")]
+    assert decision.waiting is not None
+    assert decision.waiting.possible
+    assert "1 host has not shown its devices yet." in decision.waiting.reason
+
+
+def test_the_limit_is_the_smaller_of_threshold_and_what_others_leave() -> None:
+    empty = up("h", card("u", memory_used_mib=0.0))
+    assert place(wants(24 * 0.85), empty).chosen is not None
+    assert place(wants(24 * 0.85 + 0.01), empty).chosen is None
+    beside = up("h", card("u", memory_used_mib=12 * GIB))
+    assert place(wants(24 - 12 - 0.02 * 24), beside).chosen is not None
+    assert place(wants(24 - 12 - 0.02 * 24 + 0.01), beside).chosen is None
+
+
+def test_a_task_may_lower_the_threshold_but_not_raise_it() -> None:
+    host = up("h", card("u"))
+    assert place(wants(13, memory_threshold=0.5), host).chosen is None
+    assert place(wants(21, memory_threshold=0.99), host).chosen is None
+
+
+def test_an_unknown_estimate_gets_an_empty_device_and_says_so() -> None:
+    chosen = place(wants(None), up("h", card("u"))).chosen
+    assert chosen is not None
+    assert chosen.reasons[0] == ("The estimate is unknown, so it gets the empty device to itself.")
+
+
+# --- ranking ------------------------------------------------------------------------------------
+
+
+def chosen_uuids(decision: Decision) -> list[str]:
+    assert decision.chosen is not None
+    return [device.uuid for device in decision.chosen.devices]
+
+
+def test_each_policy_ranks_in_its_own_way() -> None:
+    hosts = (
+        up("v", card("v0", V100), card("v1", V100), card("v2", V100)),
+        up("r", card("r0", RTX), card("r1", RTX)),
+        up("a", card("a0", A100), card("a1", A100)),
+    )
+    leases = {"v1": held(), "r1": held()}
+    picked = {
+        name: chosen_uuids(place(wants(), *hosts, policy=name, **leases)) for name in POLICIES
+    }
+    assert picked == {
+        "weighted": ["a0"],
+        "rl_based": ["a0"],
+        "best_fit": ["r0"],
+        "first_fit": ["v0"],
+        "balanced": ["a0"],
+    }
+
+
+def test_the_untrained_policy_says_what_ranks_instead() -> None:
+    chosen = place(wants(), up("h", card("u")), policy="rl_based").chosen
+    assert chosen is not None
+    assert "no trained weights" in chosen.reasons[-1]
+
+
+def test_reasons_carry_their_numbers_and_add_up() -> None:
+    host = up("h", card("u"), card("w"), price_per_hour=2.0)
+    cheap = up("c", card("x"), price_per_hour=1.0)
+    decision = place(wants(10.2, preferred_devices=("A100", "RTX_3090")), host, cheap, w=held())
+    by_host = {candidate.host: candidate for candidate in decision.candidates}
+    assert by_host["h"].reasons == (
+        "Needs up to 10.2 GiB of the 20.4 GiB that it may use (85% of 24.0 GiB at most).",
+        "Leaves 10.2 GiB of that unused (fit 0.50 x 1 = 0.50).",
+        "1 of 2 devices of h in use (balance 0.50 x 0.5 = 0.25).",
+        "Number 2 of 2 preferred devices (preferred 0.50 x 2 = 1.00).",
+        "71.2 TFLOPS where the fastest choice has 71.2 (speed 1.00 x 4 = 4.00).",
+        "Costs 2 per device and hour, the cheapest 1 (price 0.50 x 1.5 = 0.75).",
+    )
+    assert by_host["h"].score == pytest.approx(6.5)
+    assert decision.chosen is by_host["c"]
+
+
+def test_domestic_first_is_a_weight() -> None:
+    host = up("n", card("n0", "910B2", backend="npu", memory_total_mib=65536.0))
+    policy = named_policy(weights={**DEFAULT_WEIGHTS, "domestic": 10.0})
+    chosen = decide(wants(backend="npu"), fleet(host), {}, policy, NOW).chosen
+    assert chosen is not None
+    assert "Made in China (domestic 1.00 x 10 = 10.00)." in chosen.reasons
+
+
+def test_a_device_where_a_stranger_works_comes_last_among_equals() -> None:
+    busy = card("a", processes=(DeviceProcess(9, "eve", 500.0),), memory_used_mib=600.0)
+    assert chosen_uuids(place(wants(1), up("h", busy, card("b")))) == ["b"]
+
+
+def test_the_defaults_of_config_and_placement_are_the_same() -> None:
+    assert LabSettings().weights.model_dump() == dict(DEFAULT_WEIGHTS)
+    policy = policy_for(LabSettings(memory_threshold=0.7), Task("t", algorithm="best_fit"))
+    assert (policy.name, policy.memory_threshold) == ("best_fit", 0.7)
+    assert policy_for(LabSettings(policy="balanced"), Task("t")).name == "balanced"
+
+
+# --- several devices ----------------------------------------------------------------------------
+
+
+def linked(kinds: dict[tuple[int, int], str], count: int = 4) -> Host:
+    def peers(me: int) -> tuple[PeerLink, ...]:
+        return tuple(
+            PeerLink(f"u{other}", kinds.get((min(me, other), max(me, other)), "SYS"))
+            for other in range(count)
+            if other != me
+        )
+
+    return up("h", *(card(f"u{me}", A100, peers=peers(me)) for me in range(count)))
+
+
+def test_several_devices_are_those_with_the_best_links() -> None:
+    host = linked({(1, 3): "NV12", (0, 1): "PIX", (0, 2): "PIX"})
+    decision = place(wants(devices=2), host)
+    assert chosen_uuids(decision) == ["u1", "u3"]
+    assert decision.chosen is not None
+    assert any("reach each other by NV12 (links 1.00" in text for text in decision.chosen.reasons)
+
+
+def test_several_devices_are_of_one_model_on_one_host() -> None:
+    mixed = up("m", card("m0", A100), card("m1", RTX), card("m2", RTX))
+    assert chosen_uuids(place(wants(devices=2), mixed)) == ["m1", "m2"]
+    split = (up("a", card("a0")), up("b", card("b0")))
+    decision = place(wants(devices=2), *split)
+    assert decision.waiting is not None
+    assert not decision.waiting.possible
+    assert decision.waiting.options == ("Ask for 1 device at most.",)
+
+
+# --- waiting ------------------------------------------------------------------------------------
+
+
+def waits(request: Request, *hosts: Host, **holders: Holder) -> Waiting:
+    decision = decide(request, fleet(*hosts), holders, named_policy(), NOW)
+    assert decision.waiting is not None
+    return decision.waiting
+
+
+def test_waiting_for_leases_names_blockers_and_the_first_end() -> None:
+    host = up("h", card("u"), card("w"))
+    why = waits(wants(), host, u=held("x", NOW + 600), w=held("y", NOW + 60))
+    assert why.possible
+    assert why.estimated_start == NOW + 60
+    assert {blocker.job for blocker in why.blockers} == {"x", "y"}
+    assert why.reason.startswith("2 devices could do it: 2 in use by jobs.")
+    assert "about 1m00s" in why.reason
+
+
+def test_several_devices_start_when_the_last_of_them_is_free() -> None:
+    host = up("h", card("u"), card("w"), card("z"))
+    leases = {"u": held("x", NOW + 600), "w": held("y", NOW + 60), "z": held("q")}
+    assert waits(wants(devices=2), host, **leases).estimated_start == NOW + 600
+    assert waits(wants(devices=3), host, **leases).estimated_start is None
+
+
+def test_what_can_never_run_says_what_the_fleet_offers() -> None:
+    why = waits(wants(60), up("h", card("u", A100)), up("r", card("w")))
+    assert not why.possible
+    assert "A100-SXM4-40GB on h, offers 34.0 GiB (85% of 40.0 GiB)" in why.reason
+    assert not waits(wants(labels={"a": "b"}), up("h", card("u"))).possible
+    assert "No device for xpu" in waits(wants(backend="xpu"), up("h", card("u"))).reason
+
+
+def test_smaller_devices_are_named_as_an_option() -> None:
+    why = waits(wants(30), up("a", card("a0", A100)), up("r", card("r0")), a0=held())
+    assert "Bring it below 20.4 GiB to use 1 smaller device too." in why.options
+
+
+# --- preferred devices --------------------------------------------------------------------------
+
+
+def preferring(since: float = NOW, **task: Any) -> Request:
+    names = ("A100-SXM4-40GB", "V100-32GB")
+    return wants(since=since, preferred_devices=names, preference_timeout_s=300.0, **task)
+
+
+def test_a_preferred_device_is_waited_for_until_the_timeout() -> None:
+    hosts = (up("r", card("r0")), up("a", card("a0", A100)))
+    why = waits(preferring(NOW - 88), *hosts, a0=held())
+    assert why.estimated_start == NOW + 212
+    assert "for another 3m32s" in why.reason
+    decision = place(preferring(NOW - 88), *hosts, a0=held())
+    texts = {r.filter: r.reason for r in decision.rejections}
+    assert texts["preferred"].endswith("it may do in 3m32s.")
+    assert chosen_uuids(place(preferring(NOW - 300), *hosts, a0=held())) == ["r0"]
+
+
+def test_the_order_of_preference_counts() -> None:
+    hosts = (up("v", card("v0", V100)), up("a", card("a0", A100)), up("r", card("r0")))
+    assert chosen_uuids(place(preferring(), *hosts)) == ["a0"]
+    backwards = wants(preferred_devices=("RTX_3090", "A100"), preference_timeout_s=9.0)
+    weights = {"preferred": 1.0}
+    chosen = decide(backwards, fleet(*hosts), {}, Policy(weights=weights), NOW)
+    assert chosen_uuids(chosen) == ["r0"]
+
+
+def test_nobody_waits_for_a_device_that_the_fleet_does_not_have() -> None:
+    assert chosen_uuids(place(preferring(), up("r", card("r0")))) == ["r0"]
+
+
+# --- the queue ----------------------------------------------------------------------------------
+
+
+def order(*requests: Request, hosts: tuple[Host, ...]) -> dict[str, list[str]]:
+    decisions = plan(requests, fleet(*hosts), {}, named_policy(), NOW)
+    return {
+        decision.job: [device.uuid for device in decision.chosen.devices] if decision.chosen else []
+        for decision in decisions
+    }
+
+
+def test_devices_chosen_for_one_job_are_held_against_the_next() -> None:
+    picked = order(
+        wants(job="a"), wants(job="b"), wants(job="c"), hosts=(up("h", card("u"), card("w")),)
+    )
+    assert picked == {"a": ["u"], "b": ["w"], "c": []}
+
+
+def test_priority_goes_before_submission() -> None:
+    early, late = wants(job="a", since=NOW - 9), wants(job="b", priority=5)
+    assert order(early, late, hosts=(up("h", card("u")),)) == {"b": ["u"], "a": []}
+    late = wants(job="b")
+    assert order(late, early, hosts=(up("h", card("u")),)) == {"a": ["u"], "b": []}
+
+
+def test_a_later_job_passes_a_blocked_one_but_takes_nothing_kept_for_it() -> None:
+    lease = {"u1": held()}
+    hosts = (up("h", card("u0"), card("u1")), up("g", card("g0")))
+    big = wants(job="big", devices=2, since=NOW - 9)
+    small = [wants(job=f"s{number}", since=NOW - number) for number in (5, 4)]
+    decisions = plan([big, *small], fleet(*hosts), lease, named_policy(), NOW)
+    picked = [d.chosen.devices[0].uuid if d.chosen else None for d in decisions]
+    assert picked == [None, "g0", None]
+    (kept,) = [r for r in decisions[2].rejections if r.filter == "reserved"]
+    assert kept.uuid == "u0"
+    assert kept.reason == "Kept for job big, which waits for more devices here."
+
+
+def test_a_job_that_can_never_run_keeps_nothing() -> None:
+    hosts = (up("h", card("u0"), card("u1")),)
+    picked = order(wants(job="big", devices=4, since=NOW - 9), wants(job="s"), hosts=hosts)
+    assert picked == {"big": [], "s": ["u0"]}
+
+
+def test_beyond_the_limit_rejections_are_counted() -> None:
+    hosts = [up(f"h{n}", *(card(f"u{n}-{i}") for i in range(8))) for n in range(80)]
+    decision = decide(wants(60), fleet(*hosts), {}, named_policy(), NOW)
+    assert len(decision.rejections) == MAX_REJECTIONS + 1
+    assert decision.rejections[-1].reason == "128 more devices, for the same kind of reason."
