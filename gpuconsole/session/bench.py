@@ -1,0 +1,40 @@
+"""What everything that runs jobs works with, handed in once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.jobs import Task
+from gpuconsole.session.clock import Clock
+from gpuconsole.state import Journal
+
+PARALLEL_LAUNCHES = 16
+"""Containers made at once over all hosts; pulls of images, which may take an hour, do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The parts of a session that the dispatcher and its runners share."""
+
+    hosts: Hosts
+    journal: Journal
+    clock: Clock
+    settings: LabSettings
+    state: Path
+    user: str
+    command: Callable[[Task, int], tuple[str, ...]]
+    """The argument list that runs a task on so many devices."""
+    default_image: Callable[[str], str]
+    """The image of a host for tasks that name none."""
+    launching: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(PARALLEL_LAUNCHES)
+    )
+
+    def bundle(self, job_id: str) -> Path:
+        """Return where a job's packed project lies."""
+        return self.state / "bundles" / f"{job_id}.tar.gz"

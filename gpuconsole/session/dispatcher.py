@@ -1,0 +1,214 @@
+"""The dispatcher: one console at a time launches queued jobs and looks after those that run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.placing import Choice, Planner, Why
+from gpuconsole.session.runner import Runner
+from gpuconsole.session.spec import container_name
+from gpuconsole.session.sweep import sweep
+from gpuconsole.session.tasks import cancel_all
+from gpuconsole.state import JobMovedError, RoleLostError, new_nonce
+
+TICK_S = 1.0
+RENEW_EVERY_S = 5.0
+"""A third of the age at which another console takes over."""
+AVOID_S = 10.0
+"""How long a device is left out after another console took it."""
+RESTART_PAUSE_S = 5.0
+"""Rest after an error that no rule covers, before a job is looked after again."""
+
+
+class Dispatcher:
+    """Takes the role when it is free, and while it has it drives every active job."""
+
+    def __init__(self, bench: Bench, planner: Planner, leases: LeaseBoard, owner: str) -> None:
+        self._bench = bench
+        self._planner = planner
+        self._leases = leases
+        self._owner = owner
+        self._epoch: int | None = None
+        self._renewed_at = 0.0
+        self._runners: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._restart_at: dict[str, float] = {}
+        self._avoid: dict[tuple[str, str], float] = {}
+        self._up: frozenset[str] = frozenset()
+        self._back: frozenset[str] = frozenset()
+        self._sweeps: set[asyncio.Task[None]] = set()
+        self._trouble = ""
+        self.waiting: Mapping[str, Why] = {}
+        """Why each queued job waits, as of the last tick."""
+
+    @property
+    def active(self) -> bool:
+        """Whether this console has the role."""
+        return self._epoch is not None
+
+    async def run(self) -> None:
+        """Dispatch until cancelled; then give the role back. Jobs run on."""
+        try:
+            while True:
+                await self.tick()
+                await self._bench.clock.sleep(TICK_S)
+        finally:
+            await self._drop()
+
+    async def tick(self) -> None:
+        """Do what is to be done now. Trouble with the journal is told once, and tried again."""
+        try:
+            await self._tick()
+            self._trouble = ""
+        except RoleLostError:
+            await self._drop()
+        except JournalError as error:
+            self._tell_trouble(error)
+
+    async def _tick(self) -> None:
+        if not self._hold_role():
+            return
+        await self._reap()
+        self._note_hosts()
+        jobs = self._bench.journal.jobs()
+        for job in jobs:
+            if job.state.active:
+                self._look_after(job)
+        self._observe()
+        self._sweep_back()
+        self._place(jobs)
+
+    def _hold_role(self) -> bool:
+        journal, now = self._bench.journal, self._bench.clock.now()
+        if self._epoch is None:
+            self._epoch = journal.take_role(self._owner)
+            self._renewed_at = now
+            return self._epoch is not None
+        if now - self._renewed_at >= RENEW_EVERY_S or now < self._renewed_at:
+            journal.renew_role(self._epoch)
+            self._renewed_at = now
+        else:
+            journal.require_role(self._epoch)
+        return True
+
+    async def _drop(self) -> None:
+        """Stop looking after jobs, and free the role if it is still this console's."""
+        runners, self._runners = self._runners, {}
+        await cancel_all([*(task for _, task in runners.values()), *self._sweeps])
+        self._sweeps.clear()
+        self._up = frozenset()
+        epoch, self._epoch = self._epoch, None
+        if epoch is not None:
+            with contextlib.suppress(JournalError):
+                self._bench.journal.give_back_role(epoch)
+
+    async def _reap(self) -> None:
+        """Forget runners that ended; one that failed begins again after a rest."""
+        for job_id, (_, task) in list(self._runners.items()):
+            if not task.done():
+                continue
+            del self._runners[job_id]
+            error = task.exception()
+            if error is None:
+                continue
+            if isinstance(error, RoleLostError):
+                raise error
+            self._restart_at[job_id] = self._bench.clock.now() + RESTART_PAUSE_S
+            message = error.message if isinstance(error, ConsoleError) else repr(error)
+            with contextlib.suppress(JournalError):
+                self._bench.journal.tell("error", job_id, clean(message, 500), "error")
+
+    def _look_after(self, job: Job) -> None:
+        assert self._epoch is not None
+        present = self._runners.get(job.id)
+        if present is not None:
+            if job.cancel_requested or (job.attempt and job.attempt.host in self._back):
+                present[0].wake()
+            return
+        if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
+            return
+        runner = Runner(self._bench, self._epoch, job.id, self._taken)
+        self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
+
+    def _taken(self, host: str, error: LeaseTakenError) -> None:
+        self._avoid[host, error.uuid] = self._bench.clock.now() + AVOID_S
+        self._leases.forget(host)
+
+    def _observe(self) -> None:
+        snapshot = self._bench.hosts.snapshot()
+        for runner, task in self._runners.values():
+            if not task.done():
+                runner.observe(snapshot)
+
+    def _place(self, jobs: Sequence[Job]) -> None:
+        if not any(job.state is JobState.QUEUED for job in jobs):
+            self.waiting = {}
+            return
+        now = self._bench.clock.now()
+        self._avoid = {key: until for key, until in self._avoid.items() if until > now}
+        plan = self._planner.plan(
+            jobs,
+            self._bench.hosts.snapshot(),
+            self.others_leases(),
+            frozenset(self._avoid),
+            now,
+        )
+        self.waiting = plan.waiting
+        for choice in plan.choices:
+            with contextlib.suppress(JobMovedError):
+                self._look_after(self._begin(choice))
+
+    def others_leases(self) -> Mapping[str, tuple[Lease, ...]]:
+        """Return the leases that other consoles hold, by host, as last seen."""
+        return self._leases.others(self._bench.journal.id)
+
+    def _begin(self, choice: Choice) -> Job:
+        """Journal an attempt: from here on it belongs to whoever dispatches."""
+        job = self._bench.journal.job(choice.job)
+        assert job is not None
+        last = job.attempt
+        # A try that never got as far as a start counts for nothing: its number is used again.
+        unused = last is not None and last.starting_at is None
+        kept = job.attempts[:-1] if unused else job.attempts
+        number = (last.number if unused else last.number + 1) if last is not None else 1
+        attempt = Attempt(
+            number=number,
+            host=choice.host,
+            device_uuids=choice.device_uuids,
+            device_indexes=choice.device_indexes,
+            container_name=container_name(job.id, number, new_nonce()),
+            created_at=self._bench.clock.now(),
+            placement_reasons=choice.reasons,
+        )
+        launching = replace(
+            job, state=JobState.LAUNCHING, attempts=(*kept, attempt), cause="", detail="chosen"
+        )
+        return self._bench.journal.save(job, launching, epoch=self._epoch)
+
+    def _note_hosts(self) -> None:
+        """Note which hosts have come into sight since the last tick."""
+        hosts = self._bench.hosts.snapshot().hosts
+        up = frozenset(host.name for host in hosts if host.state is HostState.UP)
+        self._back, self._up = up - self._up, up
+
+    def _sweep_back(self) -> None:
+        """Remove what a dead console left on hosts that have just come into sight."""
+        self._sweeps = {task for task in self._sweeps if not task.done()}
+        for name in self._back:
+            self._sweeps.add(asyncio.ensure_future(sweep(self._bench, name)))
+
+    def _tell_trouble(self, error: JournalError) -> None:
+        if self._trouble == error.message:
+            return
+        self._trouble = error.message
+        with contextlib.suppress(JournalError):
+            self._bench.journal.tell("error", "journal", error.message, "error")

@@ -1,0 +1,58 @@
+"""The leases on all hosts as last seen: who else holds devices there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from gpuconsole.core.containers import Hosts, Lease
+from gpuconsole.core.fleet import HostState
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.clock import Clock
+
+REFRESH_S = 5.0
+PARALLEL = 8
+
+
+class LeaseBoard:
+    """Looks at the leases of hosts that are up, now and then, while somebody wants to know."""
+
+    def __init__(self, hosts: Hosts, clock: Clock) -> None:
+        self._hosts = hosts
+        self._clock = clock
+        self._seen: dict[str, tuple[float, tuple[Lease, ...]]] = {}
+        self._slots = asyncio.Semaphore(PARALLEL)
+
+    def others(self, journal: str) -> Mapping[str, tuple[Lease, ...]]:
+        """Return the leases of other journals, by host."""
+        return {
+            host: tuple(lease for lease in leases if lease.journal != journal)
+            for host, (_, leases) in self._seen.items()
+        }
+
+    def forget(self, host: str) -> None:
+        """Look at this host again at the next refresh: what was seen is outdated."""
+        found = self._seen.get(host)
+        if found is not None:
+            self._seen[host] = (0.0, found[1])
+
+    async def refresh(self) -> None:
+        """Look at the hosts whose picture is old; one that cannot be asked keeps its last."""
+        now = self._clock.now()
+        due = [
+            host.name
+            for host in self._hosts.snapshot().hosts
+            if host.state is HostState.UP
+            and host.devices
+            and now - self._seen.get(host.name, (0.0, ()))[0] >= REFRESH_S
+        ]
+        await asyncio.gather(*(self._look(name, now) for name in due))
+
+    async def _look(self, name: str, now: float) -> None:
+        async with self._slots:
+            try:
+                engine = await self._hosts.engine(name)
+                self._seen[name] = (now, await engine.leases())
+            except ConsoleError:
+                # Not asked again each second: a host without Docker is no news.
+                self._seen[name] = (now, self._seen.get(name, (0.0, ()))[1])

@@ -1,0 +1,76 @@
+"""What to do next with an active attempt: decided from the journal and a look at its container.
+
+The journal alone cannot say what happened while no console was there, and the engine alone cannot
+say what was meant. Both together can, at any point at which a console may have died:
+
+    container   never asked to start   asked to start      started
+    absent      launch                 lost                lost
+    created     start                  start               start
+    running     watch                  watch               watch
+    ended       finish                 finish              finish
+
+Nothing is ever started twice: `start` is reached only while the container says that it never ran.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus
+from gpuconsole.core.jobs import Attempt
+
+
+class Step(str, Enum):
+    """The next thing to do with an attempt."""
+
+    LAUNCH = "launch"
+    """Nothing of it is on the host: do everything from the beginning."""
+    START = "start"
+    """The container waits: put the code in and start it."""
+    WATCH = "watch"
+    """It runs: follow its log."""
+    STOP = "stop"
+    """It runs and is not wanted any more."""
+    FINISH = "finish"
+    """It ended: store its log, name the outcome, give the devices back."""
+    DISCARD = "discard"
+    """It is not wanted and never ran: remove what there is of it."""
+    LOST = "lost"
+    """It may have run and its container is gone: never start it again unasked."""
+    FOREIGN = "foreign"
+    """The name is taken by a container that is not ours: leave it alone."""
+    WAIT = "wait"
+    """The engine is removing the container: look again."""
+
+
+def next_step(
+    attempt: Attempt, status: ContainerStatus | None, *, journal: str, cancel: bool
+) -> Step:
+    """Return what to do with an active attempt whose container looks like `status`."""
+    asked_to_start = attempt.starting_at is not None or attempt.started_at is not None
+    if status is None:
+        if asked_to_start:
+            return Step.LOST
+        return Step.DISCARD if cancel else Step.LAUNCH
+    if not is_own(attempt, status, journal):
+        return Step.FOREIGN
+    if status.state in ("running", "paused", "restarting"):
+        return Step.STOP if cancel else Step.WATCH
+    if status.state == "created":
+        if cancel:
+            return Step.DISCARD
+        # An engine that could not start a container leaves it "created" with the reason.
+        return Step.FINISH if status.error else Step.START
+    return Step.WAIT if status.state == "removing" else Step.FINISH
+
+
+def nonce_of(container_name: str) -> str:
+    """Return the secret word at the end of a container's name."""
+    return container_name.rpartition("-")[2]
+
+
+def is_own(attempt: Attempt, status: ContainerStatus, journal: str) -> bool:
+    """Whether a container is the one that this journal made for this attempt."""
+    return status.labels.get(LABEL_PREFIX + "journal") == journal and status.labels.get(
+        LABEL_PREFIX + "nonce"
+    ) == nonce_of(attempt.container_name)

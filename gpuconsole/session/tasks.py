@@ -1,0 +1,33 @@
+"""Waiting for one of several things without leaving the others behind (Python 3.10 has no
+TaskGroup)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+
+async def first(*awaitables: Coroutine[Any, Any, object]) -> set[int]:
+    """Run all until one is done; cancel the others and wait for their end.
+
+    Returns the places of those done. The exception of one that failed is raised here.
+    """
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        places = {place for place, task in enumerate(tasks) if task in done}
+    finally:
+        await cancel_all(tasks)
+    for place in places:
+        tasks[place].result()
+    return places
+
+
+async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks and wait until each has really ended; how they ended is theirs."""
+    waiting = list(tasks)
+    for task in waiting:
+        task.cancel()
+    if waiting:
+        await asyncio.gather(*waiting, return_exceptions=True)

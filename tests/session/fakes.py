@@ -1,0 +1,418 @@
+"""A console's surroundings in memory: virtual time, hosts, engines that behave as Docker does."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import io
+import itertools
+import tarfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpuconsole.core.containers import (
+    ContainerSpec,
+    ContainerStatus,
+    EngineInfo,
+    HostAccount,
+    Lease,
+    PruneResult,
+)
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
+from gpuconsole.session.placing import Choice, Plan, Why
+
+START = 1_800_000_000.0
+
+
+class VirtualClock:
+    """Time that passes only when everything else rests."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._count = itertools.count()
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (self.time + seconds, next(self._count), future))
+        await future
+
+    async def until(self, condition: Callable[[], object], within: float = 600.0) -> None:
+        """Let time pass until the condition holds; AssertionError after `within` seconds."""
+        limit = self.time + within
+        while True:
+            await rest()
+            if condition():
+                return
+            while self._waiting and self._waiting[0][2].done():
+                heapq.heappop(self._waiting)
+            assert self._waiting, "nothing would ever happen"
+            moment, _, future = heapq.heappop(self._waiting)
+            assert moment <= limit, f"not within {within} s of virtual time"
+            self.time = max(self.time, moment)
+            future.set_result(None)
+
+    async def pass_time(self, seconds: float) -> None:
+        end = self.time + seconds
+        asleep = asyncio.ensure_future(self.sleep(seconds))
+        await self.until(lambda: self.time >= end and asleep.done(), seconds + 1)
+
+
+async def rest() -> None:
+    """Let every task run until it waits."""
+    for _ in range(60):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Container:
+    """A container of the fake engine."""
+
+    id: str
+    spec: ContainerSpec
+    created_at: float
+    state: str = "created"
+    error: str = ""
+    exit_code: int | None = None
+    oom_killed: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    log: bytes = b""
+    starts: int = 0
+    bundles: list[bytes] = field(default_factory=list)
+
+    def status(self) -> ContainerStatus:
+        return ContainerStatus(
+            id=self.id,
+            name=self.spec.name,
+            state=self.state,
+            labels=self.spec.labels,
+            exit_code=self.exit_code,
+            oom_killed=self.oom_killed,
+            error=self.error,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+        )
+
+
+class Docker:
+    """One host's engine: what is on it outlives every console."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.reachable = True
+        self.images = {"paddle"}
+        self.pull_blocks = False
+        self.containers: dict[str, Container] = {}
+        self.leases: dict[str, Lease] = {}
+        self.history: list[Container] = []
+        self.start_fails = ""
+        self.logs_break = False
+        self.uid = 1000
+        self.changed = asyncio.Event()
+        self.on_start: Callable[[Container], None] = lambda container: None
+        self._ids = itertools.count(1)
+
+    @property
+    def starts(self) -> int:
+        return sum(container.starts for container in self.history)
+
+    def find(self, key: str) -> Container | None:
+        return self.containers.get(key) or next(
+            (container for container in self.containers.values() if container.id == key), None
+        )
+
+    def only(self) -> Container:
+        (container,) = self.containers.values()
+        return container
+
+    def finish(self, code: int = 0, log: bytes = b"", *, oom_killed: bool = False) -> None:
+        """End the only running container."""
+        container = next(one for one in self.containers.values() if one.state == "running")
+        container.log += log
+        container.state, container.exit_code = "exited", code
+        container.oom_killed, container.ended_at = oom_killed, self.clock.now()
+        self.notify()
+
+    def write(self, log: bytes) -> None:
+        self.only().log += log
+        self.notify()
+
+    def notify(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class Console:
+    """One console's life: once dead, nothing it does has any effect."""
+
+    def __init__(self) -> None:
+        self.dead = False
+        self.points = 0
+        self.dies_at: int | None = None
+        self.calls: list[str] = []
+
+    async def point(self, name: str) -> None:
+        """A moment at which the console may be killed."""
+        await asyncio.sleep(0)
+        self.touch(name)
+
+    def touch(self, name: str) -> None:
+        if self.dead:
+            raise asyncio.CancelledError
+        self.calls.append(name)
+        if self.points == self.dies_at:
+            self.dead = True
+            raise asyncio.CancelledError
+        self.points += 1
+
+
+class FakeEngine:
+    """The engine of one host as one console reaches it."""
+
+    def __init__(self, name: str, docker: Docker, console: Console) -> None:
+        self._name = name
+        self._docker = docker
+        self._console = console
+
+    async def _at(self, point: str) -> None:
+        await self._console.point(point)
+        if not self._docker.reachable:
+            raise UnreachableError("Host is out of sight", f"{self._name} does not answer.")
+
+    async def info(self) -> EngineInfo:
+        await self._at("info")
+        return EngineInfo("20.10")
+
+    async def claim(self, leases: Sequence[Lease]) -> None:
+        await self._at("claim")
+        for lease in leases:
+            held = self._docker.leases.get(lease.uuid)
+            if held is not None and held.attempt != lease.attempt:
+                raise LeaseTakenError(lease.uuid, f"{held.user} (job {held.job})")
+        for lease in leases:
+            self._docker.leases[lease.uuid] = lease
+        await self._at("claim done")
+
+    async def leases(self) -> tuple[Lease, ...]:
+        await self._at("leases")
+        return tuple(self._docker.leases.values())
+
+    async def release(self, attempt: str, uuids: Sequence[str]) -> None:
+        await self._at("release")
+        for uuid in uuids:
+            if uuid in self._docker.leases and self._docker.leases[uuid].attempt == attempt:
+                del self._docker.leases[uuid]
+        await self._at("release done")
+
+    async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
+        await self._at("image")
+        if image not in self._docker.images:
+            raise ImageError("No such image", f"{image} cannot be had on {self._name}.")
+        progress(f"pulling {image} 43 %")
+        while self._docker.pull_blocks:
+            await self._docker.changed.wait()
+        await self._at("image done")
+
+    async def prepare(self, job_id: str) -> HostAccount:
+        await self._at("prepare")
+        return HostAccount(self._docker.uid, 1000, f"/home/u/results/{job_id}")
+
+    async def create(self, spec: ContainerSpec) -> str:
+        await self._at("create")
+        docker = self._docker
+        found = docker.containers.get(spec.name)
+        if found is None:
+            found = Container(f"{next(docker._ids):064x}", spec, docker.clock.now())
+            docker.containers[spec.name] = found
+            docker.history.append(found)
+        await self._at("create done")
+        return found.id
+
+    async def put(self, container: str, bundle: Path, target: str) -> None:
+        await self._at("put")
+        self._known(container).bundles.append(_read(bundle))
+        await self._at("put done")
+
+    async def start(self, container: str) -> None:
+        await self._at("start")
+        found = self._known(container)
+        if found.state == "created":
+            if self._docker.start_fails:
+                found.error, found.exit_code = self._docker.start_fails, 128
+                raise EngineError("Container cannot start", found.error)
+            found.state, found.started_at = "running", self._docker.clock.now()
+            found.starts += 1
+            self._docker.on_start(found)
+        await self._at("start done")
+
+    async def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
+        await self._at("logs")
+        sent = 0
+        while True:
+            found = self._docker.find(container)
+            if found is None:
+                return
+            if len(found.log) > sent:
+                yield found.log[sent : sent + 7]
+                sent = min(len(found.log), sent + 7)
+                continue
+            if not follow or found.state != "running" or self._docker.logs_break:
+                return
+            await self._docker.changed.wait()
+            if not self._docker.reachable:
+                return
+
+    async def inspect(self, container: str) -> ContainerStatus | None:
+        await self._at("inspect")
+        found = self._docker.find(container)
+        return None if found is None else found.status()
+
+    async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
+        await self._at("own")
+        return tuple(
+            one.status()
+            for one in self._docker.containers.values()
+            if one.spec.labels.get("gpuconsole.journal") == journal
+        )
+
+    async def stop(self, container: str, grace_s: float) -> None:
+        await self._at("stop")
+        found = self._docker.find(container)
+        if found is not None and found.state == "running":
+            self._docker.finish(143)
+        await self._at("stop done")
+
+    async def remove(self, container: str) -> None:
+        await self._at("remove")
+        found = self._docker.find(container)
+        if found is not None:
+            del self._docker.containers[found.spec.name]
+        await self._at("remove done")
+
+    async def results(self, job_id: str) -> AsyncIterator[bytes]:
+        await self._at("results")
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            member = tarfile.TarInfo("./model.pdparams")
+            member.size = 5
+            archive.addfile(member, io.BytesIO(b"model"))
+        yield buffer.getvalue()
+
+    async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
+        await self._at("prune")
+        return PruneResult()
+
+    def _known(self, container: str) -> Container:
+        found = self._docker.find(container)
+        if found is None:
+            raise EngineError("No such container", f"{container} is not on {self._name}.")
+        return found
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+class FakeHosts:
+    """The fleet as one console sees it."""
+
+    def __init__(self, dockers: Mapping[str, Docker], console: Console, devices: int = 1) -> None:
+        self._dockers = dockers
+        self._engines = {
+            name: FakeEngine(name, docker, console) for name, docker in dockers.items()
+        }
+        self._console = console
+        self.snapshots = FleetSnapshot(
+            1,
+            START,
+            tuple(
+                Host(
+                    name,
+                    HostState.UP,
+                    devices=tuple(
+                        Device(
+                            f"GPU-{name}-{index}",
+                            index,
+                            "A100",
+                            memory_total_mib=40960.0,
+                            memory_used_mib=0.0,
+                        )
+                        for index in range(devices)
+                    ),
+                )
+                for name in dockers
+            ),
+        )
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def snapshot(self) -> FleetSnapshot:
+        hosts = tuple(
+            replace(
+                host, state=HostState.UP if self._dockers[host.name].reachable else HostState.DOWN
+            )
+            for host in self.snapshots.hosts
+        )
+        if hosts != self.snapshots.hosts:
+            self.snapshots = replace(
+                self.snapshots, hosts=hosts, revision=self.snapshots.revision + 1
+            )
+        return self.snapshots
+
+    async def engine(self, host: str) -> FakeEngine:
+        await self._console.point("engine")
+        if not self._dockers[host].reachable:
+            raise UnreachableError("Host is out of sight", f"{host} does not answer.")
+        return self._engines[host]
+
+
+class FirstFree:
+    """Places each queued job on the first devices that nobody holds."""
+
+    def plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        busy = {
+            uuid
+            for job in jobs
+            if job.state.active and job.attempt
+            for uuid in job.attempt.device_uuids
+        }
+        busy |= {lease.uuid for held in leases.values() for lease in held}
+        busy |= {uuid for _, uuid in avoid}
+        choices: list[Choice] = []
+        waiting: dict[str, Why] = {}
+        for job in jobs:
+            if job.state is not JobState.QUEUED:
+                continue
+            free = [
+                (host, device)
+                for host in snapshot.hosts
+                if host.state is HostState.UP
+                for device in host.devices
+                if device.uuid not in busy
+            ]
+            if not free:
+                waiting[job.id] = Why("queued", "No device is free.")
+                continue
+            host, device = free[0]
+            busy.add(device.uuid)
+            choices.append(Choice(job.id, host.name, (device.uuid,), (device.index,), ("first",)))
+        return Plan(tuple(choices), waiting)

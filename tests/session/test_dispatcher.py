@@ -1,0 +1,435 @@
+"""Jobs run to their ends, whatever happens to consoles, hosts and engines meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.session.follow import log_file
+from tests.session.conftest import Desk, Lab, make_lab
+from tests.session.fakes import Container
+
+
+def states(desk: Desk) -> list[JobState]:
+    return [job.state for job in desk.journal.jobs()]
+
+
+async def test_a_job_runs_to_success_and_leaves_nothing_behind(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    running = desk.job(job_id)
+    container = lab.docker.only()
+    assert running.attempt is not None
+    assert running.attempt.container_id == container.id
+    assert running.attempt.placement_reasons == ("first",)
+    assert set(lab.docker.leases) == {"GPU-a-0"}
+    assert container.bundles == [b"the code"]
+    assert container.spec.command == ("python", "/p/train.py")
+
+    lab.docker.write(b"step 1\n")
+    lab.docker.finish(0, b"done\n")
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    await lab.clock.until(lambda: not lab.docker.containers)
+    job = desk.job(job_id)
+    assert (job.state, job.cause) == (JobState.SUCCEEDED, "")
+    assert job.attempt is not None
+    assert job.attempt.exit_code == 0
+    assert job.ended_at is not None
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"step 1\ndone\n"
+    assert not lab.docker.leases
+    assert lab.docker.starts == 1
+
+
+async def test_the_container_is_confined(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk, task=Task("x", script="/p/t.py", env={"A": "1"}))
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    spec = lab.docker.only().spec
+    assert spec.user == "1000:1000"
+    assert spec.network == "none"
+    assert spec.device_uuids == ("GPU-a-0",)
+    assert spec.memory_limit_mib == 65536.0
+    assert spec.env["A"] == "1"
+    assert spec.env["GPUCONSOLE_RESULTS"] == "/results"
+    assert [(mount.target, mount.read_only) for mount in spec.mounts] == [("/results", False)]
+    assert spec.labels["gpuconsole.job"] == job_id
+    assert spec.labels["gpuconsole.journal"] == desk.journal.id
+    assert spec.name.endswith(spec.labels["gpuconsole.nonce"])
+
+
+async def test_root_is_refused_with_a_remedy(lab: Lab) -> None:
+    lab.docker.uid = 0
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is JobState.FAILED
+    assert "root" in desk.job(job_id).cause
+    assert not lab.docker.leases
+
+
+async def test_jobs_wait_for_each_other(lab: Lab) -> None:
+    desk = lab.desk()
+    first, second = lab.submit(desk, "one"), lab.submit(desk, "two")
+    desk.start()
+    await lab.clock.until(lambda: desk.job(first).state is JobState.RUNNING)
+    await lab.clock.pass_time(30)
+    assert desk.job(second).state is JobState.QUEUED
+    assert desk.dispatcher.waiting[second].reason == "No device is free."
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(second).state is JobState.RUNNING)
+    assert desk.dispatcher.waiting == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "state", "words"),
+    [
+        (1, b"ValueError: no\n", JobState.FAILED, "Exit code 1. ValueError: no"),
+        (
+            1,
+            b"Out of memory error on GPU 0. Cannot allocate 2.000000GB memory on GPU 0, "
+            b"available memory is only 512.000000MB.\n",
+            JobState.OOM,
+            "2.0 GiB requested, 512 MiB available",
+        ),
+    ],
+)
+async def test_failures_are_named(
+    lab: Lab, code: int, log: bytes, state: JobState, words: str
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.finish(code, log)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is state
+    assert words in desk.job(job_id).cause
+
+
+async def test_an_image_that_cannot_be_had_fails_with_its_name_and_host(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk, task=Task("x", script="/p/t.py", image="nowhere:1"))
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    job = desk.job(job_id)
+    assert job.state is JobState.FAILED
+    assert "nowhere:1 cannot be had on a" in job.cause
+    assert not lab.docker.containers
+    assert not lab.docker.leases
+
+
+async def test_an_engine_that_cannot_start_it_is_named(lab: Lab) -> None:
+    lab.docker.start_fails = "unknown device GPU-a-0"
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert "unknown device GPU-a-0" in desk.job(job_id).cause
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert not lab.docker.leases
+
+
+async def test_a_device_that_another_console_took_puts_the_job_back(lab: Lab) -> None:
+    theirs = Lease("GPU-a-0", "other", "other-1", "bob", "bob's journal", 1.0)
+    lab.docker.leases["GPU-a-0"] = theirs
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: "bob" in desk.job(job_id).detail)
+    assert desk.job(job_id).state is JobState.QUEUED
+    await lab.clock.pass_time(40)
+    assert lab.docker.leases == {"GPU-a-0": theirs}, "another's lease is left alone"
+    assert lab.docker.starts == 0
+
+    del lab.docker.leases["GPU-a-0"]
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    attempt = desk.job(job_id).attempt
+    assert attempt is not None
+    assert attempt.number == 1, "tries that never started are not counted"
+
+
+async def test_the_board_shows_others_leases_and_not_our_own(lab: Lab) -> None:
+    desk = lab.desk()
+    lab.docker.leases["GPU-x"] = Lease("GPU-x", "other", "o-1", "bob", "bob's journal", 1.0)
+    lab.docker.leases["GPU-y"] = Lease("GPU-y", "mine", "m-1", "ada", desk.journal.id, 1.0)
+    await desk.leases.refresh()
+    assert [lease.user for lease in desk.dispatcher.others_leases()["a"]] == ["bob"]
+
+
+async def test_a_host_out_of_sight_makes_a_job_unknown_and_it_comes_back(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.reachable = False
+    lab.docker.notify()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
+    await lab.clock.pass_time(3600)
+    assert desk.job(job_id).state is JobState.UNKNOWN
+    assert "out of sight" in desk.job(job_id).detail
+
+    lab.docker.finish(0, b"ran on\n")
+    lab.docker.reachable = True
+    before = lab.clock.time
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is JobState.SUCCEEDED
+    assert lab.clock.time - before < 5, "a host that is back is looked at at once"
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"ran on\n"
+
+
+async def test_a_log_that_breaks_off_is_not_the_end(lab: Lab) -> None:
+    lab.docker.logs_break = True
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.write(b"one\n")
+    await lab.clock.pass_time(100)
+    assert desk.job(job_id).state is JobState.RUNNING
+    lab.docker.finish(0, b"two\n")
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"one\ntwo\n"
+
+
+async def test_cancelling_a_running_job_stops_it(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    job = desk.job(job_id)
+    desk.journal.save(job, replace(job, cancel_requested=True))
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is JobState.CANCELLED
+    assert "stop" in desk.console.calls
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert not lab.docker.leases
+
+
+async def test_cancelling_during_a_pull_ends_it_at_once(lab: Lab) -> None:
+    lab.docker.pull_blocks = True
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: "43 %" in desk.job(job_id).detail)
+    job = desk.job(job_id)
+    desk.journal.save(job, replace(job, cancel_requested=True))
+    await lab.clock.until(lambda: desk.job(job_id).state.ended, within=5)
+    assert desk.job(job_id).state is JobState.CANCELLED
+    assert not lab.docker.history
+
+
+async def test_cancelling_an_unknown_job_is_done_when_its_host_is_back(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.reachable = False
+    lab.docker.notify()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
+    job = desk.job(job_id)
+    desk.journal.save(job, replace(job, cancel_requested=True))
+    await lab.clock.pass_time(60)
+    assert desk.job(job_id).state is JobState.UNKNOWN
+    lab.docker.reachable = True
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is JobState.CANCELLED
+
+
+async def test_a_container_removed_by_somebody_is_not_started_again(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.containers.clear()
+    lab.docker.notify()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert desk.job(job_id).state is JobState.FAILED
+    assert "something else removed it" in desk.job(job_id).cause
+    assert lab.docker.starts == 1
+
+
+async def test_a_container_with_our_name_that_is_not_ours_is_left_alone(lab: Lab) -> None:
+    lab.docker.pull_blocks = True
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: "43 %" in desk.job(job_id).detail)
+    await desk.kill()
+    attempt = desk.job(job_id).attempt
+    assert attempt is not None
+    from gpuconsole.core.containers import ContainerSpec
+
+    spec = ContainerSpec(attempt.container_name, "evil", ("x",))
+    lab.docker.containers[spec.name] = Container("f" * 64, spec, 1.0, state="running")
+
+    heir = lab.desk()
+    heir.start()
+    await lab.clock.until(lambda: heir.job(job_id).state.ended)
+    assert heir.job(job_id).state is JobState.FAILED
+    assert "belongs to somebody else" in heir.job(job_id).cause
+    assert lab.docker.only().state == "running"
+
+
+async def test_the_peak_of_the_jobs_own_processes_is_kept(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    container = lab.docker.only()
+    (host,) = desk.hosts.snapshots.hosts
+    for held in (1000.0, 3000.0, 2000.0):
+        device = replace(
+            host.devices[0],
+            processes=(
+                DeviceProcess(1, memory_mib=held, container_id=container.id),
+                DeviceProcess(2, memory_mib=500.0, container_id=container.id),
+                DeviceProcess(3, memory_mib=9999.0),
+            ),
+        )
+        desk.hosts.snapshots = replace(
+            desk.hosts.snapshots, hosts=(replace(host, devices=(device,)),)
+        )
+        await lab.clock.pass_time(2)
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    attempt = desk.job(job_id).attempt
+    assert attempt is not None
+    assert attempt.peak_mib == 3500.0
+
+
+async def test_a_lost_host_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "state", hosts=("a", "b"))
+    desk = lab.desk()
+    first = lab.submit(desk, "one")
+    desk.start()
+    await lab.clock.until(lambda: desk.job(first).state is JobState.RUNNING)
+    lab.dockers["a"].reachable = False
+    lab.dockers["a"].notify()
+    second = lab.submit(desk, "two")
+    await lab.clock.until(lambda: desk.job(second).state is JobState.RUNNING, within=5)
+    attempt = desk.job(second).attempt
+    assert attempt is not None
+    assert attempt.host == "b"
+    await lab.close()
+
+
+async def test_a_second_console_waits_and_takes_over_after_the_first_is_gone(lab: Lab) -> None:
+    first, second = lab.desk(), lab.desk()
+    job_id = lab.submit(first)
+    first.start()
+    await lab.clock.until(lambda: first.job(job_id).state is JobState.RUNNING)
+    second.start()
+    await lab.clock.pass_time(60)
+    assert (first.dispatcher.active, second.dispatcher.active) == (True, False)
+
+    await first.kill()
+    killed_at = lab.clock.time
+    await lab.clock.until(lambda: second.dispatcher.active)
+    assert lab.clock.time - killed_at <= 17
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: second.job(job_id).state.ended)
+    assert second.job(job_id).state is JobState.SUCCEEDED
+    assert lab.docker.starts == 1
+
+
+async def test_closing_a_console_hands_the_role_on_at_once(lab: Lab) -> None:
+    first, second = lab.desk(), lab.desk()
+    first.start()
+    await lab.clock.until(lambda: first.dispatcher.active)
+    second.start()
+    await first.stop()
+    before = lab.clock.time
+    await lab.clock.until(lambda: second.dispatcher.active)
+    assert lab.clock.time - before <= 2
+
+
+async def test_a_console_that_slept_through_its_succession_stops_working(lab: Lab) -> None:
+    first, second = lab.desk(), lab.desk()
+    job_id = lab.submit(first)
+    lab.docker.pull_blocks = True
+    first.start()
+    await lab.clock.until(lambda: "43 %" in first.job(job_id).detail)
+    # The first console's machine sleeps: its tasks stand still while time goes on.
+    lab.clock.time += 60
+    assert second.journal.take_role("second") is not None
+    lab.docker.pull_blocks = False
+    lab.docker.notify()
+    await lab.clock.until(lambda: not first.dispatcher.active)
+    assert lab.docker.starts == 0, "the stale console may start nothing"
+
+
+async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended or not lab.docker.leases)
+    await desk.kill()
+    left = lab.docker.history[0]
+    lab.docker.containers[left.spec.name] = left
+    heir = lab.desk()
+    heir.start()
+    await lab.clock.until(lambda: heir.dispatcher.active and not lab.docker.containers)
+
+
+async def run_with_a_death(state: Path, dies_at: int | None) -> int:
+    """Run one job on a console that dies at a point, then a second console; how many points."""
+    lab = make_lab(state)
+
+    def run(container: Container) -> None:
+        container.log = b"all of it\n"
+
+    lab.docker.on_start = run
+    first = lab.desk(dies_at=dies_at)
+    job_id = lab.submit(first)
+    first.start()
+
+    def over() -> bool:
+        if lab.docker.history and lab.docker.history[-1].state == "running" and settled():
+            lab.docker.finish(0)
+        return first.console.dead or (first.job(job_id).state.ended and not lab.docker.containers)
+
+    def settled() -> bool:
+        return first.console.dead or first.job(job_id).state is JobState.RUNNING
+
+    await lab.clock.until(over)
+    if first.console.dead:
+        await first.kill()
+        heir = lab.desk()
+        heir.start()
+
+        def finished() -> bool:
+            if any(one.state == "running" for one in lab.docker.containers.values()):
+                lab.docker.finish(0)
+            return heir.job(job_id).state.ended and not lab.docker.containers
+
+        await lab.clock.until(finished)
+        first = heir
+    job = first.job(job_id)
+    where = f"died at {dies_at}"
+    assert job.state is JobState.SUCCEEDED, (where, job.cause)
+    assert lab.docker.starts == 1, where
+    assert len(job.attempts) == 1, where
+    assert not lab.docker.leases, where
+    assert log_file(state, job_id, 1).read_bytes() == b"all of it\n", where
+    await lab.close()
+    return lab.desks[0].console.points
+
+
+async def test_a_console_killed_at_any_point_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    points = await run_with_a_death(tmp_path / "alive", None)
+    assert points > 30
+    for point in range(points):
+        await run_with_a_death(tmp_path / str(point), point)
