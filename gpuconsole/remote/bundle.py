@@ -1,0 +1,235 @@
+"""The code of a job, packed: the script's project folder as a tar that is equal for equal content.
+
+What is packed was chosen with care about what must not leave the user's machine: see
+`bundle_files`. A home folder, the root or a system folder is never taken for a project.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.errors import UsageError
+from gpuconsole.remote.bundle_files import Entry, Walk
+
+PROJECT_MARKS = (".git", "pyproject.toml", ".gpuconsoleignore")
+FILE_LIMIT = 50_000
+"""A project with more files is not one that should travel for every job."""
+_FIXED_TIME = 315_532_800
+"""1980-01-01: the oldest time that every archive format can hold."""
+_SYSTEM = frozenset(
+    Path(name)
+    for name in (
+        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/media", "/mnt", "/opt"),
+        *("/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local"),
+        *("/var", "/var/lib", "/var/tmp", "/Users", "/Volumes", "/private/tmp"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A packed project.
+
+    `script_name` is the script's path inside it, `size_mib` what it unpacks to, `skipped`
+    sentences about what was left out for a reason other than an ignore rule.
+    """
+
+    path: Path
+    files: int
+    size_mib: float
+    script_name: str
+    sha256: str
+    skipped: tuple[str, ...] = ()
+
+
+def project_of(script: Path) -> Path | None:
+    """Return the folder to ship with a script, or None when it must travel alone.
+
+    That is the nearest folder above it with a sign of a project, else its own folder; a folder
+    that belongs to more than one project (a home, `/`, `/tmp`) is never shipped.
+    """
+    folder = script.resolve().parent
+    for candidate in (folder, *folder.parents):
+        if is_too_wide(candidate):
+            break
+        if any((candidate / mark).exists() for mark in PROJECT_MARKS):
+            return candidate
+    return None if is_too_wide(folder) else folder
+
+
+def is_too_wide(folder: Path) -> bool:
+    """Tell whether a folder holds more than one project: a home, one above it, the system's."""
+    home = Path(os.path.realpath(Path.home()))
+    above_home = home.is_relative_to(folder)
+    return above_home or folder in _SYSTEM or folder.parent in (Path("/home"), Path("/Users"))
+
+
+def make_bundle(script: Path, project: Path | None, target: Path, *, limit_mib: float) -> Bundle:
+    """Pack a script and its project (found from the script when None) into `target` (tar.gz).
+
+    UsageError when the script is missing or outside the project, the folder is one that is never
+    shipped, it is larger than `limit_mib`, or `target` cannot be written.
+    """
+    script = _existing(script)
+    root = project_of(script) if project is None else _given(project, script)
+    if root is None:
+        walk = Walk(script.parent)
+        walk.skipped.append(f"{script.parent}: holds more than a project; the script goes alone")
+        found = [_entry_of(script, script.parent)]
+    else:
+        walk = Walk(root)
+        found = _bounded(walk, limit_mib)
+    script_name = script.relative_to(walk.root).as_posix()
+    if script_name not in (entry.name for entry in found):
+        # Asked for by name, so no ignore rule holds it back.
+        found.append(_entry_of(script, walk.root))
+    files, size = _write(sorted(found, key=lambda entry: entry.name), target, walk, script_name)
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    return Bundle(target, files, size / MIB, script_name, digest, tuple(map(clean, walk.skipped)))
+
+
+def _existing(script: Path) -> Path:
+    try:
+        resolved = script.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "the link leads in a circle"
+        raise UsageError(
+            "The script cannot be found", f"{script}: {reason}.", "Check the path."
+        ) from error
+    if not resolved.is_file():
+        raise UsageError("The script is not a file", f"{script}", "Name a Python file.")
+    return resolved
+
+
+def _given(project: Path, script: Path) -> Path:
+    root = project.resolve()
+    if not root.is_dir():
+        raise UsageError("The project is not a folder", f"{project}", "Check the path.")
+    if is_too_wide(root):
+        raise UsageError(
+            "This folder is never shipped",
+            f"{root} holds more than one project.",
+            "Put the project into a folder of its own and name that.",
+        )
+    if not script.is_relative_to(root):
+        raise UsageError(
+            "The script is outside the project",
+            f"{script} is not below {root}.",
+            "Name a project folder that holds the script.",
+        )
+    return root
+
+
+def _entry_of(script: Path, root: Path) -> Entry:
+    return Entry(script.relative_to(root).as_posix(), script, script.stat().st_size)
+
+
+def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
+    found: list[Entry] = []
+    for entry in walk.entries():
+        found.append(entry)
+        if len(found) > FILE_LIMIT:
+            raise UsageError(
+                "The project has too many files",
+                f"{walk.root} has more than {FILE_LIMIT}.",
+                "List folders the job does not need in .gpuconsoleignore; mount data instead.",
+            )
+    size_mib = sum(entry.size for entry in found) / MIB
+    if size_mib > limit_mib:
+        largest = sorted(found, key=lambda entry: -entry.size)[:3]
+        named = ", ".join(f"{clean(e.name, 200)} ({format_mib(e.size / MIB)})" for e in largest)
+        raise UsageError(
+            "The project is too large to ship",
+            f"{walk.root} has {format_mib(size_mib)}, the limit is {format_mib(limit_mib)}. "
+            f"Largest: {named}.",
+            "List them in .gpuconsoleignore, and give data to the job as a mount.",
+        )
+    return found
+
+
+def _write(entries: Iterable[Entry], target: Path, walk: Walk, script: str) -> tuple[int, int]:
+    """Write the archive beside its place, then move it there; returns files and bytes."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".bundle-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                done = _archive(entries, out, walk, script)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise UsageError(
+            "The project cannot be packed",
+            f"{target}: {error.strerror or error}.",
+            "Free some space there." if full else "Check the folder's rights.",
+        ) from error
+    return done
+
+
+def _archive(entries: Iterable[Entry], out: IO[bytes], walk: Walk, script: str) -> tuple[int, int]:
+    files = size = 0
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
+    ):
+        for entry in entries:
+            if entry.link is not None:
+                tar.addfile(_info(entry.name, link=entry.link))
+                continue
+            try:
+                content, executable = _read(entry.path)
+            except OSError as error:
+                if entry.name == script:
+                    raise
+                walk.skipped.append(f"{entry.name}: {error.strerror}")
+                continue
+            if _is_private_key(content) and entry.name != script:
+                walk.skipped.append(f"{entry.name}: holds a private key")
+                continue
+            tar.addfile(_info(entry.name, len(content), executable), io.BytesIO(content))
+            files, size = files + 1, size + len(content)
+    return files, size
+
+
+def _read(path: Path) -> tuple[bytes, bool]:
+    """Return a file's content and whether it may be run; never waits on a pipe, nor follows."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(), bool(mode & stat.S_IXUSR)
+
+
+def _is_private_key(content: bytes) -> bool:
+    head = content[:80].lstrip()
+    return head.startswith(b"-----BEGIN ") and b"PRIVATE KEY" in head
+
+
+def _info(
+    name: str, size: int = 0, executable: bool = False, link: str | None = None
+) -> tarfile.TarInfo:
+    """Return an entry with nothing of this machine in it: no owner, no time."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = size, _FIXED_TIME
+    info.mode = 0o755 if executable else 0o644
+    if link is not None:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, link, 0o777
+    return info
