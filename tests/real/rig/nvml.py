@@ -1,0 +1,56 @@
+"""The stand-in driver library: building it, and changing what it says while it is in use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+
+
+def build(folder: Path) -> Path:
+    """Compile `libnvidia-ml.so.1` into the folder and return its path."""
+    library = folder / "libnvidia-ml.so.1"
+    command = ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+    command += ["-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)
+    return library
+
+
+def why_not() -> str:
+    """Return why the library cannot be built here, or ""."""
+    return "" if shutil.which("gcc") else "gcc is not installed"
+
+
+def uuid(host: int, index: int) -> str:
+    """Return the UUID that the lab gives to a device of its nth host."""
+    return f"GPU-00000000-0000-4000-8{host:03d}-{index:012d}"
+
+
+class DriverState:
+    """The file of `key=value` lines that the library reads; each change replaces it at once."""
+
+    def __init__(self, path: Path, **fields: object) -> None:
+        self.path = path
+        self._fields: dict[str, str] = {}
+        self.set(**fields)
+
+    def set(self, changes: dict[str, object] | None = None, **fields: object) -> None:
+        """Set fields of all devices (`util=5`) or of one (`{"1.util": 5}`)."""
+        for key, value in {**(changes or {}), **fields}.items():
+            self._fields[key] = str(value)
+        self._write()
+
+    def clear(self, *keys: str) -> None:
+        """Forget fields, so that their defaults hold again."""
+        for key in keys:
+            self._fields.pop(key, None)
+        self._write()
+
+    def _write(self) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text("".join(f"{key}={value}\n" for key, value in self._fields.items()))
+        new.chmod(0o644)
+        os.replace(new, self.path)
