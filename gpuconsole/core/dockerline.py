@@ -11,7 +11,7 @@ import io
 import shlex
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.handover import environment, handover
+from gpuconsole.core.handover import container_labels, environment, handover
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.units import MIB
 
@@ -45,7 +45,7 @@ def _options(spec: ContainerSpec) -> list[str]:
     options += [*_devices(spec), *_limits(spec), *_confinement(spec)]
     for name, value in environment(spec).items():
         options += ["--env", f"{name}={value}"]
-    for name, value in sorted(spec.labels.items()):
+    for name, value in sorted(container_labels(spec).items()):
         options += ["--label", f"{name}={value}"]
     for mount in (*spec.mounts, *handover(spec).mounts):
         options += ["--mount", _mount(mount)]

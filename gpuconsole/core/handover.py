@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec
 from gpuconsole.core.jobs import Mount
 
 NO_DEVICE = "void"
 """The NVIDIA toolkit's word for "none": an image may say `all`, and a host whose default runtime
 is NVIDIA's would then hand over every card."""
+
+DEVICES_LABEL = LABEL_PREFIX + "devices"
+"""On a job's container: the UUIDs handed to it, with commas between. A console that claims a
+device sees by it that the device is in use, even where its lease was swept away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,12 @@ def environment(spec: ContainerSpec) -> dict[str, str]:
     """
     defaults = {"HOME": spec.working_dir, "PYTHONUNBUFFERED": "1"}
     return {**defaults, **spec.env, **handover(spec).env}
+
+
+def container_labels(spec: ContainerSpec) -> dict[str, str]:
+    """Return all labels of the container: the spec's own, and the devices handed to it."""
+    devices = {DEVICES_LABEL: ",".join(spec.device_uuids)} if spec.device_uuids else {}
+    return {**spec.labels, **devices}
 
 
 def _ascend(indexes: tuple[int, ...]) -> Handover:

@@ -40,10 +40,15 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
             tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as new,
         ):
             folder = PurePosixPath(target).relative_to("/")
-            new.addfile(_owned(_directory(str(folder)), uid, gid))
+            made = {*folder.parents}
             for member in old:
                 moved = _owned(copy.copy(member), uid, gid)
                 moved.name = str(folder / member.name)
+                # A folder without an entry of its own would be made as root's.
+                for parent in reversed(PurePosixPath(moved.name).parents):
+                    if parent not in made:
+                        made.add(parent)
+                        new.addfile(_owned(_directory(str(parent)), uid, gid))
                 new.addfile(moved, old.extractfile(member) if member.isreg() else None)
     except (OSError, tarfile.TarError) as error:
         raise UsageError(

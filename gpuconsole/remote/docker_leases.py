@@ -26,6 +26,7 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX, Lease
+from gpuconsole.core.handover import DEVICES_LABEL
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError
@@ -34,8 +35,6 @@ from gpuconsole.remote.docker_status import engine_time
 
 IMAGE = "gpuconsole/lease:1"
 """An empty image, made on the host itself: a claim never waits for a registry."""
-DEVICES_LABEL = LABEL_PREFIX + "devices"
-"""On job containers: the UUIDs handed to it, with commas between."""
 GRACE_S = 120.0
 """How long a lease may stand without a live job container before any console removes it."""
 _LEASE, _JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("lease", "job", "attempt"))

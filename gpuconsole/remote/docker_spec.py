@@ -16,14 +16,7 @@ from gpuconsole.core.dockerline import (
     SECURITY_OPTIONS,
     size_bytes,
 )
-from gpuconsole.core.handover import Handover, environment, handover
-from gpuconsole.remote.docker_leases import DEVICES_LABEL
-
-
-def labels(spec: ContainerSpec) -> dict[str, str]:
-    """Return the spec's labels and the devices handed over, by which a claim sees them in use."""
-    devices = {DEVICES_LABEL: ",".join(spec.device_uuids)} if spec.device_uuids else {}
-    return {**spec.labels, **devices}
+from gpuconsole.core.handover import Handover, container_labels, environment, handover
 
 
 def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:
@@ -39,7 +32,7 @@ def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool)
         "user": spec.user or None,
         "working_dir": spec.working_dir,
         "environment": environment(spec),
-        "labels": labels(spec),
+        "labels": container_labels(spec),
         "tty": False,
         # The proxy of the console's machine is not the container's.
         "use_config_proxy": False,

@@ -7,6 +7,7 @@ account it was given can already do there.
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -23,17 +24,19 @@ from gpuconsole.core.containers import (
     Lease,
     PruneResult,
 )
+from gpuconsole.core.handover import container_labels
 from gpuconsole.errors import EngineError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
 from gpuconsole.remote.docker_images import PullProgress, is_present, open_pull
-from gpuconsole.remote.docker_spec import create_options, labels
+from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
 from gpuconsole.remote.link import Link
 
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
+_ID = re.compile(r"[0-9a-f]{64}")
 _STARTED = ("running", "paused", "restarting", "removing", "exited", "dead")
 
 
@@ -107,7 +110,7 @@ class DockerEngine:
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
         """Unpack a tar of code into the created container, owned by the container's user."""
-        doing = f"copying code into {container}"
+        doing = f"copying code into {_short(container)}"
         found = await self._calls.run(doing, docker.APIClient.inspect_container, container)
         await self._calls.run(
             doing, _put, container, bundle, target, found["Config"].get("User") or ""
@@ -118,7 +121,7 @@ class DockerEngine:
 
         LeaseTakenError when another attempt has leased one of its devices meanwhile.
         """
-        await self._calls.run(f"starting {container}", _start, container)
+        await self._calls.run(f"starting {_short(container)}", _start, container)
 
     async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Give the container's output from its beginning.
@@ -128,7 +131,7 @@ class DockerEngine:
         frames = docker_logs.Demultiplexer()
         async with contextlib.aclosing(
             self._calls.stream(
-                f"following {container}",
+                f"following {_short(container)}",
                 lambda client: docker_logs.open_logs(client, container, follow),
             )
         ) as chunks:
@@ -138,7 +141,7 @@ class DockerEngine:
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name; None when there is none."""
-        return await self._calls.run(f"looking at {container}", _inspect, container)
+        return await self._calls.run(f"looking at {_short(container)}", _inspect, container)
 
     async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
         """List the job containers that carry this journal's label."""
@@ -146,11 +149,11 @@ class DockerEngine:
 
     async def stop(self, container: str, grace_s: float) -> None:
         """SIGTERM, then SIGKILL after the grace time."""
-        await self._calls.run(f"stopping {container}", _stop, container, grace_s)
+        await self._calls.run(f"stopping {_short(container)}", _stop, container, grace_s)
 
     async def remove(self, container: str) -> None:
         """Remove the container, running or not."""
-        await self._calls.run(f"removing {container}", _remove, container)
+        await self._calls.run(f"removing {_short(container)}", _remove, container)
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""
@@ -168,6 +171,11 @@ class DockerEngine:
         )
         removed, kept = await docker_files.tidy(self._link, self.host, jobs, keep_jobs)
         return PruneResult(containers, leases, results_kept=kept, results_removed=removed)
+
+
+def _short(container: str) -> str:
+    """Return what a person calls a container: its name, or the first digits of its id."""
+    return container[:12] if _ID.fullmatch(container) else container
 
 
 def _ask(client: docker.APIClient) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -196,7 +204,7 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
 def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
     """Return the container that holds the spec's name if this very attempt made it."""
     found = client.inspect_container(spec.name)
-    theirs, ours = found["Config"].get("Labels") or {}, labels(spec)
+    theirs, ours = found["Config"].get("Labels") or {}, container_labels(spec)
     if not ours.get(_JOB) or any(theirs.get(key) != ours.get(key) for key in _IDENTITY):
         raise EngineError(
             "The container's name is taken",

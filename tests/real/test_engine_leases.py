@@ -1,0 +1,241 @@
+"""Leases on a real engine: of several consoles one wins, and nothing is taken from the living."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.errors import LeaseTakenError
+from gpuconsole.remote import docker_leases
+from gpuconsole.remote.engine import DockerEngine
+from gpuconsole.remote.local import LocalLink
+from tests.real.rig.docker import LabDocker, why_not
+from tests.real.rig.engines import labels, spec, sweep, until
+from tests.real.rig.image import paddle_image
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "-"),
+]
+A, B, C = "GPU-a", "GPU-b", "MIG-c/1:2"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabDocker]:
+    with LabDocker(Path(tempfile.mkdtemp(prefix="lab-")), uuids=(A, B, C)) as engine:
+        paddle_image(engine)
+        yield engine
+
+
+@pytest.fixture
+async def console(lab: LabDocker) -> AsyncIterator[Callable[..., DockerEngine]]:
+    """Give as many consoles of the same engine as a test wants."""
+    made: list[DockerEngine] = []
+
+    def another(**options: Any) -> DockerEngine:
+        made.append(DockerEngine(LocalLink("here"), "here", str(lab.socket), **options))
+        return made[-1]
+
+    yield another
+    for engine in made:
+        await engine.close()
+    sweep(lab)
+
+
+def lease(uuid: str, who: str, since: float = 1_700_000_000.0) -> Lease:
+    return Lease(uuid, f"job-{who}", f"job-{who}-1", who, f"J-{who}", since)
+
+
+async def holders(engine: DockerEngine) -> dict[str, str]:
+    return {held.uuid: held.user for held in await engine.leases()}
+
+
+async def test_one_holds_until_it_gives_back(console: Callable[..., DockerEngine]) -> None:
+    ann, bob = console(), console()
+    mine = [lease(C, "ann"), lease(A, "ann")]
+    await ann.claim(mine)
+    await ann.claim(mine)
+    assert sorted(await bob.leases(), key=lambda held: held.uuid) == sorted(
+        mine, key=lambda held: held.uuid
+    )
+    with pytest.raises(LeaseTakenError) as caught:
+        await bob.claim([lease(C, "bob")])
+    assert caught.value.uuid == C
+    assert caught.value.holder == "ann (job job-ann, since 2023-11-14T22:13:20.000Z)"
+    await bob.release("job-bob-1", [A, C])
+    assert await holders(bob) == {A: "ann", C: "ann"}
+    await ann.release("job-ann-1", [C])
+    await bob.claim([lease(C, "bob")])
+    assert await holders(ann) == {A: "ann", C: "bob"}
+
+
+async def test_all_or_none(console: Callable[..., DockerEngine]) -> None:
+    ann, bob = console(), console()
+    await ann.claim([lease(C, "ann")])
+    with pytest.raises(LeaseTakenError):
+        await bob.claim([lease(C, "bob"), lease(B, "bob"), lease(A, "bob")])
+    assert await holders(ann) == {C: "ann"}
+
+
+async def test_another_attempt_of_the_same_job_is_another_holder(
+    console: Callable[..., DockerEngine],
+) -> None:
+    engine = console()
+    await engine.claim([lease(A, "ann")])
+    with pytest.raises(LeaseTakenError):
+        await engine.claim([replace(lease(A, "ann"), attempt="job-ann-2")])
+
+
+async def test_two_that_both_saw_it_free_cannot_both_have_it(
+    console: Callable[..., DockerEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hold both consoles at the last moment before the claim, then let both go."""
+    barrier = threading.Barrier(2, timeout=20)
+    create = docker_leases._create
+    met: set[int] = set()
+
+    def meet_then_create(client: Any, wanted: Lease) -> str:
+        if id(client) not in met:
+            met.add(id(client))
+            assert not [held for held in docker_leases.held(client) if held.lease.uuid == A]
+            barrier.wait()
+        return create(client, wanted)
+
+    monkeypatch.setattr(docker_leases, "_create", meet_then_create)
+    ann, bob = console(), console()
+    outcomes = await asyncio.gather(
+        ann.claim([lease(A, "ann")]), bob.claim([lease(A, "bob")]), return_exceptions=True
+    )
+    assert len(met) == 2
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["LeaseTakenError", "NoneType"]
+    winner = "ann" if outcomes[0] is None else "bob"
+    assert await holders(ann) == {A: winner}
+
+
+async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_place(
+    console: Callable[..., DockerEngine], lab: LabDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ann judges a lease stale, Bob reaps and claims it meanwhile, then Ann's removal lands."""
+    dead = console()
+    await dead.claim([lease(A, "dead")])
+    ann, bob = console(lease_grace_s=0), console(lease_grace_s=0)
+    judged, go_on = threading.Event(), threading.Event()
+    remove = docker_leases.remove
+
+    def slow_remove(client: Any, item: docker_leases.Held) -> bool:
+        if threading.current_thread().name.startswith("engine-ann"):
+            judged.set()
+            assert go_on.wait(20)
+        return remove(client, item)
+
+    monkeypatch.setattr(docker_leases, "remove", slow_remove)
+    slow = DockerEngine(LocalLink("ann"), "ann", str(lab.socket), lease_grace_s=0)
+    reaping = asyncio.ensure_future(slow.reap_stale())
+    assert await asyncio.to_thread(judged.wait, 20)
+    await bob.claim([lease(A, "bob")])
+    # A live job container makes Bob's lease one that nobody may reap.
+    held = spec("bob", "sleep", "60", labels=labels("bob", "J-bob"), device_uuids=(A,))
+    await bob.start(await bob.create(held))
+    go_on.set()
+    assert await reaping == ()
+    await slow.close()
+    assert await holders(ann) == {A: "bob"}
+
+
+async def test_a_lease_lives_as_long_as_its_job(console: Callable[..., DockerEngine]) -> None:
+    owner, other = console(), console(lease_grace_s=0)
+    await owner.claim([lease(A, "ann")])
+    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    container = await owner.create(made)
+    await owner.start(container)
+    assert await other.reap_stale() == ()
+    with pytest.raises(LeaseTakenError):
+        await other.claim([lease(A, "bob")])
+    await owner.stop(container, 0)
+    await until(owner, container, "exited")
+    # Its own console still has the grace time to look at how it ended.
+    assert await holders(owner) == {A: "ann"}
+    patient = console(lease_grace_s=60)
+    with pytest.raises(LeaseTakenError):
+        await patient.claim([lease(A, "bob")])
+    await owner.remove(container)
+    assert await holders(owner) == {A: "ann"}
+    assert await holders(other) == {}
+    await other.claim([lease(A, "bob")])
+    assert await holders(owner) == {A: "bob"}
+
+
+async def test_a_swept_lease_does_not_open_a_busy_device(
+    console: Callable[..., DockerEngine], lab: LabDocker
+) -> None:
+    """`docker container prune` takes leases away: what runs still counts."""
+    ann, bob = console(), console()
+    await ann.claim([lease(A, "ann")])
+    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    container = await ann.create(made)
+    await ann.start(container)
+    client = lab.client()
+    client.prune_containers()
+    assert await holders(ann) == {}
+    with pytest.raises(LeaseTakenError, match="job-ann"):
+        await bob.claim([lease(B, "bob"), lease(A, "bob")])
+    assert await holders(ann) == {}
+    await ann.claim([lease(A, "ann")])
+    assert await holders(ann) == {A: "ann"}
+
+
+async def test_a_launch_that_lost_its_lease_does_not_start(
+    console: Callable[..., DockerEngine], lab: LabDocker
+) -> None:
+    """The console slept between claim and create; its lease was reaped and taken by another."""
+    slow, quick = console(), console(lease_grace_s=0)
+    await slow.claim([lease(A, "ann")])
+    await quick.claim([lease(A, "bob")])
+    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    container = await slow.create(made)
+    with pytest.raises(LeaseTakenError, match="bob"):
+        await slow.start(container)
+    status = await slow.inspect(container)
+    assert status is not None
+    assert status.state == "created"
+
+
+async def test_hostile_labels_do_no_harm(
+    console: Callable[..., DockerEngine], lab: LabDocker
+) -> None:
+    engine = console()
+    await engine.claim([lease(B, "ann")])
+    bad = {"gpuconsole.lease": A, "gpuconsole.since": "soon", "gpuconsole.user": "\x1b[31m[red]x"}
+    client = lab.client()
+    client.create_container("lab/paddle:1", ["x"], name=docker_leases.lease_name(A), labels=bad)
+    with pytest.raises(LeaseTakenError) as caught:
+        await engine.claim([lease(A, "ann")])
+    assert caught.value.holder == "[red]x (job unknown)"
+
+
+async def test_fifty_races_have_one_winner_each(console: Callable[..., DockerEngine]) -> None:
+    consoles = {"ann": console(), "bob": console()}
+    winners = []
+    for _ in range(50):
+
+        async def attempt(who: str) -> str:
+            with contextlib.suppress(LeaseTakenError):
+                await consoles[who].claim([lease(A, who), lease(B, who)])
+                return who
+            return ""
+
+        won = [who for who in await asyncio.gather(*map(attempt, consoles)) if who]
+        assert len(won) == 1
+        assert await holders(consoles[won[0]]) == {A: won[0], B: won[0]}
+        await consoles[won[0]].release(f"job-{won[0]}-1", [A, B])
+        winners += won
+    assert len(winners) == 50
