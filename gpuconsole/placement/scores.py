@@ -10,6 +10,8 @@ import heapq
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import mul
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.units import format_mib
@@ -43,6 +45,7 @@ class _Best:
     price: float | None
 
 
+@lru_cache(maxsize=256)
 def link_quality(kind: str) -> float:
     """Return how good a link is for gradients, 0-1: NVLink (by count) > PIX > ... > SYS."""
     if match := _NVLINK.fullmatch(kind):
@@ -57,21 +60,42 @@ def candidates(survey: Survey) -> tuple[tuple[Candidate, ...], list[tuple[Spot, 
     if count == 1:
         choices = [_Choice((spot,), 0.0) for spot in survey.eligible]
     else:
-        choices = []
-        for group in _groups(survey.eligible):
-            if len(group) < count:
-                lonely += [(spot, "count") for spot in group]
-            else:
-                choices.append(_closest(group, count))
+        groups = groups_of(survey.eligible).values()
+        lonely = [(spot, "count") for group in groups if len(group) < count for spot in group]
+        choices = [_Choice(tuple(group), 0.0) for group in groups if len(group) >= count]
     if not choices:
         return (), lonely
     best = _best(choices)
     weights = [survey.policy.weights.get(term, 0.0) for term in _TERMS]
     for choice in choices:
         choice.values = _values(choice, survey, best)
-        choice.score = sum(map(float.__mul__, weights, choice.values))
-    top = heapq.nsmallest(MAX_CANDIDATES, choices, key=lambda c: (-c.score, c.spots[0].order))
+        choice.score = sum(map(mul, weights, choice.values))
+    if count > 1:
+        choices = _gangs(choices, count, weights[_TERMS.index("links")])
+    top = heapq.nsmallest(MAX_CANDIDATES, choices, key=_rank)
     return tuple(_candidate(choice, survey, best, weights) for choice in top), lonely
+
+
+def _rank(choice: _Choice) -> tuple[float, int]:
+    return -choice.score, choice.spots[0].order
+
+
+def _gangs(groups: list[_Choice], count: int, weight: float) -> list[_Choice]:
+    """Turn whole groups into their best-linked devices, for as long as a group can still win."""
+    found: list[_Choice] = []
+    best_scores: list[float] = []
+    for group in sorted(groups, key=_rank):
+        if len(found) >= MAX_CANDIDATES and group.score + weight <= best_scores[0]:
+            break  # not even perfect links would bring it, or any after it, among the best
+        choice = _closest(group.spots, count)
+        at = _TERMS.index("links")
+        choice.values = (*group.values[:at], choice.links, *group.values[at + 1 :])
+        choice.score = group.score + weight * choice.links
+        found.append(choice)
+        heapq.heappush(best_scores, choice.score)
+        if len(best_scores) > MAX_CANDIDATES:
+            heapq.heappop(best_scores)
+    return found
 
 
 def groups_of(spots: Iterable[Spot]) -> Mapping[tuple[str, str], list[Spot]]:
@@ -80,10 +104,6 @@ def groups_of(spots: Iterable[Spot]) -> Mapping[tuple[str, str], list[Spot]]:
     for spot in spots:
         groups.setdefault((spot.host.name, spot.device.model), []).append(spot)
     return groups
-
-
-def _groups(spots: Iterable[Spot]) -> Iterable[list[Spot]]:
-    return groups_of(spots).values()
 
 
 def _closest(group: Sequence[Spot], count: int) -> _Choice:
@@ -95,6 +115,7 @@ def _closest(group: Sequence[Spot], count: int) -> _Choice:
     if not any(peers.values()):
         return _Choice(tuple(group[:count]), 0.0)
     pairs = count * (count - 1) / 2
+    top = max(max(row.values(), default=0.0) for row in peers.values())
     best = _Choice((), -1.0)
     for start in group:
         chosen, rest, total = [start], [spot for spot in group if spot is not start], 0.0
@@ -105,6 +126,8 @@ def _closest(group: Sequence[Spot], count: int) -> _Choice:
             total += gain
         if total / pairs > best.links:
             best = _Choice(tuple(sorted(chosen, key=lambda spot: spot.order)), total / pairs)
+        if best.links >= top or len(group) == count:
+            break  # no other start can do better
     return best
 
 

@@ -72,11 +72,11 @@ class Survey:
     """Until when only preferred devices will do; None when the wait is over or pointless."""
     busy: dict[str, float] = field(default_factory=dict)
     """Share of each host's devices that are in use, by host name."""
+    threshold: float = field(init=False)
+    """The lab's threshold, or the task's where it is lower."""
 
-    @property
-    def threshold(self) -> float:
-        """The lab's threshold, or the task's where it is lower."""
-        return min(self.policy.memory_threshold, self.request.task.memory_threshold)
+    def __post_init__(self) -> None:
+        self.threshold = min(self.policy.memory_threshold, self.request.task.memory_threshold)
 
 
 def survey(
