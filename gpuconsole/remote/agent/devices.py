@@ -1,0 +1,147 @@
+"""Readings of one NVIDIA device through NVML. Sizes are KiB, power tenths of a watt."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import pynvml
+
+from gpuconsole.remote.agent.processes import Facts, Processes
+from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Values
+
+_UNSUPPORTED = (
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_NO_DATA,
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+)
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call an NVML function by name; one that a driver or pynvml lacks is Unsupported."""
+    function = getattr(pynvml, name, None)
+    if function is None:
+        raise UnsupportedError(name)
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
+            raise LostError("GPU is lost: the driver can no longer reach it") from error
+        if error.value in _UNSUPPORTED:
+            raise UnsupportedError(name) from error
+        raise
+
+
+def first_of(handle: Any, *calls: Tuple[str, Tuple[Any, ...]]) -> Any:
+    """Return the answer of the first call that this driver supports."""
+    for name, arguments in calls[:-1]:
+        try:
+            return call(name, handle, *arguments)
+        except UnsupportedError:
+            continue
+    name, arguments = calls[-1]
+    return call(name, handle, *arguments)
+
+
+class DeviceReader(object):
+    """The readings of one device."""
+
+    def __init__(self, handle: Any, processes: Processes) -> None:
+        self._handle = handle
+        self._processes = processes
+        self.process_facts: Dict[int, Facts] = {}
+
+    def steps(self) -> List[Step]:
+        """Return the readings, by the keys that the console knows."""
+        return [
+            Step("memory", ("M", "m"), self._memory),
+            Step("utilization", ("u",), self._utilization),
+            Step("temperature", ("t",), self._temperature),
+            Step("power", ("w",), self._power),
+            Step("clocks", ("s", "k"), self._clocks),
+            Step("throttle reasons", ("r",), self._throttle),
+            Step("processes", ("p",), self._running),
+            Step("power limit", ("W",), self._power_limit, every=10),
+            Step("ECC errors", ("e",), self._ecc, every=10),
+            Step("retired pages", ("g",), self._retired, every=10),
+            Step("MIG mode", ("i",), self._mig, every=10),
+        ]
+
+    def _memory(self) -> Values:
+        # Version 1 counts what the driver reserves as used; version 2 tells them apart.
+        version = getattr(pynvml, "nvmlMemory_v2", None)
+        info = first_of(
+            self._handle,
+            ("nvmlDeviceGetMemoryInfo", (version,)),
+            ("nvmlDeviceGetMemoryInfo", ()),
+        )
+        return {"M": info.total >> 10, "m": info.used >> 10}
+
+    def _utilization(self) -> Values:
+        return {"u": call("nvmlDeviceGetUtilizationRates", self._handle).gpu}
+
+    def _temperature(self) -> Values:
+        sensor = pynvml.NVML_TEMPERATURE_GPU
+        return {"t": call("nvmlDeviceGetTemperature", self._handle, sensor)}
+
+    def _power(self) -> Values:
+        return {"w": call("nvmlDeviceGetPowerUsage", self._handle) // 100}
+
+    def _power_limit(self) -> Values:
+        limit = first_of(
+            self._handle,
+            ("nvmlDeviceGetEnforcedPowerLimit", ()),
+            ("nvmlDeviceGetPowerManagementLimit", ()),
+        )
+        return {"W": limit // 100}
+
+    def _clocks(self) -> Values:
+        shader = call("nvmlDeviceGetClockInfo", self._handle, pynvml.NVML_CLOCK_SM)
+        memory = call("nvmlDeviceGetClockInfo", self._handle, pynvml.NVML_CLOCK_MEM)
+        return {"s": shader, "k": memory}
+
+    def _throttle(self) -> Values:
+        mask = first_of(
+            self._handle,
+            ("nvmlDeviceGetCurrentClocksEventReasons", ()),
+            ("nvmlDeviceGetCurrentClocksThrottleReasons", ()),
+        )
+        return {"r": int(mask)}
+
+    def _ecc(self) -> Values:
+        kind = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+        counter = pynvml.NVML_VOLATILE_ECC
+        return {"e": int(call("nvmlDeviceGetTotalEccErrors", self._handle, kind, counter))}
+
+    def _retired(self) -> Values:
+        # Ampere and later remap rows; earlier cards retire pages, for one of two causes.
+        try:
+            rows = call("nvmlDeviceGetRemappedRows", self._handle)
+            return {"g": int(rows[0]) + int(rows[1])}
+        except UnsupportedError:
+            pages = [call("nvmlDeviceGetRetiredPages", self._handle, cause) for cause in (0, 1)]
+            return {"g": sum(len(found) for found in pages)}
+
+    def _mig(self) -> Values:
+        return {"i": int(call("nvmlDeviceGetMigMode", self._handle)[0] == 1)}
+
+    def _running(self) -> Values:
+        held: Dict[int, Optional[int]] = {}
+        supported = False
+        for kind in ("Compute", "Graphics"):
+            name = "nvmlDeviceGet%sRunningProcesses" % kind
+            try:
+                found = first_of(self._handle, (name + "_v3", ()), (name + "_v2", ()))
+            except UnsupportedError:
+                continue
+            supported = True
+            for process in found:
+                used = process.usedGpuMemory
+                size = None if used is None else int(used) >> 10
+                held[int(process.pid)] = size if size is not None else held.get(int(process.pid))
+        if not supported:
+            raise UnsupportedError("processes")
+        facts = {pid: self._processes.facts(pid) for pid in held}
+        self._processes.keep(held)
+        # Replaced whole: the main thread reads it while the next round goes on.
+        self.process_facts = facts
+        return {"p": [[pid, held[pid]] for pid in sorted(held)]}

@@ -1,0 +1,189 @@
+"""The agent's main loop: one line a tick, whatever the driver does.
+
+Lines start with a mark and carry JSON. The first is the hello with the console's nonce; each
+later one holds the time, the clock difference, and what has changed since the line before:
+`h` the host, `s` devices' fixed facts, `d` devices' readings by position, `p` processes by pid.
+
+A line with `f` holds everything. The console answers each line with `a CLOCK TIME` (its clock,
+and the line's time), and with `r` when it wants everything again. An input that closes,
+or falls silent, ends the agent at once.
+"""
+
+import json
+import os
+import select
+import sys
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+from gpuconsole.remote.agent.driver import Device, Driver
+from gpuconsole.remote.agent.machine import steps as machine_steps
+from gpuconsole.remote.agent.worker import Values, Worker
+
+MARK = "@gpuc "
+HEARTBEAT_S = 1.0
+"""Longest pause between two lines, however seldom the devices are read."""
+SILENCE_S = 4.0
+"""The console answers every line; when it has been silent for so long, it or the link is gone."""
+ROUND_S = 0.25
+"""How long a line waits for the devices' readings."""
+FIRST_WAIT_S = 0.5
+"""How long the first line waits for the driver to open."""
+CHANGED = 3
+"""Exit status that asks to be started again: devices came or went, or the driver was reloaded."""
+
+
+class Console(object):
+    """What the console said last."""
+
+    def __init__(self) -> None:
+        self.heard = time.monotonic()
+        self.clock: Optional[List[float]] = None
+        self.reset = True
+        self._rest = b""
+
+    def watch(self) -> None:
+        """Read the console's answers; end the whole process when it is gone.
+
+        `os._exit` because threads that hang in the driver would keep any other exit waiting.
+        """
+        while True:
+            ready, _, _ = select.select([0], [], [], 0.5)
+            if ready:
+                data = os.read(0, 4096)
+                if not data:
+                    os._exit(0)
+                self.heard = time.monotonic()
+                self._take(data)
+            elif time.monotonic() - self.heard > SILENCE_S:
+                os._exit(0)
+
+    def _take(self, data: bytes) -> None:
+        now = time.time()
+        whole, _, self._rest = (self._rest + data)[-8192:].rpartition(b"\n")
+        for line in whole.split(b"\n"):
+            word, _, value = line.partition(b" ")
+            if word == b"r":
+                self.reset = True
+            elif word == b"a":
+                try:
+                    clock, sent = [float(number) for number in value.split()]
+                except ValueError:
+                    continue
+                if 0 <= now - sent < SILENCE_S:
+                    self.clock = [round((sent + now) / 2 - clock, 3), round(now - sent, 3)]
+
+
+class Frames(object):
+    """Builds lines that hold only what has changed."""
+
+    def __init__(self, driver: Driver, machine: Worker, console: Console) -> None:
+        self._driver = driver
+        self._machine = machine
+        self._console = console
+        self._sent: Dict[str, Any] = {}
+
+    def line(self, read: bool) -> Values:
+        """Return the next line's content; with `read` the workers take new readings first."""
+        whole, self._console.reset = self._console.reset, False
+        if whole:
+            self._sent = {}
+        devices = list(self._driver.devices)
+        workers = [self._machine] + [device.worker for device in devices if device.worker]
+        if read:
+            deadline = time.monotonic() + ROUND_S
+            for worker in workers:
+                worker.poke()
+            for worker in workers:
+                worker.wait(deadline)
+        for worker in workers:
+            worker.check()
+        frame: Values = {"t": round(time.time(), 3)}
+        if whole:
+            frame["f"] = 1
+        if self._console.clock is not None:
+            frame["k"] = self._console.clock
+        host = dict(self._machine.values, x=self._driver.error, **self._driver.versions)
+        self._put(frame, "h", "h", host)
+        static = [device.static for device in devices]
+        if devices and self._sent.get("s") != static:
+            self._sent["s"] = frame["s"] = static
+        self._put_devices(frame, devices)
+        return frame
+
+    def _put_devices(self, frame: Values, devices: List[Device]) -> None:
+        facts: Values = {}
+        for position, device in enumerate(devices):
+            if device.worker is None or device.reader is None:
+                continue
+            values = dict(device.worker.values, x=device.worker.error())
+            xid = self._driver.xids.get(str(device.static["i"]))
+            if xid is not None:
+                values["X"] = xid
+            known = device.reader.process_facts
+            for pid, _ in values.get("p") or ():
+                if pid in known:
+                    facts[str(pid)] = list(known[pid])
+            self._put(frame.setdefault("d", {}), str(position), "d%d" % position, values)
+        if not frame.get("d"):
+            frame.pop("d", None)
+        self._put(frame, "p", "p", facts)
+
+    def _put(self, frame: Values, key: str, name: str, values: Values) -> None:
+        before = self._sent.get(name, {})
+        changed = {
+            field: value
+            for field, value in values.items()
+            if field not in before or before[field] != value
+        }
+        self._sent[name] = values
+        # Empty words and missing readings need no mention before anything else was said.
+        if not before:
+            changed = {f: value for f, value in changed.items() if value not in (None, "")}
+        if changed:
+            frame[key] = changed
+
+
+def main(options: Values) -> None:
+    """Run until the console goes away."""
+    # Nothing that a library prints may get between the lines.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    console = Console()
+    watcher = threading.Thread(target=console.watch, name="console")
+    watcher.daemon = True
+    watcher.start()
+    write(out, {"hello": options["nonce"], "pid": os.getpid(), "python": sys.version.split()[0]})
+    # Set once the devices are known: the first picture must not wait for the next round.
+    opened = threading.Event()
+    driver = Driver(on_opened=opened.set, on_changed=start_again)
+    frames = Frames(driver, Worker("machine", machine_steps()), console)
+    interval = max(0.1, float(options["interval"]))
+    beat = min(HEARTBEAT_S, interval)
+    opened.wait(FIRST_WAIT_S)
+    next_read = next_line = time.monotonic()
+    while True:
+        now = time.monotonic()
+        read = now >= next_read - beat / 2 or opened.is_set()
+        opened.clear()
+        if read:
+            next_read = max(next_read, now - interval) + interval
+        write(out, frames.line(read))
+        next_line = max(next_line, now - beat) + beat
+        opened.wait(max(0.0, next_line - time.monotonic()))
+
+
+def start_again() -> None:
+    """End the agent so that the console starts it anew."""
+    os._exit(CHANGED)
+
+
+def write(out: int, frame: Values) -> None:
+    """Send one line whole; a console that is gone ends the agent."""
+    data = (MARK + json.dumps(frame, separators=(",", ":")) + "\n").encode("utf-8")
+    try:
+        while data:
+            data = data[os.write(out, data) :]
+    except OSError:
+        os._exit(0)

@@ -1,0 +1,277 @@
+"""An agent's lines to `Host` records. Pure, and strict: a host's output is hostile.
+
+A line carries what has changed (the agent's `main.py` describes it). Sizes arrive in KiB, power
+in tenths of a watt. Anything wrong in a line raises FrameError and costs that line only: the
+picture then waits for a whole one, which the caller asks for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
+from gpuconsole.core.text import clean
+
+MAX_DEVICES = 128
+MAX_PROCESSES = 4096
+MAX_KIB = 2**47
+"""128 PiB: more than any memory or disk."""
+
+_THROTTLES = (
+    (0x08, "hw-slowdown"),
+    (0x40, "hw-thermal"),
+    (0x80, "power-brake"),
+    (0x20, "sw-thermal"),
+    (0x04, "power-cap"),
+)
+_IDLE = 0x01
+
+
+class FrameError(ValueError):
+    """A line that no sound agent writes; the text says what is wrong with it."""
+
+
+class Picture:
+    """A host as its agent's lines have drawn it so far."""
+
+    def __init__(self, base: Host) -> None:
+        self._base = base
+        self._whole = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._facts: dict[str, Any] = {"source": "agent"}
+        self._driver_error = ""
+        self._static: list[dict[str, Any]] = []
+        self._readings: list[dict[str, Any]] = []
+        self._devices: list[Device] = []
+        self._host_facts = HostFacts(source="agent")
+        self._known: dict[int, tuple[str, str, str]] = {}
+        self._skew: float | None = None
+
+    def apply(self, line: bytes, now: float) -> Host | None:
+        """Take one line received at `now`; None while a whole line is awaited.
+
+        `line` is what follows the mark. FrameError when it is wrong.
+        """
+        try:
+            frame = json.loads(line)
+        except (ValueError, RecursionError):
+            self._whole = False
+            raise FrameError("a line that is not JSON") from None
+        try:
+            return self._apply(frame, now)
+        except FrameError:
+            self._whole = False
+            raise
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError):
+            self._whole = False
+            raise FrameError("a line of another shape") from None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the picture is complete; when not, ask for a whole line."""
+        return self._whole
+
+    def _apply(self, frame: dict[str, Any], now: float) -> Host | None:
+        if frame.get("f"):
+            self._forget()
+            self._whole = True
+        elif not self._whole:
+            return None
+        taken = _number(frame["t"], 0, 1e11)
+        if "k" in frame:
+            self._skew = _number(frame["k"][0], -1e11, 1e11)
+        if "h" in frame:
+            self._take_host(frame["h"])
+        changed: set[int] = set()
+        if "s" in frame:
+            self._take_static(frame["s"])
+            changed.update(range(len(self._static)))
+        if "p" in frame:
+            for pid, (user, command, container) in frame["p"].items():
+                self._known[int(pid)] = clean(user, 64), clean(command, 256), _hex(container)
+        for position, values in frame.get("d", {}).items():
+            changed.add(self._take_device(int(position), values))
+        for position in changed:
+            self._devices[position] = self._device(position)
+        if "p" in frame:
+            self._drop_ended()
+        return self._host(taken, now)
+
+    def _host(self, taken: float, now: float) -> Host:
+        base = self._base
+        return Host(
+            base.name,
+            HostState.UP,
+            base.address,
+            base.labels,
+            base.price_per_hour,
+            tuple(self._devices),
+            self._host_facts,
+            # A frame cannot be younger than its arrival, whatever the host's clock says.
+            now if self._skew is None else min(now, taken - self._skew),
+            self._driver_error,
+            self._skew,
+        )
+
+    def _take_host(self, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            if key == "x":
+                self._driver_error = clean(_text(value), 300)
+            elif key in _HOST_FIELDS:
+                name, convert = _HOST_FIELDS[key]
+                self._facts[name] = convert(value)
+        self._host_facts = HostFacts(**self._facts)
+
+    def _take_static(self, entries: list[dict[str, Any]]) -> None:
+        if not isinstance(entries, list) or len(entries) > MAX_DEVICES:
+            raise FrameError("too many devices")
+        static = [_static(entry) for entry in entries]
+        if len({entry["uuid"] for entry in static}) != len(static):
+            raise FrameError("two devices with one UUID")
+        if len(static) != len(self._static):
+            self._readings = [{} for _ in static]
+            self._devices = [Device("", 0, "")] * len(static)
+        self._static = static
+
+    def _take_device(self, position: int, values: dict[str, Any]) -> int:
+        if not 0 <= position < len(self._static):
+            raise FrameError(f"readings of a device {position} that was not announced")
+        readings = self._readings[position]
+        for key, value in values.items():
+            if key in _DEVICE_FIELDS:
+                name, convert = _DEVICE_FIELDS[key]
+                readings[name] = convert(value)
+            elif key == "p":
+                readings["processes"] = self._processes(value)
+        return position
+
+    def _processes(self, listed: Any) -> tuple[DeviceProcess, ...]:
+        if listed is None:
+            return ()
+        if len(listed) > MAX_PROCESSES:
+            raise FrameError("too many processes")
+        processes = []
+        for pid, size in listed:
+            if type(pid) is not int or not 0 <= pid < 2**31:
+                raise FrameError("a process number that is none")
+            user, command, container = self._known.get(pid, ("", "", ""))
+            processes.append(DeviceProcess(pid, user, _mib(size), command, container))
+        return tuple(processes)
+
+    def _device(self, position: int) -> Device:
+        readings, static = self._readings[position], self._static[position]
+        if static.get("error"):
+            return Device(**static)
+        return Device(**static, **readings)
+
+    def _drop_ended(self) -> None:
+        alive = {process.pid for device in self._devices for process in device.processes}
+        self._known = {pid: known for pid, known in self._known.items() if pid in alive}
+
+
+def _static(entry: dict[str, Any]) -> dict[str, Any]:
+    index = int(_number(entry["i"], 0, 65535))
+    fault = clean(_text(entry.get("x", "")), 300)
+    numa = entry.get("N")
+    peers = entry.get("p", [])
+    if len(peers) > MAX_DEVICES:
+        raise FrameError("too many peers")
+    static: dict[str, Any] = {
+        "uuid": clean(_text(entry["u"]), 96) or f"unreadable-{index}",
+        "index": index,
+        "model": clean(_text(entry["n"]), 96) or "unreadable GPU",
+        "pci_bus_id": clean(_text(entry.get("b", "")), 32),
+        "numa_node": None if numa is None else int(_number(numa, 0, 65535)),
+        "peers": tuple(
+            PeerLink(clean(_text(uuid), 96), clean(_text(kind), 8)) for uuid, kind in peers
+        ),
+    }
+    if fault:
+        static |= {"error": fault, "lost": True}
+    return static
+
+
+def _number(value: Any, low: float, high: float) -> float:
+    # bool is an int to Python; NaN fails every comparison.
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise FrameError("a figure out of all bounds")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise FrameError("a figure where text belongs")
+    return value
+
+
+def _hex(value: Any) -> str:
+    text = _text(value)
+    if text and (len(text) != 64 or text.strip("0123456789abcdef")):
+        raise FrameError("a container id that is none")
+    return text
+
+
+def _mib(value: Any) -> float | None:
+    return None if value is None else _number(value, 0, MAX_KIB) / 1024
+
+
+def _bounded(low: float, high: float, scale: float = 1.0) -> Callable[[Any], float | None]:
+    def convert(value: Any) -> float | None:
+        return None if value is None else _number(value, low, high) / scale
+
+    return convert
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(_number(value, 0, 2**53))
+
+
+def _label(value: Any) -> str:
+    return "" if value is None else clean(_text(value), 64)
+
+
+def _throttle(value: Any) -> tuple[str, ...]:
+    mask = _count(value) or 0
+    words = [word for bit, word in _THROTTLES if mask & bit]
+    if mask & _IDLE and "power-cap" in words:
+        # Idle cards report the power cap too; it means nothing then.
+        words.remove("power-cap")
+    if len(words) > 1 and words[0] == "hw-slowdown":
+        # That bit only sums up the two precise ones.
+        del words[0]
+    return tuple(words)
+
+
+_HOST_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "c": ("cpu_percent", _bounded(0, 100)),
+    "n": ("cpu_count", _count),
+    "M": ("memory_total_mib", _mib),
+    "m": ("memory_used_mib", _mib),
+    "D": ("disk_total_mib", _mib),
+    "f": ("disk_free_mib", _mib),
+    "l": ("load_1m", _bounded(0, 1e6)),
+    "v": ("driver_version", _label),
+    "r": ("runtime_version", _label),
+    "k": ("kernel", _label),
+}
+_DEVICE_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "M": ("memory_total_mib", _mib),
+    "m": ("memory_used_mib", _mib),
+    "u": ("utilization", _bounded(0, 100)),
+    "t": ("temperature_c", _bounded(-100, 500)),
+    "w": ("power_w", _bounded(0, 1e6, 10)),
+    "W": ("power_limit_w", _bounded(0, 1e6, 10)),
+    "s": ("sm_clock_mhz", _bounded(0, 1e6)),
+    "k": ("memory_clock_mhz", _bounded(0, 1e6)),
+    "r": ("throttle", _throttle),
+    "e": ("ecc_uncorrected", _count),
+    "g": ("retired_pages", _count),
+    "X": ("xid", _count),
+    "i": ("mig", bool),
+    "L": ("lost", bool),
+    "x": ("error", lambda value: clean(_text(value), 300)),
+}
