@@ -1,0 +1,331 @@
+"""The task file: what a user wants to run, as YAML, and a task from a script alone.
+
+`resource_policy` and `scheduler` may stand at the top level or under `task`. Paths are relative to
+the task file. Values given by the caller win over the file; the lab's defaults come last.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.text import clean
+from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
+from gpuconsole.errors import UsageError
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATHS: Mapping[str, Literal["script", "folder"]] = {"script": "script", "project": "folder"}
+_TASK_FIELDS = frozenset(field.name for field in fields(Task))
+
+
+def _words(value: object) -> object:
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, (str, int, float)) else value
+
+
+def _env_name(name: str) -> str:
+    if not _ENV_NAME.fullmatch(name):
+        raise ValueError("expected a name of letters, digits and underscores")
+    return name
+
+
+class MountSection(Section):
+    """A folder of the host bound into the container."""
+
+    source: Text
+    """Absolute path on the host."""
+    target: Text
+    """Absolute path in the container."""
+    read_only: bool = True
+    """Whether the job may only read it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        source, _, rest = value.partition(":")
+        target, _, mode = rest.partition(":")
+        if not target or mode not in ("", "ro", "rw"):
+            raise ValueError("expected `source:target`, `source:target:ro` or `source:target:rw`")
+        return {"source": source, "target": target, "read_only": mode != "rw"}
+
+    @field_validator("source", "target")
+    @classmethod
+    def _absolute(cls, path: str) -> str:
+        parts = PurePosixPath(path).parts
+        if not path.startswith("/") or ".." in parts or len(parts) < 2:
+            raise ValueError("expected an absolute path below /, without `..`")
+        return path
+
+
+class ResourcePolicy(Section):
+    """What the task may use."""
+
+    memory_threshold: float | None = Field(None, gt=0, le=1)
+    """Share of a device's memory that the estimate may fill; the lab's is the most."""
+    allow_mixed_precision: bool = False
+    """Mixed precision may be suggested."""
+    distributed_strategy: Literal["ddp", "sharding", "none"] = "none"
+    """How several devices share the work."""
+    preferred_devices: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()
+    """Models in the order of preference, such as `RTX_3090` or `V100-32GB`."""
+
+
+class Scheduler(Section):
+    """How the task is placed."""
+
+    algorithm: Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"] | None = None
+    """How its candidates are ranked; the lab's policy when left out."""
+    timeout: Seconds = 0.0
+    """How long to wait for a preferred device before any that fits will do."""
+
+
+class TaskSection(Section):
+    """The task itself."""
+
+    type: Literal["training", "evaluation", "inference"] = "training"
+    """What the script does."""
+    framework: Literal["paddlepaddle"] = "paddlepaddle"
+    """The framework of the script."""
+    model_name: Text = ""
+    """Name of the model, for the formula when there is no script."""
+    sequence_length: int | None = Field(None, ge=1)
+    """Tokens per sample."""
+    hidden_size: int | None = Field(None, ge=1)
+    """Width of the model, for the formula."""
+    batch_size_per_gpu: int | None = Field(None, ge=1)
+    """Samples per device and step."""
+    num_gpus_estimate: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] | None = None
+    """Number of devices, or `auto`; `devices` wins."""
+    devices: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] | None = None
+    """Number of devices on one host, or `auto` to choose it from the estimate."""
+    script: Text = ""
+    """The Python script, relative to this file."""
+    args: Annotated[tuple[Text, ...], BeforeValidator(_words)] = ()
+    """Its arguments: a list, or one text that is divided as a shell does."""
+    image: Text = ""
+    """Container image; the host's default when left out."""
+    env: dict[Annotated[str, AfterValidator(_env_name)], Text] = Field(default_factory=dict)
+    """Environment variables of the container."""
+    mounts: tuple[MountSection, ...] = ()
+    """Folders of the host in the container: `/data:/data:ro`."""
+    name: Text = Field("", max_length=128)
+    """Name of the job; the script's when left out."""
+    project: Text = ""
+    """Folder that is shipped with the script; the script's own when left out."""
+    priority: int = Field(0, ge=-1000, le=1000)
+    """Higher goes first."""
+    share: bool = False
+    """The device may be shared with another job that allows it too."""
+    exclusive: bool = False
+    """Only a device that nobody else uses will do."""
+    labels: dict[str, Text] = Field(default_factory=dict)
+    """Labels that the host must carry."""
+    after: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()
+    """Jobs that must succeed first."""
+    checkpoint_dir: Text = ""
+    """Where the script keeps its checkpoints."""
+    deadline: Text = ""
+    """When the result is needed, as ISO 8601."""
+    run_time: Seconds | None = Field(None, gt=0)
+    """How long it is expected to run."""
+    backend: Literal["gpu", "npu", "xpu", "dcu", "cpu"] = "gpu"
+    """Paddle's word for the kind of device."""
+    shm_size: SizeMib | None = None
+    """Size of /dev/shm."""
+    memory_limit: SizeMib | None = None
+    """Host memory that the container may take."""
+    network: Literal["none", "lab", "full"] | None = None
+    """Network of the container."""
+    assume: dict[str, Text] = Field(default_factory=dict)
+    """Answers to what preflight could not find out: name to value."""
+    resource_policy: ResourcePolicy | None = None
+    """What the task may use; here or at the top level."""
+    scheduler: Scheduler | None = None
+    """How the task is placed; here or at the top level."""
+
+    @field_validator("deadline")
+    @classmethod
+    def _is_a_time(cls, text: str) -> str:
+        try:
+            datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
+        except ValueError:
+            raise ValueError("expected a time such as `2030-01-31T18:00`") from None
+        return text
+
+    @model_validator(mode="after")
+    def _alone_or_shared(self) -> TaskSection:
+        if self.share and self.exclusive:
+            raise ValueError("`share` and `exclusive` exclude each other")
+        return self
+
+
+class TaskFile(Section):
+    """A whole task file."""
+
+    task: TaskSection
+    """The task itself."""
+    resource_policy: ResourcePolicy | None = None
+    """What the task may use."""
+    scheduler: Scheduler | None = None
+    """How the task is placed."""
+
+
+def load_task(path: Path, *, defaults: Mapping[str, Any] | None = None, **changes: Any) -> Task:
+    """Read a task file.
+
+    `changes` are fields of `Task` that win over the file (None leaves the file's); `script` and
+    `project` may be paths relative to the working folder. `defaults` are fields of `Task` for
+    what the file leaves out, such as the lab's `memory_threshold`. DocumentError for a wrong
+    file, UsageError for a wrong change.
+    """
+    document = load_document(path, TaskFile)
+    written = _written(document, path)
+    if changes.get("script") is not None:
+        written.pop("project", None)
+    return _task({**(defaults or {}), **written}, changes, fallback=path.stem)
+
+
+def task_from_script(
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Task:
+    """Return the task of a script alone; `options` are fields of `Task`, None leaves the default.
+
+    UsageError when the script is no file, or an option is out of range.
+    """
+    return _task(dict(defaults or {}), {**options, "script": script, "args": tuple(args)}, "task")
+
+
+def _task(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) -> Task:
+    given = {name: value for name, value in changes.items() if value is not None}
+    if unknown := sorted({*written, *given} - _TASK_FIELDS):
+        raise TypeError(f"a task has no {', '.join(unknown)}")
+    for key, kind in _PATHS.items():
+        if key in given:
+            given[key] = _absolute(Path(given[key]))
+            _require(Path(given[key]), kind)
+    values = {**written, **given}
+    script = values.get("script", "")
+    if script and not values.get("project"):
+        values["project"] = str(Path(script).parent)
+    if not values.get("name"):
+        values["name"] = Path(script).stem if script else values.get("model_name") or fallback
+    values["name"] = clean(values["name"], 128)
+    task = Task(**values)
+    _require_ranges(task)
+    return replace(task, args=tuple(task.args))
+
+
+def _absolute(path: Path) -> str:
+    # Without resolving links: the script keeps the name that its user gave it.
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _require(path: Path, kind: Literal["script", "folder"]) -> None:
+    try:
+        if path.is_file() if kind == "script" else path.is_dir():
+            return
+        problem = "is something else" if path.exists() else "does not exist"
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read ({getattr(error, 'strerror', None) or error})"
+    raise UsageError(f"No such {kind}", f"{clean(str(path), 512)} {problem}.", "Check the path.")
+
+
+def _require_ranges(task: Task) -> None:
+    for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
+        if value is not None and value < 1:
+            raise UsageError("Wrong number", f"The {what} is {value}; it must be at least 1.")
+    if not 0 < task.memory_threshold <= 1:
+        wrong = (
+            f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
+        )
+        raise UsageError("Wrong number", wrong, "0.85 leaves room for what cannot be foreseen.")
+    if task.script and not Path(task.script).is_relative_to(task.project):
+        message = f"{task.script} is not in the project folder {task.project}."
+        raise UsageError("Script outside the project", message, "Name a folder that holds it.")
+
+
+def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
+    """Return the fields of `Task` that a file sets."""
+    task = document.value.task
+    policy = _once(document, "resource_policy") or ResourcePolicy()
+    scheduler = _once(document, "scheduler") or Scheduler()
+    devices = task.devices or task.num_gpus_estimate or 1
+    strategy = policy.distributed_strategy
+    values: dict[str, Any] = {
+        "name": task.name,
+        "script": _path(document, path, "script"),
+        "args": task.args,
+        "project": _path(document, path, "project"),
+        "image": task.image,
+        "env": task.env,
+        "mounts": tuple(Mount(m.source, m.target, m.read_only) for m in task.mounts),
+        "devices": None if devices == "auto" else devices,
+        "batch_size": task.batch_size_per_gpu,
+        "priority": task.priority,
+        "labels": task.labels,
+        "backend": task.backend,
+        "preferred_devices": policy.preferred_devices,
+        "preference_timeout_s": scheduler.timeout,
+        "allow_mixed_precision": policy.allow_mixed_precision,
+        "distributed_strategy": "" if strategy == "none" else strategy,
+        "algorithm": scheduler.algorithm or "",
+        "exclusive": task.exclusive,
+        "share": task.share,
+        "checkpoint_dir": task.checkpoint_dir,
+        "deadline": task.deadline,
+        "run_time_s": task.run_time,
+        "after": task.after,
+        "framework": task.framework,
+        "kind": task.type,
+        "model_name": task.model_name,
+        "sequence_length": task.sequence_length,
+        "hidden_size": task.hidden_size,
+        "assumptions": task.assume,
+    }
+    # What has a default of the lab is only set when the file says something.
+    optional = {
+        "memory_threshold": policy.memory_threshold,
+        "shm_size_mib": task.shm_size,
+        "memory_limit_mib": task.memory_limit,
+        "network": task.network,
+    }
+    return values | {name: value for name, value in optional.items() if value is not None}
+
+
+def _once(document: Document[TaskFile], key: str) -> Any:
+    above, below = getattr(document.value, key), getattr(document.value.task, key)
+    if above is not None and below is not None:
+        text = f"`{key}` stands at the top level and under `task`"
+        raise document.error((key,), text, "Keep one of them.")
+    return below if above is None else above
+
+
+def _path(document: Document[TaskFile], path: Path, key: str) -> str:
+    written: str = getattr(document.value.task, key)
+    if not written:
+        return ""
+    try:
+        full = _absolute(path.parent / os.path.expanduser(written))
+        _require(Path(full), _PATHS[key])
+    except UsageError as error:
+        hint = "Paths are relative to the task file."
+        raise document.error(("task", key), error.message.rstrip("."), hint) from None
+    return full
