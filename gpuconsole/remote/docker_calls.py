@@ -64,6 +64,8 @@ class DockerCalls:
         client = await self._connected(doing)
         try:
             response = await self._on_thread(opening, client)
+        except ConsoleError:
+            raise
         except Exception as error:
             raise await self._explained(error, doing) from error
         pump = _Pump(response, asyncio.get_running_loop(), f"engine-{self.host}-stream")

@@ -82,7 +82,8 @@ _KNOWN = (
 
 _PULL_HINTS = (
     (
-        r"access denied|unauthorized|authentication required|denied:|forbidden",
+        r"access denied|unauthorized|authentication required|no basic auth|incorrect username"
+        r"|denied:|forbidden",
         "Check the name; if the registry is private, run `docker login` for it on this machine.",
     ),
     (r"manifest unknown|not found|no such image|does not exist", "Check the image's name and tag."),

@@ -14,6 +14,7 @@ from docker.utils import parse_repository_tag
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.errors import ImageError
 from gpuconsole.remote.docker_errors import checked
 
 LINE_LIMIT = 64 * 1024
@@ -33,7 +34,14 @@ def open_pull(client: docker.APIClient, image: str) -> requests.Response:
     """Ask the engine to pull, with the console user's own Docker login for the registry."""
     repository, tag = parse_repository_tag(image)
     registry, _ = resolve_repository_name(repository)
-    login = get_config_header(client, registry)
+    try:
+        login = get_config_header(client, registry)
+    except docker.errors.DockerException as error:
+        raise ImageError(
+            "Docker login cannot be read",
+            f"{image}: this machine's Docker settings for {registry}: {clean(str(error), 300)}",
+            f"Repair ~/.docker/config.json, or run `docker login {registry}`.",
+        ) from error
     return checked(
         client.post(
             f"{client.base_url}/v{client.api_version}/images/create",

@@ -25,7 +25,7 @@ from gpuconsole.core.containers import (
     PruneResult,
 )
 from gpuconsole.core.handover import container_labels
-from gpuconsole.errors import EngineError
+from gpuconsole.errors import EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
@@ -95,6 +95,8 @@ class DockerEngine:
                 async for chunk in chunks:
                     for sentence in pulled.feed(chunk):
                         progress(sentence)
+        except ImageError:
+            raise
         except EngineError as error:
             raise image_error(image, self.host, answer_of(error)) from error
         if pulled.error:

@@ -1,0 +1,185 @@
+"""What a person is told when the engine is away, refuses, hangs, or goes down under a job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.errors import EngineError, UnreachableError
+from gpuconsole.remote import docker_calls
+from gpuconsole.remote.engine import DockerEngine
+from gpuconsole.remote.link import Completed
+from gpuconsole.remote.local import LocalLink
+from tests.real.rig.docker import LabDocker, why_not
+from tests.real.rig.engines import run, spec, sweep, until
+from tests.real.rig.image import paddle_image
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "-"),
+]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabDocker]:
+    with LabDocker(Path(tempfile.mkdtemp(prefix="lab-")), toolkit=False) as engine:
+        paddle_image(engine)
+        yield engine
+
+
+@pytest.fixture
+async def engine(lab: LabDocker) -> AsyncIterator[DockerEngine]:
+    engine = DockerEngine(LocalLink("here"), "here", str(lab.socket))
+    yield engine
+    await engine.close()
+    sweep(lab)
+
+
+async def test_no_toolkit_is_named_with_the_remedy(engine: DockerEngine) -> None:
+    info = await engine.info()
+    assert not info.gpu_runtime
+    assert info.version.startswith("20.") or int(info.version.split(".")[0]) > 20
+    container = await engine.create(spec("gpu", "true", device_uuids=("GPU-a",)))
+    with pytest.raises(EngineError) as caught:
+        await engine.start(container)
+    assert caught.value.title == "No GPU runtime"
+    assert "nvidia-ctk runtime configure" in caught.value.hint
+
+
+async def test_a_toolkit_is_seen() -> None:
+    with LabDocker(Path(tempfile.mkdtemp(prefix="lab-")), uuids=("GPU-a",)) as lab:
+        engine = DockerEngine(LocalLink("here"), "here", str(lab.socket))
+        info = await engine.info()
+        await engine.close()
+    assert info.gpu_runtime
+    assert "nvidia" in info.runtimes
+
+
+async def test_no_socket_is_named(tmp_path: Path) -> None:
+    engine = DockerEngine(LocalLink("box"), "box", str(tmp_path / "none.sock"))
+    with pytest.raises(UnreachableError) as caught:
+        await engine.leases()
+    assert caught.value.title == "Docker is not there"
+    assert f"box has no Docker socket at {tmp_path / 'none.sock'}" in caught.value.message
+    await engine.close()
+
+
+async def test_a_socket_that_nobody_serves_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "dead.sock"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+    engine = DockerEngine(LocalLink("box"), "box", str(path))
+    with pytest.raises(UnreachableError, match="the connection broke") as caught:
+        await engine.info()
+    assert caught.value.title == "Docker does not answer"
+    await engine.close()
+
+
+class _Stranger(LocalLink):
+    """The link of an account that is not in the socket's group: root may write anywhere, so its
+    view of the host is that of an ordinary account."""
+
+    async def run(self, argv, *, stdin=b"", timeout=30.0) -> Completed:  # type: ignore[no-untyped-def]
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv]
+        return await super().run(as_nobody, stdin=stdin, timeout=timeout)
+
+    async def forward_socket(self, path: str) -> str:
+        return "/nonexistent/forward.sock"
+
+
+async def test_no_rights_on_the_socket_are_named(lab: LabDocker) -> None:
+    lab.root.chmod(0o755)
+    engine = DockerEngine(_Stranger("box"), "box", str(lab.socket))
+    with pytest.raises(UnreachableError) as caught:
+        await engine.info()
+    assert caught.value.title == "Docker refuses this account"
+    assert "usermod -aG docker" in caught.value.hint
+    await engine.close()
+
+
+async def test_a_hung_engine_costs_its_timeout_and_comes_back(
+    lab: LabDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_calls, "CALL_TIMEOUT_S", 0.5)
+    engine = DockerEngine(LocalLink("box"), "box", str(lab.socket))
+    await engine.info()
+    lab.freeze()
+    try:
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            await engine.info()
+    finally:
+        lab.thaw()
+    assert (await engine.info()).version
+    await engine.close()
+
+
+async def test_a_restart_under_a_follow_ends_it_and_the_engine_is_found_again(
+    lab: LabDocker, engine: DockerEngine
+) -> None:
+    container = await engine.create(spec("cut", "sh", "-c", "echo up; exec sleep 100"))
+    await engine.start(container)
+    heard = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in engine.logs(container, follow=True):
+            heard.set()
+
+    following = asyncio.ensure_future(follow())
+    await asyncio.wait_for(heard.wait(), 20)
+    await asyncio.to_thread(lab.restart)
+    # It may end as if the job had, or with an error: only a look at the container tells.
+    with contextlib.suppress(UnreachableError):
+        await asyncio.wait_for(following, 20)
+    status = await until(engine, container, "exited")
+    assert status.exit_code in (137, 143)
+    assert [found.id for found in await engine.own("J1")] == [container]
+    _, log = await run(engine, spec("after", "echo", "again"))
+    assert log == b"again\n"
+
+
+async def test_an_engine_gone_under_a_follow_is_told_by_the_next_call(tmp_path: Path) -> None:
+    lab = LabDocker(Path(tempfile.mkdtemp(prefix="lab-")), toolkit=False)
+    with lab:
+        paddle_image(lab)
+        engine = DockerEngine(LocalLink("box"), "box", str(lab.socket))
+        container = await engine.create(spec("gone", "sh", "-c", "echo up; exec sleep 100"))
+        await engine.start(container)
+        with contextlib.suppress(UnreachableError):
+            async for _ in engine.logs(container, follow=True):
+                await asyncio.to_thread(lab.stop)
+        with pytest.raises(UnreachableError):
+            await engine.inspect(container)
+        await engine.close()
+
+
+async def test_something_else_on_the_socket_is_no_traceback(tmp_path: Path) -> None:
+    path = str(tmp_path / "other.sock")
+
+    async def chatter(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(os.urandom(4096))
+        writer.close()
+
+    server = await asyncio.start_unix_server(chatter, path)
+    engine = DockerEngine(LocalLink("box"), "box", path)
+    with pytest.raises(UnreachableError, match="box"):
+        await engine.info()
+    await engine.close()
+    server.close()
+
+
+async def test_a_project_that_vanished_is_not_blamed_on_the_engine(
+    engine: DockerEngine, tmp_path: Path
+) -> None:
+    container = await engine.create(spec("nobundle", "true"))
+    with pytest.raises(Exception, match="packed project cannot be read"):
+        await engine.put(container, tmp_path / "none.tar.gz", "/workspace")
+    (tmp_path / "bad.tar.gz").write_bytes(b"not a tar")
+    with pytest.raises(Exception, match="packed project cannot be read"):
+        await engine.put(container, tmp_path / "bad.tar.gz", "/workspace")
