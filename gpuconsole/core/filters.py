@@ -6,6 +6,7 @@ Terms stand side by side and all must hold; `!` before a term denies it; quotes 
     state:down      a host's or job's state
     gpu:h200        the device's model contains it
     user:ana        somebody of that name uses the device, or owns the job
+    host:a100-01    the host of exactly that name
     rack:r07        any other word before the colon is a label of the host
     util<20         device figures: util, mem (percent), temp (C), power (W)
     free>=4         host figures: free and gpus (numbers of devices)
@@ -165,6 +166,8 @@ def _host_holds(term: Term, host: Host) -> bool:
     if term.operator == ":":
         if term.key == "state":
             return host.state.value.startswith(term.text)
+        if term.key == "host":
+            return host.name.lower() == term.text
         return host.labels.get(term.key, "").lower() == term.text
     figure = _HOST_FIGURES.get(term.key)
     return figure is not None and _OPERATORS[term.operator](figure(host), term.number)

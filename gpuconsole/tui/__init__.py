@@ -1,1 +1,42 @@
-"""The console: the only room that imports Textual."""
+"""The console: the only room that imports Textual, and only once it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+
+def run_console(
+    session: Session,
+    *,
+    site: str = "",
+    theme: str = "night",
+    keys: Mapping[str, str] | None = None,
+    symbols: Literal["block", "ascii"] = "block",
+    theme_folders: tuple[Path, ...] = (),
+) -> int:
+    """Open the console over a session that is not entered yet; returns the exit code.
+
+    The session is entered after the first paint and left when the console closes. `keys` maps
+    ids of the registry to Textual's key names; `theme_folders` are read after the shipped one.
+    """
+    import asyncio
+
+    from gpuconsole.tui.app import ConsoleApp, Look
+
+    look = Look(site, theme, dict(keys or {}), symbols, theme_folders)
+    app = ConsoleApp(session, look)
+
+    async def drive() -> None:
+        try:
+            await app.run_async()
+        finally:
+            if app.opened:
+                await session.__aexit__(None, None, None)
+
+    asyncio.run(drive())
+    return app.return_code or 0

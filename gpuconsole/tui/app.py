@@ -1,0 +1,239 @@
+"""The app: screens, keys, theme, the paint clock, and errors told to people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import App
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from gpuconsole.core.events import Event
+from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.commands import ConsoleCommands
+from gpuconsole.tui.ink import Ink, Symbols
+from gpuconsole.tui.keys import KEYS
+from gpuconsole.tui.picture import Gallery, Picture
+from gpuconsole.tui.presentation.frame import Marks
+from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.fleet import FleetScreen
+from gpuconsole.tui.screens.help import HelpScreen
+from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.queue import QueueScreen
+from gpuconsole.tui.screens.submit import SubmitScreen
+from gpuconsole.tui.themes import BUILT_IN, load_all, shipped_folder
+from gpuconsole.tui.widgets.bindings import bindings
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+BEAT_S = 1.0
+"""The paint clock: pollers write as they like, the screen looks once a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the console looks and which keys it listens to."""
+
+    site: str = ""
+    theme: str = "night"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    symbols: Symbols = "block"
+    theme_folders: tuple[Path, ...] = ()
+
+
+class ConsoleApp(App[None]):
+    """The console over one session. With `opened` the caller has entered it and will leave it."""
+
+    TITLE = "gpuconsole"
+    CSS_PATH = "console.tcss"
+    BINDINGS = bindings("app")
+    COMMANDS: ClassVar[set[Any]] = {ConsoleCommands}
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        "fleet": FleetScreen,
+        "queue": QueueScreen,
+        "job": JobScreen,
+        "submit": SubmitScreen,
+    }
+    NOTIFICATION_TIMEOUT = 4
+
+    paused: reactive[bool] = reactive(False, init=False)
+    locked: reactive[bool] = reactive(False, init=False)
+    """Read-only by the viewer's own wish; the session's own refusal stands above it."""
+
+    def __init__(self, session: Session, look: Look | None = None, *, opened: bool = False) -> None:
+        self.look = look or Look()
+        folders = (shipped_folder(), *self.look.theme_folders)
+        self._theme_files, self._theme_errors = load_all(folders)
+        chosen = self._theme_files.get(self.look.theme)
+        self.ink = Ink(chosen or BUILT_IN, self.look.symbols)
+        super().__init__()
+        self.session = session
+        self.opened = opened
+        self.picture = Picture()
+        self.job_id = ""
+        self._gallery = Gallery()
+        self._painted: tuple[int, object, int] = (-1, None, 0)
+        self._trail: list[str] = []
+        self._told: dict[str, int] = {}
+
+    # -- life -------------------------------------------------------------------------------
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The stylesheet's own variables, for themes that are not ours."""
+        return BUILT_IN.variables()
+
+    def on_mount(self) -> None:
+        """Paint first, then open the session."""
+        for file in self._theme_files.values():
+            self.register_theme(file.theme())
+        self.theme = self.ink.theme.name
+        if self.look.symbols == "ascii":
+            self.add_class("-ascii")
+        self.set_keymap(dict(self.look.keys))
+        self.theme_changed_signal.subscribe(self, lambda _: self._restyle())
+        self.switch_mode("fleet")
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._tell_theme_errors()
+        self.run_worker(self._open_session(), group="session", exit_on_error=False)
+
+    async def _open_session(self) -> None:
+        if not self.opened:
+            try:
+                await self.session.__aenter__()
+            except ConsoleError as error:
+                self.exit(return_code=error.exit_code, message=_plain(error))
+                return
+            self.opened = True
+        self.session.subscribe(self._event)
+        self.paint(force=True)
+        self.set_interval(BEAT_S, self.paint)
+
+    # -- painting ---------------------------------------------------------------------------
+
+    def paint(self, *, force: bool = False) -> None:
+        """Hand the screen a new picture when fleet, jobs or the second have changed."""
+        if not self.opened or (self.paused and not force):
+            return
+        snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
+        state = (snapshot.revision, jobs, int(now))
+        same = (state[0], state[2]) == (self._painted[0], self._painted[2])
+        if not force and same and jobs is self._painted[1]:
+            return
+        self._painted = state
+        self.picture = self._gallery.picture(snapshot, jobs, now)
+        if isinstance(self.screen, ConsoleScreen):
+            self.screen.show(self.picture)
+
+    def marks(self) -> Marks:
+        """What the status line says beside the figures."""
+        simulated = self.opened and (self.session.simulated or self.picture.snapshot.simulated)
+        return Marks(simulated, self.read_only, self.paused, self.look.site)
+
+    @property
+    def theme_names(self) -> frozenset[str]:
+        """The console's own themes."""
+        return frozenset(self._theme_files)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether keys that change something are taken away."""
+        return self.locked or self.session.read_only
+
+    def _restyle(self) -> None:
+        chosen = self._theme_files.get(self.theme, BUILT_IN)
+        self.ink = Ink(chosen, self.look.symbols)
+        for screen in self.screen_stack:
+            if isinstance(screen, ConsoleScreen) and screen.is_mounted:
+                screen.restyle()
+
+    # -- where one is -----------------------------------------------------------------------
+
+    def action_go(self, mode: str) -> None:
+        """Go to a numbered screen."""
+        if mode == "submit" and self.read_only:
+            self.notify("Read-only: jobs cannot be submitted.", severity="warning", markup=False)
+            return
+        if mode != self.current_mode:
+            self._trail = [*self._trail[-9:], self.current_mode]
+            self.switch_mode(mode)
+        else:
+            while len(self.screen_stack) > 1 and isinstance(self.screen, ConsoleScreen):
+                self.pop_screen()
+
+    def go_back(self) -> None:
+        """Leave a screen opened from another, else go to the mode before."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        elif self._trail:
+            self.switch_mode(self._trail.pop())
+
+    def open_job(self, job_id: str) -> None:
+        """Show a job's screen."""
+        self.job_id = job_id
+        if self.current_mode != "job":
+            self.action_go("job")
+        elif isinstance(self.screen, ConsoleScreen):
+            self.screen.show(self.picture)
+
+    def action_help(self) -> None:
+        """Show the keys of this screen."""
+        if isinstance(self.screen, ConsoleScreen):
+            self.push_screen(HelpScreen(self.screen))
+
+    def action_pause(self) -> None:
+        """Freeze the picture; collecting goes on."""
+        self.paused = not self.paused
+
+    def action_toggle_read_only(self) -> None:
+        """Take the writing keys away, or give them back."""
+        if self.session.read_only:
+            self.notify("This session was opened read-only.", severity="warning", markup=False)
+            return
+        self.locked = not self.locked
+
+    def watch_paused(self) -> None:
+        """The mark changes at once."""
+        self.paint(force=True)
+
+    def watch_locked(self) -> None:
+        """Mark and footer change at once."""
+        self.paint(force=True)
+
+    # -- telling ----------------------------------------------------------------------------
+
+    def tell_error(self, error: ConsoleError) -> None:
+        """Show an error for a person; the same again counts up."""
+        count = self._told[str(error)] = self._told.get(str(error), 0) + 1
+        title = error.title if count == 1 else f"{error.title} ({count} times)"
+        message = "\n".join(filter(None, (error.message, error.hint)))
+        self.notify(message, title=title, severity="error", timeout=8, markup=False)
+
+    def _event(self, event: Event) -> None:
+        timeout = 8 if event.severity == "error" else 4
+        words = f"{event.subject}: {event.message}" if event.subject else event.message
+        self.notify(words, severity=event.severity, timeout=timeout, markup=False)
+        self.paint(force=True)
+
+    def _tell_theme_errors(self) -> None:
+        for error in self._theme_errors:
+            self.tell_error(error)
+        if self.look.theme not in self._theme_files:
+            known = ", ".join(sorted(self._theme_files))
+            message = f"There is no theme `{self.look.theme}`; known: {known}."
+            self.notify(message, title="Theme not found", severity="error", markup=False)
+        unknown = [name for name in self.look.keys if name not in {key.id for key in KEYS}]
+        if unknown:
+            message = f"`{unknown[0]}` is no id of a key; the help lists them."
+            self.notify(message, title="Key not set", severity="error", markup=False)
+
+
+def _plain(error: ConsoleError) -> str:
+    """An error for the terminal after the console has closed; not markup."""
+    text = f"{error.title}: {error.message}" + (f"\n{error.hint}" if error.hint else "")
+    return text.replace("[", "\\[")

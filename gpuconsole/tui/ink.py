@@ -1,0 +1,123 @@
+"""Ink: the styles and glyphs with which Line API widgets draw, made once per theme.
+
+Every segment gets a style from here: a segment without one breaks drawing under NO_COLOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from rich.style import Style
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.core.levels import Condition
+from gpuconsole.tui.themes import ThemeFile
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+    from gpuconsole.tui.app import ConsoleApp
+
+Symbols = Literal["block", "ascii"]
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters of a symbol set. `heat` has one per level."""
+
+    heat: str
+    bar: str
+    bar_rest: str
+    half: str
+    cursor: str
+    left: str
+    right: str
+    limit: str
+    dot: str
+    conditions: Mapping[Condition, str]
+    verdicts: Mapping[str, str]
+
+
+_CONDITIONS = {
+    Condition.DOWN: "x",
+    Condition.FAULT: "!",
+    Condition.THROTTLED: "~",
+    Condition.STALE: "?",
+}
+BLOCK = Glyphs(
+    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "•", _CONDITIONS,
+    {"fits": "✓", "tight": "~", "will-not-fit": "✗", "will-fail": "✗", "unknown": "?"},
+)  # fmt: skip
+ASCII = Glyphs(
+    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "*", _CONDITIONS,
+    {"fits": "+", "tight": "~", "will-not-fit": "x", "will-fail": "x", "unknown": "?"},
+)  # fmt: skip
+
+
+class Ink:
+    """Styles of one theme, and the glyphs in use."""
+
+    def __init__(self, theme: ThemeFile, symbols: Symbols = "block") -> None:
+        colors = theme.colors
+        ground = colors["background"]
+        self.theme = theme
+        self.glyphs = ASCII if symbols == "ascii" else BLOCK
+        self.ascii = symbols == "ascii"
+
+        def style(name: str, **more: bool) -> Style:
+            return Style(color=colors[name], bgcolor=ground, **more)
+
+        self.text = style("foreground")
+        self.strong = style("foreground", bold=True)
+        self.muted = style("muted")
+        self.rule = style("border")
+        self.title = style("primary", bold=True)
+        self.accent = style("accent")
+        self.key = style("accent", bold=True)
+        self.good = style("success")
+        self.warn = style("warning")
+        self.bad = style("error")
+        self.chosen = Style(color=colors["foreground"], bgcolor=colors["panel"])
+        self.chosen_muted = Style(color=colors["muted"], bgcolor=colors["panel"])
+        self.here = Style(color=ground, bgcolor=colors["primary"], bold=True)
+        self.ground = Style(bgcolor=colors["panel"])
+        self.mark = Style(color=ground, bgcolor=colors["warning"], bold=True)
+        self.match = Style(color=ground, bgcolor=colors["accent"])
+        self.heat = tuple(Style(color=color, bgcolor=ground) for color in theme.heat)
+        self.heat_pairs = {
+            (left, right): Style(color=theme.heat[left], bgcolor=theme.heat[right])
+            for left in range(len(theme.heat))
+            for right in range(len(theme.heat))
+        }
+        # Reverse video survives every theme, 16 colours and none.
+        self.conditions = {
+            which: Style(color=theme.state[which.value], bgcolor=ground, reverse=True, bold=True)
+            for which in _CONDITIONS
+        }
+        self.verdicts = {
+            "fits": self.good + Style(bold=True),
+            "tight": self.warn + Style(bold=True),
+            "will-not-fit": self.bad + Style(bold=True),
+            "will-fail": self.bad + Style(bold=True),
+            "unknown": self.muted + Style(bold=True),
+        }
+        self.jobs = {
+            JobState.HELD: self.muted,
+            JobState.QUEUED: self.text,
+            JobState.LAUNCHING: self.accent,
+            JobState.RUNNING: style("primary"),
+            JobState.UNKNOWN: self.warn,
+            JobState.SUCCEEDED: self.good,
+            JobState.FAILED: self.bad,
+            JobState.OOM: self.bad + Style(bold=True),
+            JobState.CANCELLED: self.muted,
+        }
+        # Parts of the memory bar, told apart by lightness before hue.
+        self.parts = tuple(self.heat[step] for step in (8, 6, 4, 7, 3, 5, 2))
+
+
+def ink_of(widget: Widget) -> Ink:
+    """Return the ink of the app that a widget lives in."""
+    return cast("ConsoleApp", widget.app).ink

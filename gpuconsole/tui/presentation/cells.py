@@ -1,0 +1,89 @@
+"""Text fitted to terminal cells: cleaned, cut with an ellipsis, padded, wide characters counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
+
+from gpuconsole.core.text import clean
+from gpuconsole.tui.ink import Ink
+
+Piece = tuple[str, Style]
+"""Text and its style."""
+
+
+def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
+    """Return foreign text as exactly `width` cells."""
+    if width <= 0:
+        return ""
+    plain = clean(text, limit=max(width * 2, 64))
+    length = cell_len(plain)
+    if length > width:
+        return set_cell_size(plain, width - 1) + "…"
+    padding = " " * (width - length)
+    return padding + plain if align == "right" else plain + padding
+
+
+def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
+    """Return pieces as a strip of exactly `width` cells; every segment has a style."""
+    line = Strip([Segment(text, style) for text, style in pieces if text])
+    return line.adjust_cell_length(width, blank)
+
+
+def text(lines: Iterable[Iterable[Piece]]) -> Text:
+    """Return lines of pieces as one text; nothing in it is read as markup."""
+    result = Text(no_wrap=False, end="")
+    for number, line in enumerate(lines):
+        if number:
+            result.append("\n")
+        for part, style in line:
+            result.append(part, style)
+    return result
+
+
+def bar(ink: Ink, percent: float | None, width: int, style: Style) -> list[Piece]:
+    """Return a bar of `width` cells filled to `percent`."""
+    filled = 0 if percent is None else round(min(100.0, max(0.0, percent)) * width / 100.0)
+    if percent is not None and percent >= 1.0 and filled == 0:
+        filled = 1
+    return [(ink.glyphs.bar * filled, style), (ink.glyphs.bar_rest * (width - filled), ink.rule)]
+
+
+def wrapped(sentence: str, width: int) -> list[str]:
+    """Break a sentence into lines of at most `width` cells, at blanks where there are any."""
+    lines: list[str] = []
+    line = ""
+    for word in clean(sentence).split(" "):
+        while cell_len(word) > width:
+            room = width - cell_len(line) - (1 if line else 0)
+            if room < 4:
+                lines.append(line)
+                line, room = "", width
+            head = set_cell_size(word, room).rstrip(" ")
+            word = word[len(head) :]
+            lines.append(f"{line} {head}" if line else head)
+            line = ""
+        if not line:
+            line = word
+        elif cell_len(line) + 1 + cell_len(word) <= width:
+            line = f"{line} {word}"
+        else:
+            lines.append(line)
+            line = word
+    return [*lines, line] if line or not lines else lines
+
+
+def labelled(ink: Ink, label: str, value: str, width: int, label_width: int = 9) -> list[list[Piece]]:
+    """Return `label  value` lines, the value wrapped beside its label."""
+    room = max(8, width - label_width)
+    parts = wrapped(value, room)
+    return [
+        [(fit(label if number == 0 else "", label_width), ink.muted), (part, ink.text)]
+        for number, part in enumerate(parts)
+    ]

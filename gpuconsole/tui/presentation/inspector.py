@@ -1,0 +1,138 @@
+"""The inspector: one host in full, beside the map."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.levels import Condition, condition, level
+from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import Piece, bar, fit, labelled, wrapped
+from gpuconsole.tui.presentation.devices import fp16_words, link_words, memory_words, short_model
+
+Lines = list[list[Piece]]
+
+
+def inspector_lines(ink: Ink, picture: Picture, host: Host, device: Device | None, width: int) -> Lines:
+    """Return the inspector's lines for a host, with more about the device under the cursor."""
+    lines = state_lines(ink, picture, host, width)
+    if host.devices:
+        lines += [[], _gpu_heading(ink)]
+        lines += [_gpu_line(ink, host, each, each is device) for each in host.devices]
+    if device is not None:
+        lines += [[], *device_lines(ink, picture, device, width)]
+        lines += holders(ink, device, width)
+    return lines
+
+
+def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
+    """Return what is known of the host itself."""
+    facts = host.facts
+    age = host.age_s(picture.now)
+    good = host.state is HostState.UP
+    lines: Lines = [
+        [
+            (fit("state", 9), ink.muted),
+            (host.state.value, ink.good if good else ink.bad),
+            ("" if age is None else f"   seen {format_duration(age)} ago", ink.muted),
+        ]
+    ]
+    if host.error:
+        lines += [[(line, ink.bad)] for line in wrapped(host.error, width)]
+    labels = " ".join(f"{key}:{value}" for key, value in host.labels.items())
+    driver = " / ".join(filter(None, (facts.driver_version, facts.runtime_version)))
+    for label, value in (("labels", labels), ("address", host.address), ("driver", driver)):
+        if value:
+            lines += labelled(ink, label, value, width)
+    if facts.memory_total_mib:
+        used = format_mib(facts.memory_used_mib)
+        cpu = "n/a" if facts.cpu_percent is None else f"{facts.cpu_percent:.0f}%"
+        lines += labelled(ink, "cpu", cpu, width)
+        lines += labelled(ink, "ram", f"{used} of {format_mib(facts.memory_total_mib)}", width)
+    if facts.disk_total_mib:
+        words = f"{format_mib(facts.disk_free_mib)} free of {format_mib(facts.disk_total_mib)}"
+        lines += labelled(ink, "disk", words, width)
+    if host.clock_skew_s is not None and abs(host.clock_skew_s) >= 2:
+        lines.append(
+            [(fit("clock", 9), ink.muted), (f"{host.clock_skew_s:+.0f}s off", ink.warn)]
+        )
+    return lines
+
+
+def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:
+    """Return one device: owner, figures and trouble."""
+    heading = f"gpu {device.index}  {short_model(device.model)}"
+    lines: Lines = [[(fit(heading, width), ink.title)]]
+    lines += labelled(ink, "owner", picture.owner_name(device) or "nobody", width)
+    lines += labelled(ink, "FP16", f"{fp16_words(device)} TFLOPS   link {link_words(device)}", width)
+    if device.power_limit_w:
+        watts = "n/a" if device.power_w is None else f"{device.power_w:.0f}"
+        lines += labelled(ink, "power", f"{watts} of {device.power_limit_w:.0f} W", width)
+    if device.throttle:
+        lines += labelled(ink, "slowed", ", ".join(device.throttle), width)
+    trouble = _trouble(device)
+    if trouble:
+        lines += [[(line, ink.bad)] for line in wrapped(trouble, width)]
+    return lines
+
+
+def holders(ink: Ink, device: Device, width: int) -> Lines:
+    """Return who holds the device's memory, briefly."""
+    lines: Lines = []
+    for process in device.processes[:6]:
+        size = format_mib(process.memory_mib)
+        words = f"{process.user or '?'}  {process.command or 'pid ' + str(process.pid)}"
+        lines.append(
+            [(fit(size, 9, "right") + "  ", ink.text), (fit(words, width - 11), ink.muted)]
+        )
+    if len(device.processes) > 6:
+        lines.append([(f"{'':9}  and {len(device.processes) - 6} more", ink.muted)])
+    return lines
+
+
+def _trouble(device: Device) -> str:
+    words = [device.error] if device.error else []
+    if device.lost:
+        words.append("The device is lost: the driver no longer sees it.")
+    if device.xid:
+        words.append(f"XID {device.xid} was reported.")
+    if device.ecc_uncorrected:
+        words.append(f"{device.ecc_uncorrected} uncorrected ECC errors.")
+    return " ".join(words)
+
+
+def _gpu_heading(ink: Ink) -> list[Piece]:
+    return [(f"gpu   util  {'memory':>9}          C    W", ink.muted)]
+
+
+def _gpu_line(ink: Ink, host: Host, device: Device, here: bool) -> list[Piece]:
+    state = condition(host, device)
+    pieces: list[Piece] = [
+        (ink.glyphs.cursor if here else " ", ink.key),
+        (fit(str(device.index), 2, "right"), ink.strong),
+    ]
+    if state is Condition.OK:
+        pieces.append((" ", ink.text))
+    else:
+        pieces.append((ink.glyphs.conditions[state], ink.conditions[state]))
+    step = level(device.utilization)
+    words = "n/a" if device.utilization is None else f"{device.utilization:.0f}%"
+    style = ink.muted if step is None else ink.heat[step]
+    return [
+        *pieces,
+        (fit(words, 6, "right"), ink.text),
+        (fit(memory_words(device), 11, "right") + " ", ink.text),
+        *bar(ink, _share(device), 6, style),
+        (fit(_figure(device.temperature_c), 5, "right"), ink.text),
+        (fit(_figure(device.power_w), 5, "right"), ink.text),
+    ]
+
+
+def _share(device: Device) -> float | None:
+    if not device.memory_total_mib or device.memory_used_mib is None:
+        return None
+    return 100.0 * device.memory_used_mib / device.memory_total_mib
+
+
+def _figure(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.0f}"

@@ -1,0 +1,163 @@
+"""What all screens share: the frame, one picture a beat, footer and help from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.screen import Screen
+from textual.widgets import Static
+
+from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.keys import Key, in_area
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.frame import footer_line, nav_line, status_line
+from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.line import Line
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+    from gpuconsole.tui.app import ConsoleApp
+
+Result = TypeVar("Result")
+TOO_SMALL = "gpuconsole needs 60 columns and 16 lines; please make the window a little larger."
+
+
+class ConsoleScreen(Screen[None]):
+    """A screen with status, numbered tabs, a body and a footer."""
+
+    AREA: ClassVar[str] = ""
+    MODE: ClassVar[str] = ""
+    FORM: ClassVar[bool] = False
+    WIDGET_AREAS: ClassVar[tuple[str, ...]] = ()
+    """Areas of the widgets that have the focus here, for the help."""
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture = Picture()
+
+    def __init_subclass__(cls, **more: object) -> None:
+        areas = (cls.AREA,) if cls.FORM else (cls.AREA, "go")
+        cls.BINDINGS = bindings(*areas) if cls.AREA else []
+        super().__init_subclass__(**more)  # type: ignore[arg-type]
+
+    def compose(self) -> ComposeResult:
+        """The frame around the screen's own body."""
+        with Vertical(id="frame"):
+            yield Line(id="status")
+            yield Line(id="nav")
+            with Container(id="body"):
+                yield from self.body()
+            yield Line(id="footer")
+        yield Static(TOO_SMALL, id="too-small", markup=False)
+
+    def body(self) -> ComposeResult:
+        """The screen's own widgets."""
+        yield from ()
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def show(self, picture: Picture) -> None:
+        """Draw a new picture: the frame, then the body."""
+        self.picture = picture
+        self.draw_frame()
+        self.draw(picture)
+
+    def draw(self, picture: Picture) -> None:
+        """Draw the body."""
+
+    def crumbs(self) -> str:
+        """Say where one is, for the right end of line 2."""
+        return ""
+
+    def draw_frame(self) -> None:
+        """Draw status, tabs and footer for the present size."""
+        if not self.is_mounted:
+            return
+        width = self.size.width
+        ink, app = self.ink, self.console
+        self.query_one("#status", Line).put(status_line(ink, self.picture, app.marks(), width))
+        self.query_one("#nav", Line).put(
+            nav_line(ink, self.picture, self.MODE, self.crumbs(), width)
+        )
+        keys = [key for key in self.keys() if key.footer]
+        self.query_one("#footer", Line).put(footer_line(ink, keys, width, form=self.FORM))
+
+    def restyle(self) -> None:
+        """Draw everything again in the ink of now."""
+        self.show(self.picture)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The frame's lines are made for a width."""
+        self.draw_frame()
+
+    def on_screen_resume(self) -> None:
+        """Catch up with the present picture."""
+        self.show(self.console.picture)
+
+    # -- keys -------------------------------------------------------------------------------
+
+    def keys(self) -> list[Key]:
+        """Return the keys of this screen that may be pressed now."""
+        read_only = self.console.read_only
+        return [key for key in in_area(self.AREA) if not (read_only and key.writes)]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Take the writing keys away in read-only mode."""
+        if not self.console.read_only:
+            return True
+        written = {key.action.partition("(")[0] for key in in_area(self.AREA) if key.writes}
+        return action not in written
+
+    def action_back(self) -> None:
+        """Go back to the screen before."""
+        self.console.go_back()
+
+    # -- the session ------------------------------------------------------------------------
+
+    @property
+    def console(self) -> ConsoleApp:
+        """The app, typed."""
+        return cast("ConsoleApp", self.app)
+
+    @property
+    def session(self) -> Session:
+        """The session that this screen drives."""
+        return self.console.session
+
+    @property
+    def ink(self) -> Ink:
+        """Styles and glyphs of now."""
+        return self.console.ink
+
+    def ask_session(
+        self,
+        work: Callable[[], Awaitable[Result]],
+        then: Callable[[Result], None] | None = None,
+        *,
+        group: str = "session",
+        exclusive: bool = False,
+    ) -> None:
+        """Run a coroutine of the session aside; errors become toasts, the answer goes to `then`."""
+
+        async def asked() -> None:
+            try:
+                answer = await work()
+            except ConsoleError as error:
+                self.console.tell_error(error)
+                return
+            self.console.paint(force=True)
+            if then is not None:
+                then(answer)
+
+        self.run_worker(asked(), group=group, exclusive=exclusive, exit_on_error=False)
+
+    def tell(self, message: str, title: str = "") -> None:
+        """Say a short thing that passed."""
+        self.notify(message, title=title, timeout=3, markup=False)

@@ -1,0 +1,181 @@
+"""Fleet: the map of hosts and devices, the inspector, the filter."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import text
+from gpuconsole.tui.presentation.inspector import inspector_lines
+from gpuconsole.tui.presentation.legend import cell_legend, empty_fleet
+from gpuconsole.tui.presentation.maplayout import Density
+from gpuconsole.tui.presentation.metrics import BY_NAME, following
+from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.host import HostScreen
+from gpuconsole.tui.widgets.filterbar import FilterBar
+from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.widgets.panel import Panel, name_box
+
+
+class FleetScreen(ConsoleScreen):
+    """All hosts at a glance."""
+
+    AREA = "fleet"
+    MODE = "fleet"
+    WIDGET_AREAS = ("map",)
+    AUTO_FOCUS = "FleetMap"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filter_text = ""
+
+    def body(self) -> ComposeResult:
+        """Map left, inspector right, filter below."""
+        with Horizontal(id="fleet"):
+            yield FleetMap(id="map")
+            yield Static("", id="fleet-empty", classes="panel empty", markup=False)
+            yield Panel(id="inspector")
+        yield FilterBar(id="filter")
+
+    def draw(self, picture: Picture) -> None:
+        """Hand the picture to the map; the inspector follows the cursor."""
+        self.query_one(FleetMap).show(picture)
+        self._draw_empty()
+        self._draw_inspector()
+
+    def restyle(self) -> None:
+        """Draw in another theme."""
+        self.query_one(FleetMap).restyle()
+        super().restyle()
+
+    def crumbs(self) -> str:
+        """How many hosts of how many, and why."""
+        total = len(self.picture.snapshot.hosts)
+        shown = self.query_one(FleetMap).shown_hosts
+        words = f"{shown:,} of {total:,} hosts" if shown != total else f"{total:,} hosts"
+        return f"filter: {self._filter_text}   {words}" if self._filter_text else words
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_open(self) -> None:
+        """Open the host under the cursor."""
+        host, device = self.query_one(FleetMap).current
+        if host is not None:
+            self.app.push_screen(HostScreen(host.name, device.uuid if device else ""))
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.query_one(FilterBar).open()
+
+    def action_metric(self) -> None:
+        """Show the next metric."""
+        fleet_map = self.query_one(FleetMap)
+        fleet_map.metric = following(fleet_map.metric)
+        self._draw_titles()
+
+    def action_density(self, step: int) -> None:
+        """Show more or less of each host."""
+        fleet_map = self.query_one(FleetMap)
+        wanted = fleet_map.drawn_density + step
+        fleet_map.density = Density(max(0, min(int(Density.DEVICE_LINE), wanted)))
+        self._draw_titles()
+
+    def action_inspector(self) -> None:
+        """Show or hide the inspector; narrow terminals hide it until asked."""
+        self.toggle_class("-inspector-toggled")
+        self.call_after_refresh(self._draw_inspector)
+
+    def action_faults(self) -> None:
+        """Show only hosts in trouble, or all again."""
+        fleet_map = self.query_one(FleetMap)
+        fleet_map.faults_only = not fleet_map.faults_only
+        self._refresh_view()
+
+    def action_copy(self) -> None:
+        """Copy the host's name."""
+        host, _ = self.query_one(FleetMap).current
+        if host is not None:
+            self.app.copy_to_clipboard(host.name)
+            self.tell(f"Copied {host.name}.")
+
+    def action_back(self) -> None:
+        """Clear what narrows the map, then go back."""
+        fleet_map = self.query_one(FleetMap)
+        if self._filter_text:
+            self.query_one(FilterBar).action_leave()
+        elif fleet_map.faults_only:
+            self.action_faults()
+        else:
+            super().action_back()
+
+    # -- messages ---------------------------------------------------------------------------
+
+    @on(FilterBar.Changed)
+    def _filter_typed(self, event: FilterBar.Changed) -> None:
+        self._filter_text = event.text.strip()
+        self.query_one(FleetMap).narrow(event.filter)
+        shown = self.query_one(FleetMap).shown_hosts
+        if self._filter_text:
+            self.query_one(FilterBar).note(f"{shown:,} hosts match   esc clears")
+        self._refresh_view()
+
+    @on(FilterBar.Left)
+    def _filter_left(self) -> None:
+        if not self._filter_text:
+            self.query_one(FilterBar).remove_class("-open")
+        self.query_one(FleetMap).focus()
+
+    @on(FleetMap.CursorMoved)
+    def _cursor_moved(self) -> None:
+        self._draw_inspector()
+
+    @on(FleetMap.Shrunk)
+    def _view_changed(self) -> None:
+        self._refresh_view()
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def _refresh_view(self) -> None:
+        self._draw_empty()
+        self._draw_titles()
+        self.draw_frame()
+
+    def _draw_titles(self) -> None:
+        fleet_map = self.query_one(FleetMap)
+        metric = BY_NAME[fleet_map.metric]
+        only = "  faults only" if fleet_map.faults_only else ""
+        title = f"Fleet: {metric.title}{only}"
+        if self._filter_text:
+            title += f"  /{self._filter_text}"
+        name_box(fleet_map, title, cell_legend(self.ink, metric, fleet_map.drawn_density))
+
+    def _draw_inspector(self) -> None:
+        panel = self.query_one("#inspector", Panel)
+        if not panel.display or not panel.size.width:
+            return
+        host, device = self.query_one(FleetMap).current
+        if host is None:
+            panel.entitle("inspector", "i hides")
+            panel.put([[("Nothing is under the cursor.", self.ink.muted)]])
+            return
+        panel.entitle(host.name, "i hides")
+        panel.put(
+            inspector_lines(self.ink, self.picture, host, device, panel.inner_width)
+        )
+
+    def _draw_empty(self) -> None:
+        fleet_map = self.query_one(FleetMap)
+        empty = fleet_map.shown_hosts == 0
+        self.set_class(empty, "-empty")
+        if empty:
+            sentences = empty_fleet(
+                bool(self.picture.snapshot.hosts),
+                self._filter_text,
+                faults=fleet_map.faults_only,
+                opened=self.console.opened,
+            )
+            lines = [[(line, self.ink.text)] for line in sentences]
+            self.query_one("#fleet-empty", Static).update(text(lines), layout=False)

@@ -1,0 +1,117 @@
+"""The line into which a filter or a search is typed; a mistake underlines its column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.style import Style
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from gpuconsole.core.filters import Filter, FilterError, parse
+from gpuconsole.tui.ink import ink_of
+from gpuconsole.tui.presentation.cells import text
+from gpuconsole.tui.widgets.bindings import bindings
+
+GRAMMAR_HINT = "rack:r1 gpu:a100 util<20 mem>50 free>=4 user:ana state:down !word"
+
+
+class FilterBar(Horizontal):
+    """Hidden until opened; posts what is typed as it is typed."""
+
+    BINDINGS = bindings("filter")
+
+    @dataclass
+    class Changed(Message):
+        """A filter that can be read was typed."""
+
+        text: str
+        filter: Filter
+
+    @dataclass
+    class Searched(Message):
+        """Plain text was typed, where the bar is for searching. `done` on enter."""
+
+        text: str
+        done: bool
+
+    class Left(Message):
+        """The bar was left."""
+
+    def __init__(self, *, search: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._search = search
+
+    def compose(self) -> ComposeResult:
+        """A slash, the input, and a note at the right."""
+        yield Static("/", id="filter-slash", markup=False)
+        yield Input(
+            compact=True, id="filter-input", placeholder="" if self._search else GRAMMAR_HINT
+        )
+        yield Static("", id="filter-note", markup=False)
+
+    def open(self) -> None:
+        """Show the bar and type into it."""
+        self.add_class("-open")
+        self.query_one(Input).focus()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the bar is shown."""
+        return self.has_class("-open")
+
+    def note(self, words: str) -> None:
+        """Say something at the right, such as the number of matches."""
+        if not self.query_one(Input).has_class("-wrong"):
+            self.query_one("#filter-note", Static).update(words, layout=True)
+
+    def action_leave(self) -> None:
+        """Clear what is typed; leave when nothing is."""
+        field = self.query_one(Input)
+        if field.value:
+            field.value = ""
+            return
+        self._leave()
+
+    def _leave(self) -> None:
+        if not self.query_one(Input).value:
+            self.remove_class("-open")
+        self.post_message(self.Left())
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._search:
+            self.post_message(self.Searched(event.value, True))
+        self._leave()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._search:
+            self.post_message(self.Searched(event.value, False))
+            return
+        field = self.query_one(Input)
+        try:
+            parsed = parse(event.value)
+        except FilterError as error:
+            field.add_class("-wrong")
+            self._show_error(error, event.value)
+            return
+        field.remove_class("-wrong")
+        self.query_one("#filter-note", Static).update("", layout=True)
+        self.post_message(self.Changed(event.value, parsed))
+
+    def _show_error(self, error: FilterError, typed: str) -> None:
+        ink = ink_of(self)
+        wrong = typed[error.column : error.column + error.length] or "…"
+        before = typed[max(0, error.column - 8) : error.column]
+        pieces = [
+            (before, ink.muted),
+            (wrong, ink.bad + Style(underline=True, bold=True)),
+            (f"  col {error.column + 1}: {error.message}", ink.bad),
+        ]
+        self.query_one("#filter-note", Static).update(text([pieces]), layout=True)

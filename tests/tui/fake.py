@@ -1,0 +1,277 @@
+"""A session made of plain data: hostile and edge pictures, and a record of every call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.core.estimate import (
+    BatchSource,
+    Estimate,
+    Memory,
+    Report,
+    ScriptFault,
+    Suggestion,
+    Unknown,
+    Verdict,
+)
+from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import (
+    Device,
+    DeviceProcess,
+    FleetSnapshot,
+    Host,
+    HostFacts,
+    HostState,
+    PeerLink,
+)
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.placement.model import Candidate, Decision, Rejection
+
+NOW = 1_790_000_000.0
+
+
+def device(uuid: str, index: int = 0, **more: Any) -> Device:
+    """An A100 at work, unless told otherwise."""
+    values: dict[str, Any] = {
+        "model": "NVIDIA A100-SXM4-40GB",
+        "memory_total_mib": 40960.0,
+        "memory_used_mib": 21000.0,
+        "utilization": 87.0,
+        "temperature_c": 64.0,
+        "power_w": 310.0,
+        "power_limit_w": 400.0,
+    }
+    return Device(uuid=uuid, index=index, **{**values, **more})
+
+
+def idle(uuid: str, index: int = 0, **more: Any) -> Device:
+    """A device nobody uses."""
+    values = {"memory_used_mib": 3.0, "utilization": 0.0, "temperature_c": 33.0, "power_w": 52.0}
+    return device(uuid, index, **{**values, **more})
+
+
+def lab() -> tuple[Host, ...]:
+    """Four hosts: a busy one, a mixed one, an Ascend one and one that is down."""
+    busy = tuple(
+        device(
+            f"GPU-a{index}",
+            index,
+            utilization=80.0 + index * 2,
+            peers=tuple(PeerLink(f"GPU-a{k}", "NV12") for k in range(4) if k != index),
+            processes=(DeviceProcess(4100 + index, "ana", 20500.0, "python train.py", "c" * 64),),
+        )
+        for index in range(4)
+    )
+    mixed = (
+        idle("GPU-b0", 0, model="NVIDIA GeForce RTX 3090", memory_total_mib=24576.0),
+        device("GPU-b1", 1, model="NVIDIA GeForce RTX 3090", memory_total_mib=24576.0,
+               throttle=("hw-thermal",), temperature_c=91.0),
+        idle("GPU-b2", 2, model="NVIDIA GeForce RTX 3090", memory_total_mib=24576.0, lost=True,
+             utilization=None, memory_used_mib=None),
+    )  # fmt: skip
+    ascend = (
+        idle("NPU-c0", 0, model="Ascend 910", memory_total_mib=32768.0, backend="npu"),
+        idle("NPU-c1", 1, model="Ascend 910", memory_total_mib=32768.0, backend="npu"),
+    )
+    facts = HostFacts(37.0, 64, 515000.0, 120000.0, 1.9e6, 8.0e5, 12.0, "550.54", "12.4")
+    return (
+        Host("a100-01", HostState.UP, "10.0.0.11", {"rack": "r1"}, 12.0, busy, facts, NOW),
+        Host("rtx-01", HostState.UP, "10.0.0.12", {"rack": "r1"}, 2.0, mixed, facts, NOW),
+        Host("ascend-01", HostState.UP, "10.0.0.13", {"rack": "r2"}, 5.0, ascend, facts, NOW),
+        Host("v100-02", HostState.DOWN, "10.0.0.14", {"rack": "r2"}, 4.0, (), HostFacts(), None,
+             "No route to host. Is it switched on?"),
+    )  # fmt: skip
+
+
+def job(name: str, state: JobState, number: int = 1, **more: Any) -> Job:
+    """A job of Ana's; active ones hold devices of the first host."""
+    attempts: tuple[Attempt, ...] = ()
+    if state not in (JobState.QUEUED, JobState.HELD):
+        ended = NOW - 10 if state.ended else None
+        attempts = (
+            Attempt(1, "a100-01", ("GPU-a0",), (0,), f"gpuconsole-{name}", "c" * 64, NOW - 400,
+                    NOW - 380, ended, 1 if state is JobState.FAILED else None, "", 20480.0,
+                    ("a100-01 gpu 0 has 19.5 GiB free.", "It leaves the larger card free.")),
+        )  # fmt: skip
+    task = Task(name=name, script="train.py", args=("--epochs", "3"), batch_size=64, priority=5)
+    values: dict[str, Any] = {"attempts": attempts, "estimate_mib": 18000.0}
+    return Job(f"ana-{number:04d}", task, "ana", state, NOW - 600, **{**values, **more})
+
+
+def report(batch: int = 64, verdict: str = "fits", **more: Any) -> Report:
+    """An answer of preflight for the lab above."""
+    memory = Memory(820, 820, 1640, batch * 150.0, batch * 2.0, 256, 3536 + batch * 152.0,
+                    4000 + batch * 155.0, 550, 4550 + batch * 155.0, 4300 + batch * 150.0,
+                    4900 + batch * 160.0)  # fmt: skip
+    limit = 34816.0
+    values: dict[str, Any] = {
+        "estimate": Estimate("train.py", batch, BatchSource("train.py", 12, "constant"), "gpu",
+                             "static", 0.97, memory, flops_per_step=2.1e12),
+        "verdicts": (
+            Verdict("A100-SXM4-40GB", "a100-01", "gpu", verdict, limit - memory.high_mib, 186,  # type: ignore[arg-type]
+                    0.02, limit, "GPU-a0", 0),
+            Verdict("RTX 3090", "rtx-01", "gpu", "will-not-fit", 20889 - memory.high_mib - 9000,
+                    99, 0.6, 20889.0, "GPU-b0", 0, "held by others"),
+        ),
+        "suggestions": (
+            Suggestion("batch-size", 48, "Batch size 48 fits a100-01 with 3 GiB to spare.", 2480),
+            Suggestion("amp", "O1", "Mixed precision saves about 4.1 GiB.", 4200),
+        ),
+        "elapsed_ms": 38.0,
+    }  # fmt: skip
+    return Report(**{**values, **more})
+
+
+@dataclass
+class Why:
+    """What `why` answers."""
+
+    state: str = "queued"
+    reason: str = "3 devices could do it: 3 in use by jobs."
+    blockers: tuple[dict[str, str], ...] = (
+        {"job": "ana-0001", "name": "resnet", "user": "ana", "host": "a100-01", "uuid": "GPU-a0"},
+    )
+    estimated_start: float | None = NOW + 720
+    options: tuple[str, ...] = ("Lower the batch size to 32.", "Cancel resnet.")
+
+
+@dataclass
+class FakeSession:
+    """The methods of a session over data that a test changes at will."""
+
+    hosts_now: tuple[Host, ...] = field(default_factory=lab)
+    jobs_now: tuple[Job, ...] = ()
+    read_only: bool = False
+    simulated: bool = True
+    user: str = "ana"
+    time: float = NOW + 1
+    revision: int = 1
+    answer: Report = field(default_factory=report)
+    lines: tuple[str, ...] = ()
+    error: ConsoleError | None = None
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    gate: asyncio.Event | None = None
+    """When set, preflight waits for it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __aenter__(self) -> FakeSession:
+        self.calls.append(("enter",))
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.calls.append(("exit",))
+
+    def now(self) -> float:
+        return self.time
+
+    def snapshot(self) -> FleetSnapshot:
+        return FleetSnapshot(self.revision, self.time, self.hosts_now, self.simulated)
+
+    def change(self, *hosts: Host, at: float | None = None) -> None:
+        """Replace hosts by name; the picture has a new revision."""
+        fresh = {host.name: host for host in hosts}
+        self.hosts_now = tuple(fresh.get(host.name, host) for host in self.hosts_now)
+        self.revision += 1
+        self.time = at or self.time + 1
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.jobs_now
+
+    def job(self, reference: str) -> Job:
+        return next(job for job in self.jobs_now if job.id == reference)
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+    async def preflight(self, task: Task, *, tier: str = "") -> Report:
+        self.calls.append(("preflight", task))
+        if self.gate is not None:
+            await self.gate.wait()
+        self._fail()
+        return self.answer
+
+    async def placements(self, task: Task, report: Report) -> Decision:
+        self.calls.append(("placements", task))
+        card = self.hosts_now[0].devices[0]
+        best = Candidate("a100-01", (card,), 0.93, ("It fits with 9.1 GiB to spare.",))
+        refused = Rejection("rtx-01", "GPU-b2", "RTX 3090", "health", "The device is lost.")
+        return Decision(task.name, best, (best,), (refused,), None)
+
+    async def submit(self, task: Task, *, force: bool = False) -> Job:
+        self.calls.append(("submit", task, force))
+        self._fail()
+        if not force and any(v.verdict == "will-fail" for v in self.answer.verdicts):
+            raise RefusedError("Will fail", "The script is wrong.")
+        made = replace(job(task.name, JobState.QUEUED, 90), task=task)
+        self.jobs_now = (*self.jobs_now, made)
+        return made
+
+    async def cancel(self, reference: str) -> Job:
+        return self._record("cancel", reference)
+
+    async def retry(self, reference: str) -> Job:
+        return self._record("retry", reference)
+
+    async def hold(self, reference: str) -> Job:
+        return self._record("hold", reference)
+
+    async def set_priority(self, reference: str, priority: int) -> Job:
+        return self._record("priority", reference, priority)
+
+    def why(self, reference: str) -> Why:
+        return Why(self.job(reference).state.value)
+
+    def log_path(self, reference: str, attempt: int | None = None) -> Path:
+        return Path("/nonexistent/log")
+
+    async def logs(self, reference: str, *, follow: bool) -> AsyncIterator[str]:
+        self.calls.append(("logs", reference, follow))
+        for line in self.lines:
+            yield line
+        if follow:
+            await self.ended.wait()
+
+    async def fetch(self, reference: str, destination: Path) -> Path:
+        self.calls.append(("fetch", reference, destination))
+        self._fail()
+        return destination / reference
+
+    def render(self, reference: str, target: str = "docker") -> str:
+        return f"docker run --gpus '\"device=GPU-a0\"' paddle python train.py # {reference}"
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        """The calls of that name."""
+        return [call for call in self.calls if call[0] == name]
+
+    def _record(self, *call: Any) -> Job:
+        self.calls.append(call)
+        self._fail()
+        return self.job(call[1])
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def unknown_report() -> Report:
+    """An answer of preflight that could not understand the script."""
+    estimate = Estimate(
+        "train.py", None, None, "gpu", "unknown", 0.2, None,
+        (Unknown("train.py", 40, "The model is read from a file."),),
+    )  # fmt: skip
+    return Report(estimate)
+
+
+def failing_report() -> Report:
+    """An answer of preflight that found the script wrong."""
+    fault = ScriptFault("train.py", 31, "Linear(512, 10) gets 256 features.", ((64, 256), (512, 10)))
+    estimate = Estimate("train.py", 64, None, "gpu", "static", 1.0, None, errors=(fault,))
+    verdict = Verdict("A100", "a100-01", "gpu", "will-fail", None, None, None)
+    return Report(estimate, (verdict,))
