@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,10 @@ def open_pull(client: docker.APIClient, image: str) -> requests.Response:
     repository, tag = parse_repository_tag(image)
     registry, _ = resolve_repository_name(repository)
     try:
-        login = get_config_header(client, registry)
+        with warnings.catch_warnings():
+            # The SDK prints about a helper that is missing, then raises the same.
+            warnings.simplefilter("ignore", UserWarning)
+            login = get_config_header(client, registry)
     except docker.errors.DockerException as error:
         raise ImageError(
             "Docker login cannot be read",

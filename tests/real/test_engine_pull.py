@@ -75,7 +75,10 @@ async def test_with_the_users_login_it_pulls_and_tells_how_far(
     said: list[str] = []
     await engine.ensure_image(image, said.append)
     assert said[0] == f"pulling {image}"
-    assert any("100 % (2.0 MiB of 2.0 MiB)" in line for line in said)
+    shares = [line for line in said if " % (" in line]
+    assert shares
+    assert all(line.startswith(f"pulling {image} ") for line in shares)
+    assert all(line.endswith(" of 2.0 MiB)") for line in shares)
     assert said[-1] == f"unpacking {image}"
     said.clear()
     await engine.ensure_image(image, said.append)
