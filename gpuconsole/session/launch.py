@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuconsole.core.containers import Engine, Lease
+from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.render import line_file
 from gpuconsole.session.spec import WORKING_DIR, attempt_key, container_spec
 
 PROGRESS_EVERY_S = 1.0
@@ -108,6 +110,9 @@ class Launch:
             settings=self._bench.settings,
             host=self._bench.hosts.snapshot().host(job.attempt.host),
         )
+        kept = line_file(self._bench.state, job.id, job.attempt.number)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.write_text(docker_line(spec) + "\n", encoding="utf-8")
         return await self._engine.create(spec)
 
     def _progress(self, sentence: str) -> None:

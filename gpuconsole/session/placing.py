@@ -30,7 +30,7 @@ class Why:
     state: str
     reason: str
     blockers: tuple[Mapping[str, Any], ...] = ()
-    """What stands in the way: `{"kind", "subject", "text"}`."""
+    """Jobs that hold what it needs: `job, name, user, host, uuid`."""
     estimated_start: float | None = None
     options: tuple[str, ...] = ()
     """What a person could do about it."""

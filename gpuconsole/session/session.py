@@ -6,119 +6,325 @@ the dispatcher; read-only mode is refused here, not in a screen.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import platform
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
+from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Hosts, PruneResult
 from gpuconsole.core.estimate import Report
+from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.errors import (
+    JournalError,
+    ReadOnlyError,
+    RefusedError,
+)
+from gpuconsole.placement import Decision, launch_command
+from gpuconsole.session import jobs as queue
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.clock import Clock, WallClock
+from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.follow import log_file
+from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.news import News
+from gpuconsole.session.placer import Placer
+from gpuconsole.session.placing import Why
+from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.prune import prune_hosts
+from gpuconsole.session.render import rendered
+from gpuconsole.session.results import save_results
+from gpuconsole.session.submission import Packer, completed, new_job, packed, refuse_hopeless
+from gpuconsole.session.tail import tail
+from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.whys import why_of
+from gpuconsole.state import Journal, new_job_id
+
+__all__ = ["Event", "Parts", "Session", "Why"]
+
+LOOK_EVERY_S = 0.5
+STOP_MARGIN_S = 20.0
+"""How much longer than the grace time `cancel` waits for the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A rare fact, told once. `kind`: job, host, dispatcher, error."""
+class Parts:
+    """What a session is made of; `session.factory` puts the real ones together."""
 
-    kind: str
-    subject: str
-    message: str
-    at: float
-    severity: Literal["information", "warning", "error"] = "information"
+    hosts: Hosts
+    journal: Journal
+    settings: LabSettings
+    user: str
+    pack: Packer
+    default_image: Callable[[str], str]
+    clock: Clock = field(default_factory=WallClock)
+    preflights: Preflights | None = None
+    read_only: bool = False
+    simulated: bool = False
+    dispatch: bool = True
+    on_close: Callable[[], None] = lambda: None
 
 
 class Session:
     """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
 
-    read_only: bool
-    simulated: bool
-    user: str
-    hosts: Hosts
+    def __init__(self, parts: Parts) -> None:
+        self.read_only = parts.read_only
+        self.simulated = parts.simulated
+        self.user = parts.user
+        self.hosts = parts.hosts
+        self.settings = parts.settings
+        self._parts = parts
+        self._clock = parts.clock
+        self._journal = parts.journal
+        self._preflights = parts.preflights or Preflights()
+        self._placer = Placer(parts.settings)
+        self._leases = LeaseBoard(parts.hosts, parts.clock)
+        self._bench = Bench(
+            hosts=parts.hosts,
+            journal=parts.journal,
+            clock=parts.clock,
+            settings=parts.settings,
+            state=parts.journal.folder,
+            user=parts.user,
+            command=launch_command,
+            default_image=parts.default_image,
+        )
+        owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
+        self._dispatcher = Dispatcher(self._bench, self._placer, self._leases, owner)
+        self._news = News(parts.hosts, parts.journal, parts.clock)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._dispatching = False
 
     async def __aenter__(self) -> Session:
         """Start polling and, unless read-only, try to become the dispatcher."""
-        raise NotImplementedError
+        try:
+            await self.hosts.start()
+            self._tasks = [
+                asyncio.ensure_future(self._news.run()),
+                asyncio.ensure_future(self._watch_leases()),
+            ]
+            if self._parts.dispatch:
+                self._dispatch()
+        except BaseException:
+            await self._close()
+            raise
+        return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Stop polling and hand back the dispatcher's role; jobs run on."""
-        raise NotImplementedError
+        await self._close()
 
     def now(self) -> float:
         """Return the session's clock, seconds since the epoch."""
-        raise NotImplementedError
+        return self._clock.now()
+
+    @property
+    def dispatching(self) -> bool:
+        """Whether this session is the one that launches jobs."""
+        return self._dispatcher.active
+
+    @property
+    def dispatcher(self) -> str:
+        """Who launches jobs, for a person; "" when nobody does."""
+        role = self._journal.role()
+        return role.owner if role.alive(self.now()) else ""
 
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture of the fleet."""
-        raise NotImplementedError
+        return self.hosts.snapshot()
 
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
-        raise NotImplementedError
+        return self._journal.jobs()
 
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
-        raise NotImplementedError
+        return queue.find(self.jobs(), reference)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""
-        raise NotImplementedError
+        return self._news.subscribe(listener)
 
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
-        raise NotImplementedError
+        return await self._preflights.report(task, self.snapshot(), self.settings, tier)
 
-    async def placements(self, task: Task, report: Report) -> object:
+    async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
-        raise NotImplementedError
+        await self._leases.refresh()
+        memory = report.estimate.memory
+        return self._placer.decide(
+            task,
+            None if memory is None else memory.high_mib,
+            self.jobs(),
+            self.snapshot(),
+            self._dispatcher.others_leases(),
+            self.now(),
+        )
 
     async def submit(self, task: Task, *, force: bool = False) -> Job:
         """Pack the project, preflight it and queue it.
 
         RefusedError when the estimate says it will not fit or will fail and `force` is not set.
+        An estimate that is unknown is told as a warning: such a job gets an empty device.
         """
-        raise NotImplementedError
+        self._require_writable("Submitting")
+        task = completed(task)
+        after = tuple(self.job(needed).id for needed in task.after)
+        report = await self.preflight(task)
+        if not force:
+            refuse_hopeless(report)
+        job_id = new_job_id(self.now())
+        bundle = self._bench.bundle(job_id)
+        bundle.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        limit = self.settings.code_size_limit
+        task = await asyncio.to_thread(packed, task, bundle, limit, self._parts.pack)
+        try:
+            job = new_job(job_id, replace(task, after=after), self.user, self.now(), report)
+            self._journal.add(job)
+        except BaseException:
+            bundle.unlink(missing_ok=True)
+            raise
+        if job.estimate_mib is None:
+            message = f"{task.name}: its memory cannot be told, so it waits for an empty device."
+            self._journal.tell("job", job_id, message, "warning")
+        return self.job(job_id)
 
     async def cancel(self, reference: str) -> Job:
-        """End a job: leave the queue, or SIGTERM, grace, SIGKILL."""
-        raise NotImplementedError
+        """End a job: leave the queue, or SIGTERM, grace, SIGKILL.
+
+        Returns once it has ended, or is known to end only when its host is back.
+        """
+        self._require_writable("Cancelling")
+        job = queue.cancel(self._journal, self.job(reference), self.user)
+        if not job.state.active:
+            return job
+        self._dispatch()
+        deadline = self.now() + self.settings.stop_grace + STOP_MARGIN_S
+        while self.now() < deadline:
+            job = self.job(job.id)
+            if job.state.ended or job.state is JobState.UNKNOWN:
+                break
+            await self._clock.sleep(LOOK_EVERY_S)
+        return job
 
     async def retry(self, reference: str) -> Job:
         """Queue an ended job again as a new attempt."""
-        raise NotImplementedError
+        self._require_writable("Retrying")
+        job = self.job(reference)
+        return queue.retry(self._journal, job, self._bench.bundle(job.id), self.now())
 
     async def hold(self, reference: str) -> Job:
         """Keep a queued job from starting; a held one is released."""
-        raise NotImplementedError
+        self._require_writable("Holding")
+        return queue.hold(self._journal, self.job(reference), self.now())
 
     async def set_priority(self, reference: str, priority: int) -> Job:
         """Change the priority of a queued or held job."""
-        raise NotImplementedError
+        self._require_writable("Changing a priority")
+        return queue.set_priority(self._journal, self.job(reference), priority)
 
-    def why(self, reference: str) -> object:
+    def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
-        raise NotImplementedError
+        job = self.job(reference)
+        if job.state is not JobState.QUEUED:
+            return why_of(job, {})
+        plan = self._placer.plan(
+            self.jobs(),
+            self.snapshot(),
+            self._dispatcher.others_leases(),
+            frozenset(),
+            self.now(),
+        )
+        return why_of(job, plan.waiting)
 
     def log_path(self, reference: str, attempt: int | None = None) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
-        raise NotImplementedError
+        job = self.job(reference)
+        number = attempt or (job.attempt.number if job.attempt else 1)
+        return log_file(self._journal.folder, job.id, number)
 
-    def logs(self, reference: str, *, follow: bool) -> AsyncIterator[str]:
+    async def logs(self, reference: str, *, follow: bool) -> AsyncIterator[str]:
         """Give cleaned log lines of the latest attempt; with `follow`, until the job ends."""
-        raise NotImplementedError
+        job_id = self.job(reference).id
+        if follow:
+            self._dispatch()
+        lines = tail(
+            lambda: self.log_path(job_id),
+            lambda: not follow or self.job(job_id).state.ended,
+            lambda: self._clock.sleep(LOOK_EVERY_S),
+        )
+        async for line in lines:
+            yield line
 
     async def wait(self, reference: str) -> Job:
         """Return the job once it has ended, dispatching meanwhile if nobody else does."""
-        raise NotImplementedError
+        job = self.job(reference)
+        self._dispatch()
+        while not job.state.ended:
+            await self._clock.sleep(LOOK_EVERY_S)
+            job = self.job(job.id)
+        return job
 
     async def fetch(self, reference: str, destination: Path) -> Path:
-        """Copy a job's results folder here; returns the folder made."""
-        raise NotImplementedError
+        """Copy a job's results folder into `destination/<job id>`; returns that folder."""
+        job = self.job(reference)
+        if job.attempt is None:
+            raise RefusedError(
+                "No results yet", f"Job {job.id} has not run.", "Wait for it to start."
+            )
+        engine = await self.hosts.engine(job.attempt.host)
+        return await save_results(engine.results(job.id), destination / job.id)
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal command for another engine."""
-        raise NotImplementedError
+        return rendered(self._bench, self.job(reference), target)
+
+    def render_task(self, task: Task, target: str = "docker") -> str:
+        """Return the equal command for a task that is not queued."""
+        job = Job(
+            id="JOB", task=task, user=self.user, state=JobState.QUEUED, submitted_at=self.now()
+        )
+        return rendered(self._bench, job, target)
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
-        raise NotImplementedError
+        self._require_writable("Pruning")
+        return await prune_hosts(self._bench)
+
+    def _dispatch(self) -> None:
+        """Take part in dispatching: this session does it whenever nobody else does."""
+        if not self._dispatching and not self.read_only:
+            self._dispatching = True
+            self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
+
+    async def _watch_leases(self) -> None:
+        """Keep the picture of others' leases fresh while a job waits for a device."""
+        while True:
+            with contextlib.suppress(JournalError):
+                if any(job.state is JobState.QUEUED for job in self.jobs()):
+                    await self._leases.refresh()
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    async def _close(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        try:
+            await cancel_all(tasks)
+            await self.hosts.close()
+        finally:
+            self._journal.close()
+            self._parts.on_close()
+
+    def _require_writable(self, doing: str) -> None:
+        if self.read_only:
+            raise ReadOnlyError(
+                "Read-only",
+                f"{doing} was refused: this console was opened to look only.",
+                "Open it again without --read-only.",
+            )

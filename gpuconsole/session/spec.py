@@ -96,12 +96,14 @@ def cpuset(attempt: Attempt, host: Host | None) -> str:
 
 
 def _environment(job: Job, attempt: Attempt) -> dict[str, str]:
-    return {
+    given = {
         "GPUCONSOLE_JOB": job.id,
         "GPUCONSOLE_ATTEMPT": str(attempt.number),
         "GPUCONSOLE_RESULTS": RESULTS_DIR,
-        **job.task.env,
     }
+    if job.estimate_mib is not None:
+        given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
+    return {**given, **job.task.env}
 
 
 def _labels(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:

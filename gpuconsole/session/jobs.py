@@ -1,0 +1,85 @@
+"""What a user does to jobs in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.state import JobMovedError, Journal
+
+
+def find(jobs: Sequence[Job], reference: str) -> Job:
+    """Return the job of an id, unique id prefix or unique name; UsageError when there is none."""
+    by_id = [job for job in jobs if job.id == reference]
+    by_name = [job for job in jobs if job.task.name == reference]
+    by_prefix = [job for job in jobs if reference and job.id.startswith(reference)]
+    for found in (by_id, by_name, by_prefix):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(job.id for job in found[-5:])
+            raise UsageError(
+                "Which job?", f"{clean(reference, 80)!r} may be any of {ids}.", "Give the job's id."
+            )
+    raise UsageError(
+        "No such job",
+        f"The journal has no job {clean(reference, 80)!r}.",
+        "`gpuconsole jobs` lists them.",
+    )
+
+
+def cancel(journal: Journal, job: Job, user: str) -> Job:
+    """Take a waiting job out of the queue, or ask for an active one to be stopped."""
+    if job.state.ended:
+        raise RefusedError("Job has ended", f"Job {job.id} has {job.state} already.")
+    if job.state.active:
+        wanted = replace(job, cancel_requested=True)
+    else:
+        cause = f"Cancelled by {user} before it started."
+        wanted = replace(job, state=JobState.CANCELLED, cause=cause, detail="")
+    try:
+        return journal.save(job, wanted)
+    except JobMovedError:
+        # It was launched, or ended, in this very moment: what is asked for stays the same.
+        present = journal.job(job.id)
+        if present is None or present.state.ended:
+            raise
+        return cancel(journal, present, user)
+
+
+def retry(journal: Journal, job: Job, bundle: Path, now: float) -> Job:
+    """Put an ended job back into the queue."""
+    if not job.state.ended:
+        raise RefusedError(
+            "Job has not ended", f"Job {job.id} is {job.state}.", "Cancel it first, or wait."
+        )
+    if job.task.script and not bundle.exists():
+        raise UsageError(
+            "Packed project is gone",
+            f"{bundle} was removed, so job {job.id} cannot be run again.",
+            "Submit it again.",
+        )
+    queued = replace(
+        job, state=JobState.QUEUED, queued_at=now, cause="", detail="", cancel_requested=False
+    )
+    return journal.save(job, queued)
+
+
+def hold(journal: Journal, job: Job, now: float) -> Job:
+    """Hold a queued job, or release a held one."""
+    if job.state is JobState.HELD:
+        return journal.save(job, replace(job, state=JobState.QUEUED, queued_at=now))
+    if job.state is not JobState.QUEUED:
+        raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
+    return journal.save(job, replace(job, state=JobState.HELD, detail=""))
+
+
+def set_priority(journal: Journal, job: Job, priority: int) -> Job:
+    """Change the priority of a waiting job."""
+    if job.state not in (JobState.QUEUED, JobState.HELD):
+        raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
+    return journal.save(job, replace(job, task=replace(job.task, priority=priority)))

@@ -1,0 +1,79 @@
+"""Events for whoever listens: what any console wrote into the journal, and what hosts do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.events import Event, Severity
+from gpuconsole.core.fleet import HostState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import JournalError
+from gpuconsole.session.clock import Clock
+from gpuconsole.state import Journal
+
+LOOK_EVERY_S = 0.5
+
+
+class News:
+    """Looks for events now and then and tells each once."""
+
+    def __init__(self, hosts: Hosts, journal: Journal, clock: Clock) -> None:
+        self._hosts = hosts
+        self._journal = journal
+        self._clock = clock
+        self._listeners: dict[int, Callable[[Event], None]] = {}
+        self._next = 0
+        self._last: int | None = None
+        self._states: dict[str, HostState] = {}
+        self._trouble = ""
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` for each event from now on; the result unsubscribes."""
+        key, self._next = self._next, self._next + 1
+        self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+
+        return unsubscribe
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look()
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    def look(self) -> None:
+        """Tell what is new."""
+        self._look_at_hosts()
+        try:
+            if self._last is None:
+                self._last = self._journal.last_event()
+            for number, event in self._journal.events_after(self._last):
+                self._last = number
+                self._tell(event)
+            self._trouble = ""
+        except JournalError as error:
+            if self._trouble != error.message:
+                self._trouble = error.message
+                self._tell(Event("error", "journal", error.message, self._clock.now(), "error"))
+
+    def _look_at_hosts(self) -> None:
+        for host in self._hosts.snapshot().hosts:
+            before = self._states.get(host.name)
+            self._states[host.name] = host.state
+            if before is None or before is host.state:
+                continue
+            severity: Severity = "information"
+            if host.state is HostState.DOWN:
+                message, severity = f"{host.name} is down. {clean(host.error, 300)}", "error"
+            elif host.state is HostState.UP and before is not HostState.STALE:
+                message = f"{host.name} is up."
+            else:
+                continue
+            self._tell(Event("host", host.name, message.strip(), self._clock.now(), severity))
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners.values()):
+            listener(event)

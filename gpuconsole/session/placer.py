@@ -1,0 +1,166 @@
+"""The queue as placement sees it: who asks, who holds what, and which jobs must wait for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.placement import (
+    Candidate,
+    Decision,
+    Holder,
+    Request,
+    Waiting,
+    decide,
+    devices_wanted,
+    plan,
+    policy_for,
+)
+from gpuconsole.session.placing import Choice, Plan, Why
+
+_ANOTHER_CONSOLE = "another console"
+
+
+class Placer:
+    """Places queued jobs by the lab's policy, and by a task's own where it names one."""
+
+    def __init__(self, settings: LabSettings) -> None:
+        self._settings = settings
+
+    def plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        """Return choices for the queued ones among `jobs`, and why the others wait."""
+        by_id = {job.id: job for job in jobs}
+        waiting: dict[str, Why] = {}
+        ready: list[Job] = []
+        for job in jobs:
+            if job.state is JobState.QUEUED:
+                held_back = _dependency(job, by_id)
+                if held_back is None:
+                    ready.append(job)
+                else:
+                    waiting[job.id] = held_back
+        decisions = plan(
+            [self._request(job, snapshot) for job in ready],
+            snapshot,
+            holders(jobs, leases, avoid, now),
+            {job.id: policy_for(self._settings, job.task) for job in ready},
+            now,
+        )
+        choices = []
+        for decision in decisions:
+            if decision.chosen is not None:
+                choices.append(_choice(decision.job, decision.chosen))
+            elif decision.waiting is not None:
+                waiting[decision.job] = _why(decision.waiting)
+        return Plan(tuple(choices), waiting)
+
+    def decide(
+        self,
+        task: Task,
+        need_mib: float | None,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        now: float,
+    ) -> Decision:
+        """Return the decision for a task as if it were queued now, alone."""
+        policy = policy_for(self._settings, task)
+        count = devices_wanted(task, lambda _: need_mib, snapshot, policy)
+        request = Request("", task, need_mib, count, now)
+        return decide(request, snapshot, holders(jobs, leases, frozenset(), now), policy, now)
+
+    def _request(self, job: Job, snapshot: FleetSnapshot) -> Request:
+        policy = policy_for(self._settings, job.task)
+        count = devices_wanted(job.task, lambda _: job.estimate_mib, snapshot, policy)
+        since = job.submitted_at if job.queued_at is None else job.queued_at
+        return Request(job.id, job.task, job.estimate_mib, count, since)
+
+
+def holders(
+    jobs: Sequence[Job],
+    leases: Mapping[str, Sequence[Lease]],
+    avoid: frozenset[tuple[str, str]],
+    now: float,
+) -> dict[str, Holder]:
+    """Return who holds which device: this journal's attempts, then what was seen on the hosts."""
+    found = {
+        uuid: Holder(_ANOTHER_CONSOLE, _ANOTHER_CONSOLE, _ANOTHER_CONSOLE, now, None)
+        for _, uuid in avoid
+    }
+    for seen in leases.values():
+        for lease in seen:
+            found[lease.uuid] = Holder(lease.job, lease.job, lease.user, lease.since, None)
+    for job in jobs:
+        attempt = job.attempt
+        if job.state.active and attempt is not None:
+            since = attempt.started_at or attempt.created_at
+            length = job.task.run_time_s
+            ends_at = None if length is None else since + length
+            holder = Holder(job.id, job.task.name, job.user, since, ends_at)
+            found.update((uuid, holder) for uuid in attempt.device_uuids)
+    return found
+
+
+def _dependency(job: Job, jobs: Mapping[str, Job]) -> Why | None:
+    for needed in job.task.after:
+        other = jobs.get(needed)
+        if other is None:
+            reason = f"It comes after job {needed}, which this journal does not know."
+            return Why("queued", reason, options=("Cancel it.",))
+        if other.state is JobState.SUCCEEDED:
+            continue
+        blocker = {
+            "job": other.id,
+            "name": other.task.name,
+            "user": other.user,
+            "host": other.attempt.host if other.attempt else "",
+            "uuid": "",
+        }
+        options: tuple[str, ...] = ()
+        if other.state.ended:
+            reason = f"It comes after job {other.id} ({other.task.name}), which {_ended(other)}."
+            options = (f"Retry {other.id}.", "Cancel this one.")
+        else:
+            reason = f"It comes after job {other.id} ({other.task.name}), which is {other.state}."
+        return Why("queued", reason, (blocker,), options=options)
+    return None
+
+
+def _ended(job: Job) -> str:
+    return {JobState.OOM: "ran out of memory", JobState.CANCELLED: "was cancelled"}.get(
+        job.state, "failed"
+    )
+
+
+def _choice(job: str, chosen: Candidate) -> Choice:
+    return Choice(
+        job,
+        chosen.host,
+        tuple(device.uuid for device in chosen.devices),
+        tuple(device.index for device in chosen.devices),
+        chosen.reasons,
+    )
+
+
+def _why(waiting: Waiting) -> Why:
+    blockers = tuple(
+        {
+            "job": blocker.job,
+            "name": blocker.name,
+            "user": blocker.user,
+            "host": blocker.host,
+            "uuid": blocker.uuid,
+        }
+        for blocker in waiting.blockers
+    )
+    return Why("queued", waiting.reason, blockers, waiting.estimated_start, waiting.options)

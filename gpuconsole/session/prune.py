@@ -1,0 +1,43 @@
+"""Clearing what finished jobs left: containers and leases on hosts, packed projects here."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpuconsole.core.containers import PruneResult
+from gpuconsole.core.fleet import HostState
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.bench import Bench
+
+PARALLEL = 8
+
+
+async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
+    """Prune every reachable host, and the packed projects of jobs that ended long ago.
+
+    Results folders stay. A host that cannot be asked is not in the answer; EngineError and
+    UnreachableError of one never keep another from being pruned.
+    """
+    keep = frozenset(job.id for job in bench.journal.jobs() if not job.state.ended)
+    names = [host.name for host in bench.hosts.snapshot().hosts if host.state is not HostState.DOWN]
+    slots = asyncio.Semaphore(PARALLEL)
+    done: dict[str, PruneResult] = {}
+
+    async def one(name: str) -> None:
+        async with slots:
+            try:
+                engine = await bench.hosts.engine(name)
+                done[name] = await engine.prune(keep, bench.journal.id)
+            except ConsoleError as error:
+                bench.journal.tell("host", name, f"Not pruned. {error.message}", "warning")
+
+    await asyncio.gather(*(one(name) for name in names))
+    _remove_old_bundles(bench)
+    return {name: done[name] for name in names if name in done}
+
+
+def _remove_old_bundles(bench: Bench) -> None:
+    oldest = bench.clock.now() - bench.settings.retention.jobs
+    for job in bench.journal.jobs():
+        if job.state.ended and (job.ended_at or job.submitted_at) < oldest:
+            bench.bundle(job.id).unlink(missing_ok=True)

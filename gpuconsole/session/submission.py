@@ -1,0 +1,87 @@
+"""From a task to a queued job: is it whole, will it fit, what has to travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.estimate import Report, Verdict
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.units import format_mib
+from gpuconsole.errors import RefusedError, UsageError
+
+Packer = Callable[[Path, Path | None, Path, float], str]
+"""Packs (script, project, target, limit in MiB); returns the script's path inside."""
+
+
+def completed(task: Task) -> Task:
+    """Return the task with absolute paths; UsageError when it cannot be run at all."""
+    if not task.script:
+        raise UsageError("No script", f"Task {task.name} names no script.", "Set `script:`.")
+    script = Path(task.script).expanduser()
+    if not script.is_file():
+        raise UsageError("No such script", f"{script} is not a file.", "Check the path.")
+    if task.batch_size is not None and task.batch_size < 1:
+        raise UsageError(
+            "Batch size is not positive", f"It is {task.batch_size}.", "Use 1 or more."
+        )
+    if task.devices is not None and task.devices < 1:
+        raise UsageError("No devices", f"The task asks for {task.devices}.", "Use 1 or more.")
+    project = str(Path(task.project).expanduser().resolve()) if task.project else ""
+    return replace(task, script=str(script.resolve()), project=project)
+
+
+def packed(task: Task, target: Path, limit_mib: float, pack: Packer) -> Task:
+    """Pack the task's project into `target`; returns the task that runs what was packed."""
+    script = Path(task.script)
+    inside = pack(script, Path(task.project) if task.project else None, target, limit_mib)
+    root = script.parents[len(Path(inside).parts) - 1]
+    return replace(task, project=str(root))
+
+
+def refuse_hopeless(report: Report) -> None:
+    """Raise RefusedError when the script itself is wrong, or no device could ever hold it."""
+    estimate = report.estimate
+    if estimate.errors:
+        fault = estimate.errors[0]
+        raise RefusedError(
+            "The script will fail",
+            f"{fault.file}:{fault.line}: {fault.message}",
+            "Correct it, or submit with --force.",
+        )
+    judged = [verdict for verdict in report.verdicts if verdict.verdict != "unknown"]
+    if judged and all(verdict.verdict in ("will-not-fit", "will-fail") for verdict in judged):
+        raise RefusedError("It will not fit", _too_large(report, judged), _remedy(report, judged))
+
+
+def new_job(job_id: str, task: Task, user: str, now: float, report: Report) -> Job:
+    """Return the job of a task, ready to be added to the journal."""
+    memory = report.estimate.memory
+    return Job(
+        id=job_id,
+        task=task,
+        user=user,
+        state=JobState.QUEUED,
+        submitted_at=now,
+        queued_at=now,
+        estimate_mib=None if memory is None else memory.high_mib,
+        estimate=report.as_json(),
+    )
+
+
+def _too_large(report: Report, judged: list[Verdict]) -> str:
+    best = max(judged, key=lambda verdict: verdict.limit_mib or 0.0)
+    memory = report.estimate.memory
+    need = "" if memory is None else f"up to {format_mib(memory.high_mib)} are needed, "
+    return (
+        f"On every device of the fleet {need or 'memory would run out: '}"
+        f"{format_mib(best.limit_mib)} may be used on the largest ({best.device} of {best.host})."
+    )
+
+
+def _remedy(report: Report, judged: list[Verdict]) -> str:
+    if report.suggestions:
+        return f"{report.suggestions[0].text} Or submit with --force."
+    batch = max((verdict.max_batch_size or 0 for verdict in judged), default=0)
+    return f"A batch of {batch} would fit." if batch else "Use a smaller model, or --force."

@@ -1,0 +1,77 @@
+"""Log files as clean lines, while they grow and are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from gpuconsole.core.text import clean
+
+LINE_LIMIT = 4096
+"""Characters of a line that are shown; a script may print 10 MB without a line break."""
+_CHUNK = 64 * 1024
+_PENDING_LIMIT = 4 * LINE_LIMIT
+"""Bytes kept of a line whose end has not come; what goes beyond is dropped until it does."""
+
+
+class LineReader:
+    """Turns bytes into clean lines with bounded memory."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the lines that end in this chunk."""
+        *lines, last = chunk.split(b"\n")
+        done = []
+        for line in lines:
+            done.append(_shown(self._pending + line[:_PENDING_LIMIT]))
+            self._pending = b""
+        self._pending = (self._pending + last[:_PENDING_LIMIT])[:_PENDING_LIMIT]
+        return done
+
+    def rest(self) -> list[str]:
+        """Return the last line when it has no end."""
+        pending, self._pending = self._pending, b""
+        return [_shown(pending)] if pending else []
+
+
+async def tail(
+    path: Callable[[], Path], ended: Callable[[], bool], pause: Callable[[], Awaitable[None]]
+) -> AsyncIterator[str]:
+    """Give the lines of a growing file until `ended` says so and all is read.
+
+    A new attempt has another path: reading begins there anew. A file that is replaced by one with
+    the same beginning is read on from where the reader was.
+    """
+    reader, offset, current = LineReader(), 0, path()
+    while True:
+        over = ended()
+        if path() != current:
+            for line in reader.rest():
+                yield line
+            reader, offset, current = LineReader(), 0, path()
+        chunk = _read(current, offset)
+        offset += len(chunk)
+        for line in reader.feed(chunk):
+            yield line
+        if chunk:
+            continue
+        if over:
+            break
+        await pause()
+    for line in reader.rest():
+        yield line
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(_CHUNK)
+    except FileNotFoundError:
+        return b""
+
+
+def _shown(line: bytes) -> str:
+    return clean(line.decode("utf-8", errors="replace"), LINE_LIMIT)

@@ -1,0 +1,46 @@
+"""Why a job stands where it does, for every state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session.placing import Why
+
+
+def why_of(job: Job, waiting: Mapping[str, Why]) -> Why:
+    """Return the reason of a job's state; `waiting` are the reasons of queued ones."""
+    state = job.state.value
+    attempt = job.attempt
+    host = attempt.host if attempt else "its host"
+    if job.state is JobState.QUEUED:
+        return waiting.get(job.id) or Why(state, job.detail or "It starts at the next occasion.")
+    if job.state is JobState.HELD:
+        return Why(state, "It is held.", options=("Release it: it joins the queue again.",))
+    if job.state is JobState.LAUNCHING:
+        return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
+    if job.state is JobState.RUNNING:
+        reasons = " ".join(attempt.placement_reasons) if attempt else ""
+        return Why(state, f"It runs on {host}. {reasons}".strip())
+    if job.state is JobState.UNKNOWN:
+        wish = " It will be stopped then." if job.cancel_requested else ""
+        return Why(
+            state,
+            f"{host} is out of sight ({job.detail}). The job may run on there; it is looked at as "
+            f"soon as the host is back.{wish}",
+            options=(f"Look at {host}.", "Cancel it: it is stopped when the host is back."),
+        )
+    if job.state is JobState.SUCCEEDED:
+        return Why(state, "It ended well.", options=("Fetch its results.",))
+    return Why(state, job.cause or f"It {state}.", options=_options(job))
+
+
+def _options(job: Job) -> tuple[str, ...]:
+    again = "Retry it."
+    if job.state is not JobState.OOM:
+        return (again,)
+    suggestions = (job.estimate or {}).get("suggestions") or ()
+    texts = tuple(
+        str(one["text"]) for one in suggestions if isinstance(one, Mapping) and "text" in one
+    )
+    return (*texts, "Submit it again with a smaller batch size.", again)
