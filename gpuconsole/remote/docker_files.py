@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import tarfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -50,7 +51,7 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
                         made.add(parent)
                         new.addfile(_owned(_directory(str(parent)), uid, gid))
                 new.addfile(moved, old.extractfile(member) if member.isreg() else None)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise UsageError(
             "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
         ) from error
