@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 from collections.abc import Sequence
 
 from gpuconsole.core.text import clean
-from gpuconsole.errors import EngineError
+from gpuconsole.errors import EngineError, UnreachableError
 
 _SHOWN = 60
 """Characters of a command that a message shows."""
@@ -49,3 +51,42 @@ def output_too_long(host: str, argv: Sequence[str]) -> EngineError:
 
 def _shown(argv: Sequence[str]) -> str:
     return clean(" ".join(argv), _SHOWN)
+
+
+class LoginError(UnreachableError):
+    """The host answers, and does not let us in."""
+
+
+def started_nothing(host: str, fault: str, noise: bytes) -> UnreachableError:
+    """The login shell did not become /bin/sh."""
+    said = clean(noise.decode("utf-8", "replace").strip(), 200)
+    reason = fault or "the login shell ended before the command began"
+    return UnreachableError(
+        "Login shell gets in the way",
+        f"{host}: {reason}{f' and said: {said}' if said else ''}.",
+        "Look at the account's login shell and its start-up files.",
+    )
+
+
+def unreachable(host: str, where: str, error: BaseException, timeout: float) -> UnreachableError:
+    """A connection that could not be made, by what stopped it."""
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        return UnreachableError(
+            "No answer",
+            f"{host}: {where} did not answer within {timeout:g} s.",
+            "Is it switched on, and is the way there free of a firewall?",
+        )
+    if isinstance(error, socket.gaierror):
+        return UnreachableError(
+            "Unknown address",
+            f"{host}: {where}: the name cannot be resolved.",
+            "Check `address` and `jump` in the inventory, your ssh config and your DNS.",
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return UnreachableError(
+            "Connection refused",
+            f"{host}: {where} refuses connections.",
+            "Does sshd run there, and on that port?",
+        )
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return UnreachableError("Cannot connect", f"{host}: {where}: {clean(reason, 300)}.")

@@ -1,0 +1,106 @@
+"""Host keys: always checked, an unknown one told apart from a changed one, trusted on request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from gpuconsole.errors import HostKeyError, UsageError
+
+SYSTEM_FILE = Path("/etc/ssh/ssh_known_hosts")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedKey:
+    """A key that a host showed and that is not trusted."""
+
+    pattern: str
+    """What known_hosts calls the host: `address`, or `[address]:port`."""
+    text: str
+    """Algorithm and key, as in known_hosts."""
+    algorithm: str
+    fingerprint: str
+    changed: bool
+    """Whether other keys are known for this host."""
+
+
+class HostKeyCheck:
+    """Checks the key of one host against known_hosts; read anew for each connection."""
+
+    def __init__(self, host: str, path: Path) -> None:
+        self._host = host
+        self._path = path
+        self._known = False
+        self.offered: OfferedKey | None = None
+
+    def match(self, host: str, address: str, port: int | None) -> Sequence[Any]:
+        """Return the keys known for a host, in the form that asyncssh wants."""
+        self.offered = None
+        # Bytes, so that a missing file means "nothing known", never "do not check".
+        data = b"".join(_read(path) for path in (self._path, SYSTEM_FILE))
+        found = asyncssh.match_known_hosts(data, host, address, port)
+        self._known = any(found[:2])
+        return found
+
+    def refuse(self, host: str, port: int, key: asyncssh.SSHKey) -> None:
+        """Note a key that is not trusted."""
+        exported = key.export_public_key("openssh").decode().split()
+        self.offered = OfferedKey(
+            pattern=host if port == 22 else f"[{host}]:{port}",
+            text=" ".join(exported[:2]),
+            algorithm=exported[0],
+            fingerprint=key.get_fingerprint(),
+            changed=self._known,
+        )
+
+    def error(self, reason: str) -> HostKeyError:
+        """Return the error for the key that was refused last."""
+        offered = self.offered
+        if offered is None:
+            return HostKeyError("Host key refused", f"{self._host}: {reason}.")
+        shown = f"{offered.algorithm} {offered.fingerprint}"
+        if offered.changed:
+            return HostKeyError(
+                "Host key has changed",
+                f"{self._host}: {offered.pattern} shows {shown}, but {self._path} holds another "
+                "key for it. Somebody may be in between.",
+                "If the host was reinstalled, remove the old key with "
+                f"`ssh-keygen -f {self._path} -R '{offered.pattern}'`, "
+                f"then run `gpuconsole check --trust {self._host}`.",
+            )
+        return HostKeyError(
+            "Unknown host key",
+            f"{self._host}: {offered.pattern} shows {shown}, which {self._path} does not hold.",
+            f"Compare the fingerprint, then run `gpuconsole check --trust {self._host}`.",
+        )
+
+
+def trust(offered: OfferedKey, path: Path) -> None:
+    """Add a key to known_hosts; a changed key is never added over the old one."""
+    if offered.changed:
+        raise UsageError(
+            "Host key has changed",
+            f"{path} holds another key for {offered.pattern}.",
+            f"Remove it first: ssh-keygen -f {path} -R '{offered.pattern}'",
+        )
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = _read(path)
+        with path.open("ab") as file:
+            # A file edited by hand may lack its last line's end.
+            if before and not before.endswith(b"\n"):
+                file.write(b"\n")
+            file.write(f"{offered.pattern} {offered.text}\n".encode())
+    except OSError as error:
+        raise UsageError("Cannot write known_hosts", f"{path}: {error.strerror}.") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

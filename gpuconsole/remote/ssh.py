@@ -1,0 +1,282 @@
+"""The link over SSH: one connection to a host, made again after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, UnreachableError, UsageError
+from gpuconsole.remote.failures import (
+    LoginError,
+    command_failed,
+    command_too_slow,
+    output_too_long,
+    unreachable,
+)
+from gpuconsole.remote.hostkeys import HostKeyCheck
+from gpuconsole.remote.inventory import HostEntry
+from gpuconsole.remote.link import OUTPUT_LIMIT, Completed
+from gpuconsole.remote.session import SshSession
+
+KEEPALIVE_S = 5
+KEEPALIVE_COUNT = 3
+"""A dead link is noticed after 5 s x (3 + 1); a cut of 4 s is survived."""
+CONNECT_TIMEOUT_S = 5.0
+
+
+class SshLink:
+    """One host over SSH. `jump` is the link to the host in between, shared by all behind it.
+
+    `gate` bounds how many connections are made at once: handshakes cost processor time, and
+    sshd drops what comes in a rush.
+    """
+
+    def __init__(
+        self,
+        entry: HostEntry,
+        *,
+        jump: SshLink | None = None,
+        gate: asyncio.Semaphore | None = None,
+        timeout: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        self.entry = entry
+        self.host = entry.name
+        self.check = HostKeyCheck(entry.name, entry.known_hosts)
+        self._jump = jump
+        self._gate = gate or asyncio.Semaphore(1)
+        self._timeout = timeout
+        self._connecting = asyncio.Lock()
+        self._options: asyncssh.SSHClientConnectionOptions | None = None
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._forwards: dict[str, tuple[str, asyncssh.SSHListener]] = {}
+        self._folder: str | None = None
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection stands, as far as is known."""
+        return self._connection is not None
+
+    async def connect(self) -> None:
+        """Make the connection if none stands; UnreachableError says why it cannot be."""
+        async with self._connecting:
+            if self._connection is not None:
+                return
+            if self._jump is not None:
+                # Before the gate is entered: hosts that wait for their jump host must not fill it.
+                await self._jump.connect()
+            async with self._gate:
+                try:
+                    self._connection = await self._connect()
+                except (OSError, ValueError, asyncssh.Error, asyncio.TimeoutError) as error:
+                    raise self._explained(error) from error
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed:
+        """Run a command to its end."""
+        session = await self._start(argv, lines=False)
+        try:
+            return await asyncio.wait_for(self._complete(session, stdin, argv), timeout)
+        except asyncio.TimeoutError as error:
+            raise command_too_slow(self.host, argv, timeout) from error
+        finally:
+            session.kill()
+
+    async def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:
+        """Give a command's output in chunks."""
+        session = await self._start(argv, lines=False)
+        try:
+            session.write_eof()
+            while (chunk := await session.queue.next()) is not None:
+                yield chunk
+            status = await session.finish()
+            if status != 0:
+                raise command_failed(self.host, argv, status, session.error_tail)
+        finally:
+            session.kill()
+
+    async def open(self, argv: Sequence[str]) -> SshSession:
+        """Start a command and talk with it line by line."""
+        return await self._start(argv, lines=True)
+
+    async def forward_socket(self, path: str) -> str:
+        """Return a local socket that reaches the host's, private to this user."""
+        await self.connect()
+        if path in self._forwards:
+            return self._forwards[path][0]
+        connection = self._standing()
+        if self._folder is None:
+            # mkdtemp makes it 0700: whoever reaches a Docker socket is root on that host.
+            self._folder = tempfile.mkdtemp(prefix="gpuconsole-")
+        local = os.path.join(self._folder, f"{len(self._forwards)}.sock")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(local)
+        try:
+            listener = await connection.forward_local_path(local, path)
+        except (OSError, asyncssh.Error) as error:
+            raise UnreachableError(
+                "Cannot forward the socket", f"{self.host}: {clean(str(error), 300)}."
+            ) from error
+        os.chmod(local, 0o600)
+        self._forwards[path] = (local, listener)
+        return local
+
+    async def close(self) -> None:
+        """End the connection and what runs through it."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        self._drop_forwards()
+        if connection is not None:
+            connection.close()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(connection.wait_closed(), 1.0)
+            connection.abort()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def drop(self) -> None:
+        """Forget the connection at once, so that the next use makes a new one."""
+        connection, self._connection = self._connection, None
+        self._drop_forwards()
+        if connection is not None:
+            connection.abort()
+
+    def _drop_forwards(self) -> None:
+        for local, listener in self._forwards.values():
+            listener.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(local)
+        self._forwards.clear()
+
+    def _standing(self) -> asyncssh.SSHClientConnection:
+        if self._connection is None:
+            raise UnreachableError("Not connected", f"{self.host} is not connected.")
+        return self._connection
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        if self._closed:
+            raise UnreachableError("Not connected", f"The link to {self.host} is closed.")
+        if self._options is None:
+            self._options = await asyncio.wait_for(self._build_options(), self._timeout)
+        tunnel: dict[str, Any] = {}
+        if self._jump is not None:
+            tunnel["tunnel"] = self._jump._standing()
+        return await asyncssh.connect(self.entry.address, options=self._options, **tunnel)
+
+    async def _build_options(self) -> asyncssh.SSHClientConnectionOptions:
+        entry = self.entry
+        given: dict[str, Any] = {}
+        if entry.user is not None:
+            given["username"] = entry.user
+        if entry.port is not None:
+            given["port"] = entry.port
+        if entry.identity_file is not None:
+            given["client_keys"] = [str(entry.identity_file)]
+        options: asyncssh.SSHClientConnectionOptions
+        options = await asyncssh.SSHClientConnectionOptions.construct(
+            host=entry.address,
+            client_factory=lambda: _Client(self),
+            known_hosts=self.check.match,
+            connect_timeout=self._timeout,
+            login_timeout=self._timeout,
+            keepalive_interval=KEEPALIVE_S,
+            keepalive_count_max=KEEPALIVE_COUNT,
+            # Measured: zlib costs more than it saves here, and this cipher is the cheapest.
+            compression_algs=["none"],
+            encryption_algs="^aes128-gcm@openssh.com",
+            # A key with a passphrase is left to the agent, as ssh would without a terminal.
+            ignore_encrypted=True,
+            agent_forwarding=False,
+            **given,
+        )
+        return options
+
+    def lost(self, connection: asyncssh.SSHClientConnection | None) -> None:
+        """Forget a connection that has ended."""
+        if self._connection is not None and self._connection is connection:
+            self._connection = None
+            self._drop_forwards()
+
+    async def _start(self, argv: Sequence[str], *, lines: bool) -> SshSession:
+        await self.connect()
+        try:
+            return await asyncio.wait_for(
+                SshSession.start(self._standing(), self.host, argv, lines=lines), self._timeout
+            )
+        except ConsoleError:
+            raise
+        except asyncio.TimeoutError as error:
+            raise unreachable(self.host, self._where(), error, self._timeout) from error
+        except ValueError as error:
+            raise UsageError("Cannot run that", f"{self.host}: {error}.") from error
+        except (OSError, asyncssh.Error) as error:
+            raise UnreachableError(
+                "Cannot start a command",
+                f"{self.host}: {clean(str(error), 300) or 'the link broke'}.",
+            ) from error
+
+    async def _complete(self, session: SshSession, stdin: bytes, argv: Sequence[str]) -> Completed:
+        session.write(stdin)
+        session.write_eof()
+        output = bytearray()
+        while (chunk := await session.queue.next()) is not None:
+            output += chunk
+            if len(output) > OUTPUT_LIMIT:
+                raise output_too_long(self.host, argv)
+        return Completed(await session.finish(), bytes(output), session.error_tail)
+
+    def _where(self) -> str:
+        entry = self.entry
+        port = entry.port or (self._options.port if self._options else None) or 22
+        return f"{entry.address} port {port}"
+
+    def _explained(self, error: BaseException) -> UnreachableError:
+        if isinstance(error, asyncssh.HostKeyNotVerifiable):
+            return self.check.error(clean(str(error), 200))
+        if isinstance(error, asyncssh.PermissionDenied):
+            user = self._options.username if self._options else self.entry.user
+            return LoginError(
+                "Login refused",
+                f"{self.host}: {self._where()} does not let {user} in with the keys at hand.",
+                f"Try `ssh-copy-id`, load the key with `ssh-add`, or name `identity_file` and "
+                f"`user` for {self.host} in the inventory.",
+            )
+        if isinstance(error, FileNotFoundError):
+            named = clean(str(error.filename or Path("a file")), 200)
+            return LoginError(
+                "Key not found", f"{self.host}: there is no {named}.", "Check `identity_file`."
+            )
+        if isinstance(error, (asyncssh.KeyImportError, asyncssh.ConfigParseError)):
+            return LoginError("Cannot use the key or the ssh config", f"{self.host}: {error}.")
+        return unreachable(self.host, self._where(), error, self._timeout)
+
+
+class _Client(asyncssh.SSHClient):
+    """Tells the link about keys that are not trusted, and about its end."""
+
+    def __init__(self, link: SshLink) -> None:
+        self._link = link
+        self._connection: asyncssh.SSHClientConnection | None = None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self._connection = conn
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._link.lost(self._connection)
+
+    def validate_host_public_key(
+        self, host: str, addr: str, port: int, key: asyncssh.SSHKey
+    ) -> bool:
+        self._link.check.refuse(host, port, key)
+        return False
