@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.placement.model import Candidate, Decision, Holder, Policy, Request
 from gpuconsole.placement.rejections import rejections
 from gpuconsole.placement.scores import candidates, groups_of
-from gpuconsole.placement.survey import PERMANENT, Spot, Survey, survey
+from gpuconsole.placement.survey import PERMANENT, Spot, Survey, lay_out, survey
 from gpuconsole.placement.waiting import waiting
 
 
@@ -20,7 +21,7 @@ def decide(
     now: float,
 ) -> Decision:
     """Choose devices for one job, or say why it waits. `holders` maps device UUIDs to leases."""
-    return _decide(survey(request, snapshot, holders, policy, now))
+    return _decide(survey(request, lay_out(snapshot), holders, policy, now, {}))
 
 
 def plan(
@@ -36,12 +37,20 @@ def plan(
     ones pass, except on the host where it lacks fewest devices: what is free there stays kept for
     it. `policy` may also map job ids to policies, for tasks that name their own.
     """
+    layout = lay_out(snapshot)
     claims = dict(holders)
     reserved: dict[str, str] = {}
+    own = {holder.job for holder in holders.values()}
+    blocked: dict[object, Decision] = {}
     decisions = []
     for request in sorted(requests, key=lambda r: (-r.task.priority, r.waiting_since)):
         ranking = policy if isinstance(policy, Policy) else policy[request.job]
-        seen = survey(request, snapshot, claims, ranking, now, reserved)
+        shape = None if request.job in own else _shape(request, ranking, now)
+        if shape in blocked:
+            # Claims only grow along the queue: what found nothing for an equal job finds nothing.
+            decisions.append(replace(blocked[shape], job=request.job))
+            continue
+        seen = survey(request, layout, claims, ranking, now, reserved)
         decision = _decide(seen)
         decisions.append(decision)
         if decision.chosen is not None:
@@ -49,7 +58,24 @@ def plan(
             claims.update((device.uuid, claim) for device in decision.chosen.devices)
         elif request.devices > 1:
             reserved.update((uuid, f"job {request.job}") for uuid in _to_keep(seen))
+        elif shape is not None:
+            blocked[shape] = decision
     return tuple(decisions)
+
+
+def _shape(request: Request, policy: Policy, now: float) -> object:
+    """Return what decides whether a job finds any device: equal shapes get equal answers."""
+    task = request.task
+    ends = request.waiting_since + task.preference_timeout_s if task.preferred_devices else now
+    return (
+        request.need_mib,
+        request.devices,
+        min(policy.memory_threshold, task.memory_threshold),
+        task.backend,
+        tuple(sorted(task.labels.items())),
+        task.exclusive,
+        (task.preferred_devices, ends) if ends > now else (),
+    )
 
 
 def _decide(seen: Survey) -> Decision:

@@ -28,7 +28,7 @@ def rejections(survey: Survey, refused: Sequence[tuple[Spot, str]]) -> tuple[Rej
         rows.append(
             Rejection("", "", "", code, f"{count} more devices, for the same kind of reason.")
         )
-    for host in survey.silent[:MAX_REJECTIONS]:
+    for host in survey.layout.silent[:MAX_REJECTIONS]:
         why = clean(host.error, 200) or f"it is {host.state}"
         rows.append(Rejection(host.name, "", "", "host", f"No device of it is known: {why}."))
     return tuple(rows)
@@ -42,8 +42,8 @@ def sentence(survey: Survey, spot: Spot, code: str) -> str:
     if code == "memory":
         return (
             f"Needs up to {format_mib(survey.request.need_mib)}; at most"
-            f" {format_mib(spot.kind.limit_mib)} ({survey.threshold:.0%} of"
-            f" {format_mib(spot.kind.total_mib)}) may be used."
+            f" {format_mib(survey.kinds[spot.kind].limit_mib)} ({survey.threshold:.0%} of"
+            f" {format_mib(device.memory_total_mib)}) may be used."
         )
     if code == "held":
         return _held(survey, device)

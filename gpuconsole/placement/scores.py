@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
 
-from gpuconsole.core.fleet import Device
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.units import format_mib
 from gpuconsole.placement.model import Candidate
-from gpuconsole.placement.survey import Spot, Survey, usable_mib
+from gpuconsole.placement.survey import Kind, Spot, Survey, usable_mib
 
 MAX_CANDIDATES = 20
 
@@ -28,21 +28,12 @@ _TERMS = ("fit", "balance", "preferred", "speed", "links", "domestic", "price")
 
 @dataclass(slots=True)
 class _Choice:
-    """Devices of one model on one host, and the value of each term."""
+    """Devices of one model on one host."""
 
-    spots: tuple[Spot, ...]
-    links: float
+    spots: Sequence[Spot]
+    links: float = 0.0
     """Mean quality of the links among them, 0-1."""
-    values: tuple[float, ...] = ()
     score: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """What relative terms are held against: the best among the eligible."""
-
-    rate: float
-    price: float | None
 
 
 @lru_cache(maxsize=256)
@@ -58,22 +49,20 @@ def candidates(survey: Survey) -> tuple[tuple[Candidate, ...], list[tuple[Spot, 
     count = survey.request.devices
     lonely: list[tuple[Spot, str]] = []
     if count == 1:
-        choices = [_Choice((spot,), 0.0) for spot in survey.eligible]
+        choices = [_Choice((spot,)) for spot in survey.eligible]
     else:
         groups = groups_of(survey.eligible).values()
         lonely = [(spot, "count") for group in groups if len(group) < count for spot in group]
-        choices = [_Choice(tuple(group), 0.0) for group in groups if len(group) >= count]
+        choices = [_Choice(group) for group in groups if len(group) >= count]
     if not choices:
         return (), lonely
-    best = _best(choices)
-    weights = [survey.policy.weights.get(term, 0.0) for term in _TERMS]
+    scorer = _Scorer(survey, choices)
     for choice in choices:
-        choice.values = _values(choice, survey, best)
-        choice.score = sum(map(mul, weights, choice.values))
+        choice.score = scorer.score(choice.spots[0])
     if count > 1:
-        choices = _gangs(choices, count, weights[_TERMS.index("links")])
+        choices = _gangs(choices, count, scorer.weights[_TERMS.index("links")])
     top = heapq.nsmallest(MAX_CANDIDATES, choices, key=_rank)
-    return tuple(_candidate(choice, survey, best, weights) for choice in top), lonely
+    return tuple(_candidate(choice, survey, scorer) for choice in top), lonely
 
 
 def _rank(choice: _Choice) -> tuple[float, int]:
@@ -88,9 +77,7 @@ def _gangs(groups: list[_Choice], count: int, weight: float) -> list[_Choice]:
         if len(found) >= MAX_CANDIDATES and group.score + weight <= best_scores[0]:
             break  # not even perfect links would bring it, or any after it, among the best
         choice = _closest(group.spots, count)
-        at = _TERMS.index("links")
-        choice.values = (*group.values[:at], choice.links, *group.values[at + 1 :])
-        choice.score = group.score + weight * choice.links
+        choice.score = round(group.score + weight * choice.links, 9)
         found.append(choice)
         heapq.heappush(best_scores, choice.score)
         if len(best_scores) > MAX_CANDIDATES:
@@ -136,37 +123,51 @@ def _link(peers: Mapping[str, Mapping[str, float]], one: Spot, other: Spot) -> f
     return peers[first].get(second, peers[second].get(first, 0.0))
 
 
-def _best(choices: Sequence[_Choice]) -> _Best:
-    hosts = {choice.spots[0].host.name: choice.spots[0].host for choice in choices}
-    prices = [host.price_per_hour for host in hosts.values() if host.price_per_hour is not None]
-    rates = {id(choice.spots[0].kind): _rate(choice.spots[0]) for choice in choices}
-    return _Best(max(rates.values()), min(prices) if prices else None)
+class _Scorer:
+    """The terms of a device; what its kind and its host add is reckoned once."""
+
+    def __init__(self, survey: Survey, choices: Sequence[_Choice]) -> None:
+        self.weights = [survey.policy.weights.get(term, 0.0) for term in _TERMS]
+        self._survey = survey
+        kinds = {choice.spots[0].kind for choice in choices}
+        hosts = {choice.spots[0].host.name: choice.spots[0].host for choice in choices}
+        prices = [h.price_per_hour for h in hosts.values() if h.price_per_hour is not None]
+        self.best_rate = max(rate_of(survey.kinds[kind]) for kind in kinds)
+        self.cheapest = min(prices, default=None)
+        self._by_kind = {kind: self._kind_terms(survey.kinds[kind]) for kind in kinds}
+        self._by_host = {name: self._host_terms(host) for name, host in hosts.items()}
+
+    def terms(self, spot: Spot, links: float) -> tuple[float, ...]:
+        """Return the value of each term, 0-1, in the order of the names."""
+        preferred, speed, domestic = self._by_kind[spot.kind]
+        balance, price = self._by_host[spot.host.name]
+        if spot.device.processes:
+            # Whoever works there already would slow the job down, and be slowed down by it.
+            balance *= 0.5
+        need = self._survey.request.need_mib
+        usable = usable_mib(spot.device, self._survey.threshold)
+        fit = 0.0 if need is None or usable <= 0 else min(1.0, need / usable)
+        return (fit, balance, preferred, speed, links, domestic, price)
+
+    def score(self, spot: Spot) -> float:
+        """Return the weighted sum without links; rounded, so that equals compare as equal."""
+        total: float = sum(map(mul, self.weights, self.terms(spot, 0.0)))
+        return round(total, 9)
+
+    def _kind_terms(self, kind: Kind) -> tuple[float, float, float]:
+        names = self._survey.request.task.preferred_devices
+        preferred = 0.0 if kind.rank is None else 1.0 - kind.rank / len(names)
+        speed = rate_of(kind) / self.best_rate if self.best_rate else 0.0
+        return preferred, speed, 1.0 if kind.spec is not None and kind.spec.domestic else 0.0
+
+    def _host_terms(self, host: Host) -> tuple[float, float]:
+        balance = 1.0 - self._survey.in_use(host) / len(host.devices)
+        return balance, _thrift(host.price_per_hour, self.cheapest)
 
 
-def _rate(spot: Spot) -> float:
-    spec = spot.kind.spec
-    return (spec.rate_tflops or 0.0) if spec is not None else 0.0
-
-
-def _values(choice: _Choice, survey: Survey, best: _Best) -> tuple[float, ...]:
-    spot = choice.spots[0]
-    kind, need = spot.kind, survey.request.need_mib
-    usable = usable_mib(spot.device, survey.threshold)
-    names = survey.request.task.preferred_devices
-    balance = 1.0 - survey.busy[spot.host.name]
-    if spot.device.processes:
-        # Whoever works there already would slow the job down, and be slowed down by it.
-        balance *= 0.5
-    price = spot.host.price_per_hour
-    return (
-        0.0 if need is None or usable <= 0 else min(1.0, need / usable),
-        balance,
-        0.0 if kind.rank is None else 1.0 - kind.rank / len(names),
-        _rate(spot) / best.rate if best.rate else 0.0,
-        choice.links,
-        1.0 if kind.spec is not None and kind.spec.domestic else 0.0,
-        _thrift(price, best.price),
-    )
+def rate_of(kind: Kind) -> float:
+    """Return the FP16 rate in TFLOPS that ranks a kind, 0 when unknown."""
+    return (kind.spec.rate_tflops or 0.0) if kind.spec is not None else 0.0
 
 
 def _thrift(price: float | None, cheapest: float | None) -> float:
@@ -175,15 +176,14 @@ def _thrift(price: float | None, cheapest: float | None) -> float:
     return 1.0 if price <= cheapest else max(0.0, cheapest) / price
 
 
-def _candidate(choice: _Choice, survey: Survey, best: _Best, weights: Sequence[float]) -> Candidate:
-    texts = dict(zip(_TERMS, _sentences(choice, survey, best), strict=True))
+def _candidate(choice: _Choice, survey: Survey, scorer: _Scorer) -> Candidate:
+    texts = _sentences(choice, survey, scorer)
+    values = scorer.terms(choice.spots[0], choice.links)
     reasons = [_need(choice, survey)]
-    for term, value, weight in zip(_TERMS, choice.values, weights, strict=True):
-        if weight and texts[term]:
-            reasons.append(
-                f"{texts[term]} ({term} {value:.2f} x {weight:g} = {value * weight:.2f})."
-            )
-    if not any(weights):
+    for term, text, value, weight in zip(_TERMS, texts, values, scorer.weights, strict=True):
+        if weight and text:
+            reasons.append(f"{text} ({term} {value:.2f} x {weight:g} = {value * weight:.2f}).")
+    if not any(scorer.weights):
         reasons.append("It comes first in the order of the inventory.")
     if survey.policy.note:
         reasons.append(survey.policy.note)
@@ -199,30 +199,32 @@ def _need(choice: _Choice, survey: Survey) -> str:
     each = " on each device" if len(choice.spots) > 1 else ""
     return (
         f"Needs up to {format_mib(need)}{each} of the {format_mib(usable)} that it may use"
-        f" ({survey.threshold:.0%} of {format_mib(spot.kind.total_mib)} at most)."
+        f" ({survey.threshold:.0%} of {format_mib(spot.device.memory_total_mib)} at most)."
     )
 
 
-def _sentences(choice: _Choice, survey: Survey, best: _Best) -> tuple[str, ...]:
+def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, ...]:
     """Return a sentence for each term, "" where it says nothing about this choice."""
     spot = choice.spots[0]
-    kind, host, need = spot.kind, spot.host, survey.request.need_mib
-    used = round(survey.busy[host.name] * len(host.devices))
+    kind, host, need = survey.kinds[spot.kind], spot.host, survey.request.need_mib
+    used = survey.in_use(host)
     beside = ", this one by processes outside the queue" if spot.device.processes else ""
     names = survey.request.task.preferred_devices
     left = usable_mib(spot.device, survey.threshold) - (need or 0.0)
     place = "" if kind.rank is None else f"Number {kind.rank + 1} of {len(names)} preferred devices"
-    rate = _rate(spot)
+    rate = rate_of(kind)
     price = host.price_per_hour
     cost = "no price is known" if price is None else f"costs {price:g} per device and hour"
     return (
         "" if need is None else f"Leaves {format_mib(max(0.0, left))} of that unused",
         f"{used} of {len(host.devices)} devices of {host.name} in use{beside}",
         place,
-        f"{rate:g} TFLOPS where the fastest choice has {best.rate:g}" if rate else "",
+        f"{rate:g} TFLOPS where the fastest choice has {scorer.best_rate:g}" if rate else "",
         _links_text(choice),
         "Made in China" if kind.spec is not None and kind.spec.domestic else "",
-        "" if best.price is None else f"{cost[:1].upper()}{cost[1:]}, the cheapest {best.price:g}",
+        ""
+        if scorer.cheapest is None
+        else f"{cost[:1].upper()}{cost[1:]}, the cheapest {scorer.cheapest:g}",
     )
 
 

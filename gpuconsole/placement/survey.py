@@ -8,7 +8,7 @@ also tells whether waiting would help.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,14 +37,27 @@ class Spot(NamedTuple):
     """Position in the order of the inventory."""
     host: Host
     device: Device
-    kind: Kind
+    kind: int
+    """Index of its kind."""
+    fault: str
+    """`host` or `health` when the device cannot take any job now, else ""."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What one picture of the fleet says for every job; made once for a whole queue."""
+
+    spots: tuple[Spot, ...]
+    silent: tuple[Host, ...]
+    """Hosts whose devices are not known yet."""
+    kinds: tuple[tuple[str, float | None, str, bool], ...]
+    """Distinct kinds of device: model, memory (MiB), back end, whether divided by MIG."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """What all devices of one model and size have in common for one job."""
+    """What all devices of one kind have in common for one job."""
 
-    model: str
     total_mib: float | None
     limit_mib: float | None
     """Threshold times capacity."""
@@ -64,45 +77,59 @@ class Survey:
     now: float
     claims: Mapping[str, Holder]
     reserved: Mapping[str, str]
+    """Devices kept for a job that waits for several, with that job's name."""
+    layout: Layout
+    threshold: float = 0.0
+    """The lab's threshold, or the task's where it is lower."""
+    kinds: list[Kind] = field(default_factory=list)
     eligible: list[Spot] = field(default_factory=list)
     refused: list[tuple[Spot, str]] = field(default_factory=list)
-    silent: list[Host] = field(default_factory=list)
-    """Hosts whose devices are not known yet."""
     preference_ends: float | None = None
     """Until when only preferred devices will do; None when the wait is over or pointless."""
-    busy: dict[str, float] = field(default_factory=dict)
-    """Share of each host's devices that are in use, by host name."""
-    threshold: float = field(init=False)
-    """The lab's threshold, or the task's where it is lower."""
 
-    def __post_init__(self) -> None:
-        self.threshold = min(self.policy.memory_threshold, self.request.task.memory_threshold)
+    def in_use(self, host: Host) -> int:
+        """Return how many devices of a host are claimed or worked on."""
+        claims = self.claims
+        return sum(device.uuid in claims or bool(device.processes) for device in host.devices)
+
+
+def lay_out(snapshot: FleetSnapshot) -> Layout:
+    """Sort out what does not depend on a job."""
+    kinds: dict[tuple[str, float | None, str, bool], int] = {}
+    spots: list[Spot] = []
+    for host in snapshot.hosts:
+        down = "" if host.state is HostState.UP else "host"
+        for device in host.devices:
+            divided = device.mig and not device.uuid.startswith("MIG-")
+            key = (device.model, device.memory_total_mib, device.backend, divided)
+            fault = down or ("health" if health_fault(device) else "")
+            kind = kinds.setdefault(key, len(kinds))
+            spots.append(Spot(len(spots), host, device, kind, fault))
+    silent = tuple(host for host in snapshot.hosts if not host.devices)
+    return Layout(tuple(spots), silent, tuple(kinds))
 
 
 def survey(
     request: Request,
-    snapshot: FleetSnapshot,
+    layout: Layout,
     claims: Mapping[str, Holder],
     policy: Policy,
     now: float,
-    reserved: Mapping[str, str] | None = None,
+    reserved: Mapping[str, str],
 ) -> Survey:
-    """Sort all devices of the fleet; `reserved` maps devices to a job that they are kept for."""
-    result = Survey(request, policy, now, claims, reserved or {})
-    spots = list(_spots(result, snapshot))
-    result.preference_ends = _preference_ends(request, spots, now)
-    empty_needed = request.task.exclusive or request.need_mib is None
-    for spot in spots:
-        host, device, kind = spot[1], spot[2], spot[3]
-        code = _labels_code(request, host) or kind.permanent
-        if not code:
-            code = "host" if host.state is not HostState.UP else _temporary(result, device)
-        if not code and empty_needed and not is_empty(device):
-            code = "exclusive" if request.task.exclusive else "unknown"
-        if not code and request.need_mib is not None:
-            code = "" if request.need_mib <= usable_mib(device, result.threshold) else "held"
-        if not code and result.preference_ends is not None and kind.rank is None:
-            code = "preferred"
+    """Sort all devices of the fleet for one job."""
+    result = Survey(request, policy, now, claims, reserved, layout)
+    result.threshold = min(policy.memory_threshold, request.task.memory_threshold)
+    result.kinds = [_kind(result, *kind) for kind in layout.kinds]
+    unlabelled = _unlabelled(request, layout)
+    result.preference_ends = _preference_ends(result, unlabelled)
+    for spot in layout.spots:
+        kind = result.kinds[spot.kind]
+        if unlabelled and spot.host.name in unlabelled:
+            code = "labels"
+        else:
+            code = kind.permanent or spot.fault or _taken(result, spot.device)
+            code = code or _lacking(result, spot.device, kind)
         if code:
             result.refused.append((spot, code))
         else:
@@ -126,60 +153,53 @@ def usable_mib(device: Device, threshold: float) -> float:
     return min(threshold * total, total - used - RESERVE_SHARE * total)
 
 
-def _spots(result: Survey, snapshot: FleetSnapshot) -> Iterator[Spot]:
-    kinds: dict[tuple[str, float | None, str, bool], Kind] = {}
-    claims = result.claims
-    order = 0
-    for host in snapshot.hosts:
-        if not host.devices:
-            result.silent.append(host)
-            continue
-        in_use = 0
-        for device in host.devices:
-            parent = device.mig and not device.uuid.startswith("MIG-")
-            key = (device.model, device.memory_total_mib, device.backend, parent)
-            kind = kinds.get(key)
-            if kind is None:
-                kind = kinds[key] = _kind(result, device, parent)
-            in_use += device.uuid in claims or bool(device.processes)
-            yield Spot(order, host, device, kind)
-            order += 1
-        result.busy[host.name] = in_use / len(host.devices)
-
-
-def _kind(result: Survey, device: Device, mig_parent: bool) -> Kind:
+def _kind(result: Survey, model: str, total: float | None, backend: str, divided: bool) -> Kind:
     task, need = result.request.task, result.request.need_mib
     catalogue = Catalogue.load()
-    total = device.memory_total_mib
     limit = None if total is None else total * result.threshold
-    if mig_parent:
+    if divided:
         permanent = "mig"
-    elif device.backend != task.backend:
+    elif backend != task.backend:
         permanent = "backend"
     elif need is not None and limit is not None and need > limit:
         permanent = "memory"
     else:
         permanent = ""
     names = enumerate(task.preferred_devices)
-    ranks = (place for place, name in names if catalogue.matches(name, device.model, total))
-    spec = catalogue.lookup(device.model, total, device.backend)
-    return Kind(device.model, total, limit, permanent, next(ranks, None), spec)
+    ranks = (place for place, name in names if catalogue.matches(name, model, total))
+    spec = catalogue.lookup(model, total, backend)
+    return Kind(total, limit, permanent, next(ranks, None), spec)
 
 
-def _labels_code(request: Request, host: Host) -> str:
-    wanted = request.task.labels
-    if wanted and any(host.labels.get(key) != value for key, value in wanted.items()):
-        return "labels"
-    return ""
+def _unlabelled(request: Request, layout: Layout) -> frozenset[str]:
+    """Return the hosts that lack a label of the task."""
+    wanted = request.task.labels.items()
+    if not wanted:
+        return frozenset()
+    hosts = {spot.host.name: spot.host for spot in layout.spots}
+    return frozenset(
+        name
+        for name, host in hosts.items()
+        if any(host.labels.get(key) != value for key, value in wanted)
+    )
 
 
-def _temporary(result: Survey, device: Device) -> str:
-    if health_fault(device):
-        return "health"
+def _taken(result: Survey, device: Device) -> str:
     holder = result.claims.get(device.uuid)
     if holder is not None and holder.job != result.request.job:
         return "leased"
     return "reserved" if device.uuid in result.reserved else ""
+
+
+def _lacking(result: Survey, device: Device, kind: Kind) -> str:
+    need, exclusive = result.request.need_mib, result.request.task.exclusive
+    if (exclusive or need is None) and not is_empty(device):
+        return "exclusive" if exclusive else "unknown"
+    if need is not None and (
+        device.memory_free_mib is None or need > usable_mib(device, result.threshold)
+    ):
+        return "held"
+    return "preferred" if result.preference_ends is not None and kind.rank is None else ""
 
 
 def health_fault(device: Device) -> str:
@@ -196,18 +216,20 @@ def health_fault(device: Device) -> str:
     return ""
 
 
-def _preference_ends(request: Request, spots: list[Spot], now: float) -> float | None:
+def _preference_ends(result: Survey, unlabelled: frozenset[str]) -> float | None:
     """Return until when to insist on preferred devices; pointless if the fleet has none."""
+    request = result.request
     ends = request.waiting_since + request.task.preference_timeout_s
-    if not request.task.preferred_devices or now >= ends:
+    if not request.task.preferred_devices or result.now >= ends:
         return None
-    usable = any(
-        spot.kind.rank is not None
-        and not spot.kind.permanent
-        and not _labels_code(request, spot.host)
-        for spot in spots
-    )
-    return ends if usable else None
+    wanted = {
+        number
+        for number, kind in enumerate(result.kinds)
+        if kind.rank is not None and not kind.permanent
+    }
+    spots = result.layout.spots
+    usable = any(s.kind in wanted and s.host.name not in unlabelled for s in spots)
+    return ends if wanted and usable else None
 
 
 def time_left(ends: float, now: float) -> str:

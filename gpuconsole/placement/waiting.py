@@ -68,7 +68,7 @@ def _estimated_start(survey: Survey, able: Sequence[tuple[Spot, str]]) -> float 
         if code == "leased":
             holder = survey.claims[spot.device.uuid]
             moment = math.inf if holder.ends_at is None else max(survey.now, holder.ends_at)
-            if survey.preference_ends is not None and spot.kind.rank is None:
+            if survey.preference_ends is not None and survey.kinds[spot.kind].rank is None:
                 moment = max(moment, survey.preference_ends)
         elif code == "preferred" and survey.preference_ends is not None:
             moment = survey.preference_ends
@@ -90,7 +90,7 @@ def _options(
         options.append("Drop `preferred_devices`, or lower the timeout: others are free now.")
     free = [spot for spot, code in refused if code == "memory"]
     if need is not None and free:
-        limit = max(spot.kind.limit_mib or 0.0 for spot in free)
+        limit = max(survey.kinds[spot.kind].limit_mib or 0.0 for spot in free)
         more = _devices(len(free), "smaller ")
         options.append(f"Bring it below {format_mib(limit)} to use {more} too.")
     if survey.request.devices > 1:
@@ -118,13 +118,13 @@ def _impossible(survey: Survey, refused: Sequence[tuple[Spot, str]], largest: in
     elif codes["memory"] and need is not None:
         best = max(
             (spot for spot, code in refused if code == "memory"),
-            key=lambda spot: spot.kind.limit_mib or 0.0,
+            key=lambda spot: survey.kinds[spot.kind].limit_mib or 0.0,
         )
         reason = (
             f"It needs up to {format_mib(need)}; the largest device that it may use,"
             f" {best.device.model} on {best.host.name}, offers"
-            f" {format_mib(best.kind.limit_mib)} ({survey.threshold:.0%} of"
-            f" {format_mib(best.kind.total_mib)})."
+            f" {format_mib(survey.kinds[best.kind].limit_mib)} ({survey.threshold:.0%} of"
+            f" {format_mib(best.device.memory_total_mib)})."
         )
         options.append("Lower the batch size, or use mixed precision or recompute.")
     elif codes["labels"]:
@@ -134,14 +134,14 @@ def _impossible(survey: Survey, refused: Sequence[tuple[Spot, str]], largest: in
     else:
         reason = f"No device for {task.backend} is known in this fleet."
         options.append("Choose another back end, or add a host.")
-    if survey.silent:
-        number = len(survey.silent)
+    if survey.layout.silent:
+        number = len(survey.layout.silent)
         silent = (
             "1 host has not shown its" if number == 1 else f"{number} hosts have not shown their"
         )
         reason += f" {silent} devices yet."
         options.append("See `gpuconsole check` about those hosts.")
-    return Waiting(reason, (), None, tuple(options), bool(survey.silent))
+    return Waiting(reason, (), None, tuple(options), bool(survey.layout.silent))
 
 
 def _devices(count: int, which: str = "") -> str:

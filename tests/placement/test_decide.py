@@ -376,6 +376,16 @@ def test_a_job_that_can_never_run_keeps_nothing() -> None:
     assert picked == {"big": [], "s": ["u0"]}
 
 
+def test_equal_jobs_wait_for_equal_reasons() -> None:
+    queue = [wants(job=f"j{number}") for number in range(3)]
+    first, second, third = plan(queue, fleet(up("h", card("u"))), {}, named_policy(), NOW)
+    assert first.chosen is not None
+    assert second.job == "j1"
+    assert replace(third, job="j1") == second
+    assert second.waiting is not None
+    assert [blocker.job for blocker in second.waiting.blockers] == ["j0"]
+
+
 def test_beyond_the_limit_rejections_are_counted() -> None:
     hosts = [up(f"h{n}", *(card(f"u{n}-{i}") for i in range(8))) for n in range(80)]
     decision = decide(wants(60), fleet(*hosts), {}, named_policy(), NOW)
