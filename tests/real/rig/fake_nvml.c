@@ -1,339 +1,469 @@
-/* A stand-in for libnvidia-ml.so.1 whose state a test changes while it is in use.
+/* A stand-in for NVIDIA's driver library, for machines without a GPU.
  *
- * Build:  gcc -O1 -shared -fPIC -fvisibility=hidden -Wl,-soname,libnvidia-ml.so.1 \
- *             -o DIR/libnvidia-ml.so.1 fake_nvml.c -lpthread
- * Use:    LD_LIBRARY_PATH=DIR FAKE_NVML_STATE=FILE (default /run/fake-nvml/state)
+ * The real `pynvml` loads it as libnvidia-ml.so.1. What it answers is read from a text file
+ * (FAKE_NVML_STATE, else /run/fake-nvml/state) of `key=value` lines, read anew when the file is
+ * replaced, so that a test can change a running "driver":
  *
- * The state is lines of key=value, read again when the file changes (write a new one, rename it):
- *   count=8 driver=550.54.15 cuda=12040
- *   N.name N.uuid N.bus N.total N.used (MiB) N.util N.temp N.power N.limit (mW) N.sm N.mem
- *   N.throttle N.ecc N.remapped N.mig N.procs=PID:MIB,... N.nvlink=PEER,... N.xid
- *   N.lost=1           the device is lost, the others are not
- *   hang=1, hang.FUNCTION=1, N.hang=1, N.hang.FUNCTION=1      blocks until the key is gone
- *   slow.FUNCTION=MS   takes so long;  call.FUNCTION=CODE returns that error
+ *   count=2                 devices
+ *   model=NVIDIA A100-SXM4-40GB     a field of every device...
+ *   1.used_mib=30000        ...or of one (device.field)
+ *   0.procs=4711:9000,4712:12       pid:MiB of the processes
+ *   1.lost=1                every call for device 1 says GPU_IS_LOST
+ *   call.GetTemperature=3   one function answers with this return code (1.call.… for one device)
+ *   hang.GetPowerUsage=1    one function blocks until the line is gone
+ *   slow.GetName=300        one function takes so many ms more
+ *   0.xid=79                one XID event is delivered each time the value changes
  */
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
-#define MAX_KEYS 4096
+#define OK 0
+#define INVALID_ARGUMENT 2
+#define NOT_SUPPORTED 3
+#define NOT_FOUND 6
+#define INSUFFICIENT_SIZE 7
+#define TIMEOUT 10
+#define GPU_IS_LOST 15
 #define MAX_DEVICES 64
+#define MAX_LINES 4096
+#define MIB (1024ull * 1024ull)
 
-typedef unsigned int uint;
-typedef unsigned long long ull;
-typedef struct { int index; } device;
+typedef struct { int index; } Device;
+typedef Device *Handle;
 
-enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, SMALL = 7, TIMEOUT = 10, LOST = 15 };
-
-static struct { char key[64]; char value[512]; } table[MAX_KEYS];
-static int keys;
-static struct stat seen;
+static Device devices[MAX_DEVICES];
+static struct { char key[96]; char value[1024]; } lines[MAX_LINES];
+static int line_count;
+static struct timespec seen_time;
+static ino_t seen_inode;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static device devices[MAX_DEVICES];
-static int last_xid[MAX_DEVICES];
+static long seen_xid[MAX_DEVICES];
+
+static void sleep_ms(long ms) {
+  struct timespec wait = {ms / 1000, (ms % 1000) * 1000000L};
+  nanosleep(&wait, NULL);
+}
 
 static void reload(void) {
   const char *path = getenv("FAKE_NVML_STATE");
-  struct stat now;
-  char line[640];
+  struct stat info;
   if (!path) path = "/run/fake-nvml/state";
-  if (stat(path, &now)) return;
-  if (now.st_ino == seen.st_ino && now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec &&
-      now.st_mtim.tv_sec == seen.st_mtim.tv_sec && now.st_size == seen.st_size) return;
+  if (stat(path, &info)) return;
+  if (info.st_ino == seen_inode && info.st_mtim.tv_sec == seen_time.tv_sec &&
+      info.st_mtim.tv_nsec == seen_time.tv_nsec)
+    return;
   FILE *file = fopen(path, "r");
   if (!file) return;
-  seen = now;
-  keys = 0;
-  while (keys < MAX_KEYS && fgets(line, sizeof line, file)) {
-    char *value = strchr(line, '=');
-    if (!value) continue;
-    *value++ = 0;
-    value[strcspn(value, "\n")] = 0;
-    snprintf(table[keys].key, sizeof table[0].key, "%s", line);
-    snprintf(table[keys++].value, sizeof table[0].value, "%s", value);
+  char text[1200];
+  line_count = 0;
+  while (line_count < MAX_LINES && fgets(text, sizeof text, file)) {
+    char *equals = strchr(text, '=');
+    if (!equals || text[0] == '#') continue;
+    *equals = 0;
+    equals[1 + strcspn(equals + 1, "\n")] = 0;
+    snprintf(lines[line_count].key, sizeof lines[0].key, "%.95s", text);
+    snprintf(lines[line_count].value, sizeof lines[0].value, "%.1023s", equals + 1);
+    line_count++;
   }
   fclose(file);
+  seen_inode = info.st_ino;
+  seen_time = info.st_mtim;
 }
 
-/* Copies the value of a key; 0 when there is none. */
-static int find(const char *key, char *out, size_t size) {
+/* Copies the value of device.field, else of field, into out; 0 when there is none. */
+static int find(int device, const char *field, char *out, size_t size) {
+  char own[128];
   int found = 0;
+  snprintf(own, sizeof own, "%d.%s", device, field);
   pthread_mutex_lock(&lock);
   reload();
-  for (int i = 0; i < keys && !found; i++)
-    if (!strcmp(table[i].key, key)) {
-      snprintf(out, size, "%s", table[i].value);
-      found = 1;
-    }
+  for (int pass = 0; pass < 2 && !found; pass++) {
+    const char *key = pass ? field : own;
+    if (!pass && device < 0) continue;
+    for (int i = line_count - 1; i >= 0 && !found; i--)
+      if (!strcmp(lines[i].key, key)) {
+        snprintf(out, size, "%s", lines[i].value);
+        found = 1;
+      }
+  }
   pthread_mutex_unlock(&lock);
   return found;
 }
 
-static int is_set(const char *key) {
-  char value[512];
-  return find(key, value, sizeof value) && strcmp(value, "0");
+static double number(int device, const char *field, double otherwise) {
+  char text[1024];
+  return find(device, field, text, sizeof text) ? atof(text) : otherwise;
 }
 
-static long number(const char *key, long fallback) {
-  char value[512];
-  return find(key, value, sizeof value) ? atol(value) : fallback;
+static int count(void) {
+  int n = (int)number(-1, "count", 0);
+  return n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : n;
 }
 
-static void of_device(device *d, const char *name, char *key, size_t size) {
-  snprintf(key, size, "%d.%s", d->index, name);
-}
-
-static long device_number(device *d, const char *name, long fallback) {
-  char key[64];
-  of_device(d, name, key, sizeof key);
-  return number(key, fallback);
-}
-
-/* Faults of a call, in the order in which a driver would show them. */
-static int fault(const char *function, device *d) {
-  char key[128], mine[128];
-  for (;;) {
-    snprintf(key, sizeof key, "hang.%s", function);
-    int hangs = is_set("hang") || is_set(key);
-    if (d) {
-      snprintf(mine, sizeof mine, "%d.hang.%s", d->index, function);
-      snprintf(key, sizeof key, "%d.hang", d->index);
-      hangs = hangs || is_set(key) || is_set(mine);
-    }
-    if (!hangs) break;
-    usleep(20000);
-  }
+/* Faults of one function; what a call starts with. */
+static int fault(int device, const char *function) {
+  char key[96];
   snprintf(key, sizeof key, "slow.%s", function);
-  long ms = number(key, 0);
-  if (ms) usleep(ms * 1000);
-  if (d && device_number(d, "lost", 0)) return LOST;
+  long ms = (long)number(device, key, 0);
+  if (ms > 0) sleep_ms(ms);
+  snprintf(key, sizeof key, "hang.%s", function);
+  while (number(device, key, 0) || number(device, "hang", 0)) sleep_ms(20);
+  if (device >= 0 && number(device, "lost", 0)) return GPU_IS_LOST;
   snprintf(key, sizeof key, "call.%s", function);
-  return (int)number(key, SUCCESS);
+  return (int)number(device, key, 0);
 }
 
-#define ENTER(d) do { int f_ = fault(__func__, d); if (f_) return f_; } while (0)
-#define GETTER(function, type, name, fallback) \
-  API int function(device *d, type *out) { \
-    ENTER(d); \
-    long v_ = device_number(d, name, fallback); \
-    if (v_ < 0) return NOT_SUPPORTED; \
-    *out = (type)v_; \
-    return SUCCESS; \
+static int device_of(Handle handle) {
+  int index = handle ? (int)(handle - devices) : -1;
+  return index >= 0 && index < MAX_DEVICES ? index : -1;
+}
+
+#define DEVICE(function)                          \
+  int device = device_of(handle);                 \
+  if (device < 0) return INVALID_ARGUMENT;        \
+  int faulted = fault(device, function);          \
+  if (faulted) return faulted;
+
+/* A field that only some devices have. */
+static int optional(int device, const char *field, unsigned int *out) {
+  char text[1024];
+  if (!find(device, field, text, sizeof text)) return NOT_SUPPORTED;
+  *out = (unsigned int)strtoul(text, NULL, 0);
+  return OK;
+}
+
+static int text_of(int device, const char *field, const char *otherwise, char *out, unsigned size) {
+  char text[1024];
+  if (!find(device, field, text, sizeof text)) {
+    if (!otherwise) return NOT_SUPPORTED;
+    snprintf(text, sizeof text, "%s", otherwise);
   }
-
-static int put(char *out, uint size, const char *text) {
-  if (strlen(text) + 1 > size) return SMALL;
+  if (strlen(text) >= size) return INSUFFICIENT_SIZE;
   strcpy(out, text);
-  return SUCCESS;
+  return OK;
 }
 
-static int device_text(device *d, const char *name, const char *fallback, char *out, uint size) {
-  char key[64], value[512];
-  of_device(d, name, key, sizeof key);
-  return put(out, size, find(key, value, sizeof value) ? value : fallback);
-}
-
+/* ---- library and system ---- */
+API int nvmlInitWithFlags(unsigned int flags) { (void)flags; return fault(-1, "Init"); }
+API int nvmlInit_v2(void) { return fault(-1, "Init"); }
+API int nvmlShutdown(void) { return OK; }
 API const char *nvmlErrorString(int code) {
   switch (code) {
     case NOT_SUPPORTED: return "Not Supported";
-    case LOST: return "GPU is lost";
     case 9: return "Driver Not Loaded";
-    case 999: return "Unknown Error";
-    default: return "Error";
+    case GPU_IS_LOST: return "GPU is lost";
+    case TIMEOUT: return "Timeout";
+    default: return "Error of the stand-in driver";
   }
 }
-
-API int nvmlInitWithFlags(uint flags) { (void)flags; ENTER(0); return SUCCESS; }
-API int nvmlInit_v2(void) { ENTER(0); return SUCCESS; }
-API int nvmlShutdown(void) { return SUCCESS; }
-
-API int nvmlSystemGetDriverVersion(char *out, uint size) {
-  char value[512];
-  ENTER(0);
-  return put(out, size, find("driver", value, sizeof value) ? value : "550.54.15");
+API int nvmlSystemGetDriverVersion(char *out, unsigned size) {
+  int failed = fault(-1, "GetDriverVersion");
+  return failed ? failed : text_of(-1, "driver", "570.86.15", out, size);
 }
-API int nvmlSystemGetCudaDriverVersion(int *out) { ENTER(0); *out = (int)number("cuda", 12040); return SUCCESS; }
+API int nvmlSystemGetNVMLVersion(char *out, unsigned size) {
+  return text_of(-1, "nvml", "12.570.86.15", out, size);
+}
+API int nvmlSystemGetCudaDriverVersion(int *out) { *out = (int)number(-1, "cuda", 12080); return OK; }
 API int nvmlSystemGetCudaDriverVersion_v2(int *out) { return nvmlSystemGetCudaDriverVersion(out); }
-API int nvmlDeviceGetCount_v2(uint *out) { ENTER(0); *out = (uint)number("count", 1); return SUCCESS; }
-API int nvmlDeviceGetHandleByIndex_v2(uint index, device **out) {
-  ENTER(0);
-  if (index >= (uint)number("count", 1) || index >= MAX_DEVICES) return INVALID;
-  devices[index].index = (int)index;
+API int nvmlSystemGetProcessName(unsigned pid, char *out, unsigned size) {
+  (void)pid;
+  return text_of(-1, "process_name", "python", out, size);
+}
+API int nvmlDeviceGetCount_v2(unsigned *out) {
+  int failed = fault(-1, "GetCount");
+  *out = (unsigned)count();
+  return failed;
+}
+
+/* ---- handles and identity ---- */
+static void own_uuid(int device, char *out, size_t size) {
+  char otherwise[80];
+  snprintf(otherwise, sizeof otherwise, "GPU-00000000-0000-4000-8000-%012d", device);
+  if (text_of(device, "uuid", otherwise, out, (unsigned)size)) snprintf(out, size, "%s", otherwise);
+}
+API int nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *out) {
+  if ((int)index >= count()) return INVALID_ARGUMENT;
+  int failed = fault((int)index, "GetHandleByIndex");
   *out = &devices[index];
-  return SUCCESS;
+  return failed;
 }
-API int nvmlDeviceGetIndex(device *d, uint *out) { *out = (uint)d->index; return SUCCESS; }
-API int nvmlDeviceGetName(device *d, char *out, uint size) {
-  ENTER(d);
-  return device_text(d, "name", "NVIDIA A100-SXM4-40GB", out, size);
-}
-API int nvmlDeviceGetUUID(device *d, char *out, uint size) {
-  char fallback[64];
-  ENTER(d);
-  snprintf(fallback, sizeof fallback, "GPU-00000000-0000-0000-0000-%012d", d->index);
-  return device_text(d, "uuid", fallback, out, size);
-}
-
-typedef struct { char legacy[16]; uint domain, bus, device, id, subsystem; char text[32]; } pci;
-static void fill_pci(int index, pci *out) {
-  memset(out, 0, sizeof *out);
-  out->bus = (uint)(index + 1);
-  snprintf(out->legacy, sizeof out->legacy, "0000:%02X:00.0", out->bus);
-  snprintf(out->text, sizeof out->text, "00000000:%02X:00.0", out->bus);
-}
-API int nvmlDeviceGetPciInfo_v3(device *d, pci *out) { ENTER(d); fill_pci(d->index, out); return SUCCESS; }
-
-#define MIB 1048576ULL
-typedef struct { ull total, free, used; } memory_v1;
-typedef struct { uint version; ull total, reserved, free, used; } memory_v2;
-API int nvmlDeviceGetMemoryInfo_v2(device *d, memory_v2 *out) {
-  ENTER(d);
-  out->total = (ull)device_number(d, "total", 40960) * MIB;
-  out->used = (ull)device_number(d, "used", 0) * MIB;
-  out->reserved = 637 * MIB;
-  out->free = out->total - out->used - out->reserved;
-  return SUCCESS;
-}
-API int nvmlDeviceGetMemoryInfo(device *d, memory_v1 *out) {
-  memory_v2 two;
-  ENTER(d);
-  nvmlDeviceGetMemoryInfo_v2(d, &two);
-  out->total = two.total;
-  out->used = two.used + two.reserved;
-  out->free = two.free;
-  return SUCCESS;
-}
-API int nvmlDeviceGetUtilizationRates(device *d, uint *out) {
-  ENTER(d);
-  out[0] = (uint)device_number(d, "util", 0);
-  out[1] = out[0] / 2;
-  return SUCCESS;
-}
-API int nvmlDeviceGetTemperature(device *d, int sensor, uint *out) {
-  (void)sensor;
-  ENTER(d);
-  *out = (uint)device_number(d, "temp", 30);
-  return SUCCESS;
-}
-GETTER(nvmlDeviceGetPowerUsage, uint, "power", 52000)
-GETTER(nvmlDeviceGetEnforcedPowerLimit, uint, "limit", 400000)
-GETTER(nvmlDeviceGetPowerManagementLimit, uint, "limit", 400000)
-GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, ull, "throttle", 1)
-GETTER(nvmlDeviceGetCurrentClocksEventReasons, ull, "throttle", 1)
-API int nvmlDeviceGetClockInfo(device *d, int kind, uint *out) {
-  ENTER(d);
-  *out = (uint)(kind == 2 ? device_number(d, "mem", 1215) : device_number(d, "sm", 210));
-  return SUCCESS;
-}
-API int nvmlDeviceGetTotalEccErrors(device *d, int kind, int counter, ull *out) {
-  (void)kind; (void)counter;
-  ENTER(d);
-  long errors = device_number(d, "ecc", 0);
-  if (errors < 0) return NOT_SUPPORTED;
-  *out = (ull)errors;
-  return SUCCESS;
-}
-API int nvmlDeviceGetRemappedRows(device *d, uint *corrected, uint *uncorrected, uint *pending, uint *failed) {
-  ENTER(d);
-  *corrected = (uint)device_number(d, "remapped", 0);
-  *uncorrected = *pending = *failed = 0;
-  return SUCCESS;
-}
-API int nvmlDeviceGetMigMode(device *d, uint *current, uint *pending) {
-  ENTER(d);
-  *current = *pending = (uint)device_number(d, "mig", 0);
-  return SUCCESS;
-}
-
-typedef struct { uint pid; ull used; uint gi, ci; } process;
-API int nvmlDeviceGetComputeRunningProcesses_v3(device *d, uint *count, process *out) {
-  char key[64], value[512], *rest, *word;
-  uint room = *count, found = 0;
-  ENTER(d);
-  of_device(d, "procs", key, sizeof key);
-  if (!find(key, value, sizeof value)) value[0] = 0;
-  for (word = strtok_r(value, ",", &rest); word; word = strtok_r(NULL, ",", &rest), found++) {
-    if (!out || found >= room) continue;
-    char *size = strchr(word, ':');
-    out[found].pid = (uint)atol(word);
-    out[found].used = size ? (ull)atol(size + 1) * MIB : ~0ULL;
-    out[found].gi = out[found].ci = ~0u;
+API int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *out) {
+  for (int i = 0; i < count(); i++) {
+    char own[96];
+    own_uuid(i, own, sizeof own);
+    if (!strcmp(own, uuid)) { *out = &devices[i]; return OK; }
   }
-  *count = found;
-  return found > room || (!out && found) ? SMALL : SUCCESS;
+  return NOT_FOUND;
 }
-API int nvmlDeviceGetGraphicsRunningProcesses_v3(device *d, uint *count, process *out) {
-  (void)out;
-  ENTER(d);
-  *count = 0;
-  return SUCCESS;
+API int nvmlDeviceGetName(Handle handle, char *out, unsigned size) {
+  DEVICE("GetName")
+  return text_of(device, "model", "NVIDIA A100-SXM4-40GB", out, size);
+}
+API int nvmlDeviceGetUUID(Handle handle, char *out, unsigned size) {
+  DEVICE("GetUUID")
+  char own[96];
+  own_uuid(device, own, sizeof own);
+  if (strlen(own) >= size) return INSUFFICIENT_SIZE;
+  strcpy(out, own);
+  return OK;
+}
+API int nvmlDeviceGetIndex(Handle handle, unsigned *out) { DEVICE("GetIndex") *out = (unsigned)device; return OK; }
+API int nvmlDeviceGetMinorNumber(Handle handle, unsigned *out) { return nvmlDeviceGetIndex(handle, out); }
+API int nvmlDeviceGetSerial(Handle handle, char *out, unsigned size) {
+  DEVICE("GetSerial")
+  return text_of(device, "serial", NULL, out, size);
+}
+API int nvmlDeviceGetBrand(Handle handle, unsigned *out) { DEVICE("GetBrand") *out = 2; return OK; }
+API int nvmlDeviceGetDriverModel(Handle handle, unsigned *now, unsigned *next) {
+  (void)handle; (void)now; (void)next;
+  return NOT_SUPPORTED;
+}
+API int nvmlDeviceGetPersistenceMode(Handle handle, unsigned *out) { DEVICE("GetPersistenceMode") *out = 1; return OK; }
+API int nvmlDeviceGetComputeMode(Handle handle, unsigned *out) { DEVICE("GetComputeMode") *out = 0; return OK; }
+API int nvmlDeviceGetCudaComputeCapability(Handle handle, int *major, int *minor) {
+  DEVICE("GetCudaComputeCapability")
+  double value = number(device, "capability", 8.0);
+  *major = (int)value;
+  *minor = (int)(value * 10 + 0.5) % 10;
+  return OK;
 }
 
-API int nvmlDeviceGetTopologyCommonAncestor(device *one, device *other, int *out) {
-  ENTER(one);
-  *out = one->index / 2 == other->index / 2 ? 10 : one->index / 4 == other->index / 4 ? 30 : 50;
-  return SUCCESS;
+typedef struct {
+  char busIdLegacy[16];
+  unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
+  char busId[32];
+} PciInfo;
+static void pci_of(int device, PciInfo *out) {
+  memset(out, 0, sizeof *out);
+  out->bus = 0x10u + (unsigned)device;
+  out->pciDeviceId = 0x20b010deu;
+  snprintf(out->busId, sizeof out->busId, "00000000:%02X:00.0", out->bus);
+  snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "0000:%02X:00.0", out->bus);
+}
+API int nvmlDeviceGetPciInfo_v3(Handle handle, PciInfo *out) { DEVICE("GetPciInfo") pci_of(device, out); return OK; }
+API int nvmlDeviceGetPciInfo_v2(Handle handle, PciInfo *out) { return nvmlDeviceGetPciInfo_v3(handle, out); }
+API int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, Handle *out) {
+  for (int i = 0; i < count(); i++) {
+    PciInfo info;
+    pci_of(i, &info);
+    if (strstr(info.busId, bus) || strstr(bus, info.busIdLegacy)) { *out = &devices[i]; return OK; }
+  }
+  return NOT_FOUND;
 }
 
-/* The peer at the far end of a link, or -1. */
-static int link_peer(device *d, uint link) {
-  char key[64], value[512], *rest, *word;
-  of_device(d, "nvlink", key, sizeof key);
-  if (!find(key, value, sizeof value)) return -1;
-  for (word = strtok_r(value, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
-    if (!link--) return atoi(word);
-  return -1;
+/* ---- samples ---- */
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
+static unsigned long long total_of(int device) { return (unsigned long long)(number(device, "total_mib", 40960) * MIB); }
+static unsigned long long used_of(int device) { return (unsigned long long)(number(device, "used_mib", 0) * MIB); }
+static unsigned long long reserved_of(int device) { return (unsigned long long)(number(device, "reserved_mib", 637) * MIB); }
+API int nvmlDeviceGetMemoryInfo(Handle handle, Memory *out) {
+  DEVICE("GetMemoryInfo")
+  out->total = total_of(device);
+  out->used = used_of(device) + reserved_of(device);
+  out->free = out->total > out->used ? out->total - out->used : 0;
+  return OK;
 }
-API int nvmlDeviceGetNvLinkState(device *d, uint link, uint *out) {
-  ENTER(d);
-  if (link_peer(d, link) < 0) return link ? INVALID : NOT_SUPPORTED;
+API int nvmlDeviceGetMemoryInfo_v2(Handle handle, MemoryV2 *out) {
+  DEVICE("GetMemoryInfo_v2")
+  out->total = total_of(device);
+  out->used = used_of(device);
+  out->reserved = reserved_of(device);
+  out->free = out->total > out->used + out->reserved ? out->total - out->used - out->reserved : 0;
+  return OK;
+}
+typedef struct { unsigned gpu, memory; } Utilization;
+API int nvmlDeviceGetUtilizationRates(Handle handle, Utilization *out) {
+  DEVICE("GetUtilizationRates")
+  out->gpu = (unsigned)number(device, "util", 0);
+  out->memory = (unsigned)number(device, "mem_util", 0);
+  return OK;
+}
+API int nvmlDeviceGetTemperature(Handle handle, unsigned sensor, unsigned *out) {
+  DEVICE("GetTemperature")
+  (void)sensor;
+  *out = (unsigned)number(device, "temp", 34);
+  return OK;
+}
+typedef struct { unsigned version, sensor; int temperature; } TemperatureV1;
+API int nvmlDeviceGetTemperatureV(Handle handle, TemperatureV1 *out) {
+  DEVICE("GetTemperature")
+  out->temperature = (int)number(device, "temp", 34);
+  return OK;
+}
+API int nvmlDeviceGetPowerUsage(Handle handle, unsigned *out) {
+  DEVICE("GetPowerUsage")
+  *out = (unsigned)(number(device, "power", 55) * 1000);
+  return OK;
+}
+API int nvmlDeviceGetEnforcedPowerLimit(Handle handle, unsigned *out) {
+  DEVICE("GetEnforcedPowerLimit")
+  *out = (unsigned)(number(device, "power_limit", 400) * 1000);
+  return OK;
+}
+API int nvmlDeviceGetPowerManagementLimit(Handle handle, unsigned *out) { return nvmlDeviceGetEnforcedPowerLimit(handle, out); }
+API int nvmlDeviceGetTotalEnergyConsumption(Handle handle, unsigned long long *out) {
+  DEVICE("GetTotalEnergyConsumption")
+  *out = (unsigned long long)number(device, "energy_mj", 0);
+  return OK;
+}
+API int nvmlDeviceGetFanSpeed(Handle handle, unsigned *out) { DEVICE("GetFanSpeed") return optional(device, "fan", out); }
+API int nvmlDeviceGetPerformanceState(Handle handle, unsigned *out) { DEVICE("GetPerformanceState") *out = 0; return OK; }
+API int nvmlDeviceGetClockInfo(Handle handle, unsigned kind, unsigned *out) {
+  DEVICE("GetClockInfo")
+  *out = (unsigned)(kind == 2 ? number(device, "mem_clock", 1215) : number(device, "sm_clock", 1410));
+  return OK;
+}
+API int nvmlDeviceGetMaxClockInfo(Handle handle, unsigned kind, unsigned *out) {
+  DEVICE("GetMaxClockInfo")
+  *out = kind == 2 ? 1215 : 1410;
+  return OK;
+}
+API int nvmlDeviceGetCurrentClocksEventReasons(Handle handle, unsigned long long *out) {
+  DEVICE("GetCurrentClocksEventReasons")
+  *out = (unsigned long long)number(device, "throttle", 0);
+  return OK;
+}
+API int nvmlDeviceGetCurrentClocksThrottleReasons(Handle handle, unsigned long long *out) {
+  return nvmlDeviceGetCurrentClocksEventReasons(handle, out);
+}
+
+/* ---- health ---- */
+API int nvmlDeviceGetEccMode(Handle handle, unsigned *now, unsigned *next) { DEVICE("GetEccMode") *now = *next = 1; return OK; }
+API int nvmlDeviceGetTotalEccErrors(Handle handle, unsigned kind, unsigned counter, unsigned long long *out) {
+  DEVICE("GetTotalEccErrors")
+  (void)counter;
+  *out = (unsigned long long)number(device, kind == 1 ? "ecc_uncorrected" : "ecc_corrected", 0);
+  return OK;
+}
+API int nvmlDeviceGetRetiredPages(Handle handle, unsigned cause, unsigned *n, unsigned long long *out) {
+  DEVICE("GetRetiredPages")
+  unsigned have = 0;
+  int failed = optional(device, cause == 1 ? "retired_double" : "retired_single", &have);
+  if (failed) return failed;
+  int fits = out && *n >= have;
+  *n = have;
+  if (!fits && have) return INSUFFICIENT_SIZE;
+  for (unsigned i = 0; i < have; i++) out[i] = 0x1000ull * i;
+  return OK;
+}
+API int nvmlDeviceGetRetiredPagesPendingStatus(Handle handle, unsigned *out) { DEVICE("GetRetiredPagesPendingStatus") *out = 0; return OK; }
+API int nvmlDeviceGetRemappedRows(Handle handle, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failure) {
+  DEVICE("GetRemappedRows")
+  *corrected = (unsigned)number(device, "remap_corrected", 0);
+  *uncorrected = (unsigned)number(device, "remap_uncorrected", 0);
+  *pending = (unsigned)number(device, "remap_pending", 0);
+  *failure = (unsigned)number(device, "remap_failure", 0);
+  return OK;
+}
+
+/* ---- MIG, topology ---- */
+API int nvmlDeviceGetMigMode(Handle handle, unsigned *now, unsigned *next) {
+  DEVICE("GetMigMode")
+  int failed = optional(device, "mig", now);
+  *next = *now;
+  return failed;
+}
+API int nvmlDeviceGetMaxMigDeviceCount(Handle handle, unsigned *out) { DEVICE("GetMaxMigDeviceCount") *out = 0; return OK; }
+API int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned index, Handle *out) { (void)handle; (void)index; (void)out; return NOT_FOUND; }
+API int nvmlDeviceGetNumaNodeId(Handle handle, unsigned *out) { DEVICE("GetNumaNodeId") return optional(device, "numa", out); }
+API int nvmlDeviceGetTopologyCommonAncestor(Handle handle, Handle other, unsigned *out) {
+  DEVICE("GetTopologyCommonAncestor")
+  char key[32];
+  snprintf(key, sizeof key, "path.%d", device_of(other));
+  *out = (unsigned)number(device, key, number(device, "path", 40));
+  return OK;
+}
+/* nvlinks=N: N links from this device, spread in order over nvlink_peers=1,2,3. */
+static int nvlink_peer(int device, unsigned link) {
+  char text[1024];
+  int peers[MAX_DEVICES], n = 0;
+  if (link >= (unsigned)number(device, "nvlinks", 0)) return -1;
+  if (!find(device, "nvlink_peers", text, sizeof text)) return -1;
+  for (char *part = strtok(text, ","); part && n < MAX_DEVICES; part = strtok(NULL, ",")) peers[n++] = atoi(part);
+  return n ? peers[link % (unsigned)n] : -1;
+}
+API int nvmlDeviceGetNvLinkState(Handle handle, unsigned link, unsigned *out) {
+  DEVICE("GetNvLinkState")
+  if (nvlink_peer(device, link) < 0) return NOT_SUPPORTED;
   *out = 1;
-  return SUCCESS;
+  return OK;
 }
-API int nvmlDeviceGetNvLinkRemoteDeviceType(device *d, uint link, uint *out) {
-  (void)link;
-  ENTER(d);
+API int nvmlDeviceGetNvLinkRemotePciInfo_v2(Handle handle, unsigned link, PciInfo *out) {
+  DEVICE("GetNvLinkRemotePciInfo")
+  int peer = nvlink_peer(device, link);
+  if (peer < 0) return NOT_SUPPORTED;
+  pci_of(peer, out);
+  return OK;
+}
+API int nvmlDeviceGetNvLinkRemotePciInfo(Handle handle, unsigned link, PciInfo *out) { return nvmlDeviceGetNvLinkRemotePciInfo_v2(handle, link, out); }
+API int nvmlDeviceGetNvLinkRemoteDeviceType(Handle handle, unsigned link, unsigned *out) {
+  DEVICE("GetNvLinkRemoteDeviceType")
+  if (nvlink_peer(device, link) < 0) return NOT_SUPPORTED;
   *out = 0;
-  return SUCCESS;
-}
-API int nvmlDeviceGetNvLinkRemotePciInfo_v2(device *d, uint link, pci *out) {
-  ENTER(d);
-  int peer = link_peer(d, link);
-  if (peer < 0) return INVALID;
-  fill_pci(peer, out);
-  return SUCCESS;
+  return OK;
 }
 
-typedef struct { device *from; ull kind, data; uint gi, ci; } event;
-API int nvmlEventSetCreate(void **out) { ENTER(0); *out = devices; return SUCCESS; }
-API int nvmlEventSetFree(void *set) { (void)set; return SUCCESS; }
-API int nvmlDeviceRegisterEvents(device *d, ull kinds, void *set) {
-  (void)kinds; (void)set;
-  ENTER(d);
-  last_xid[d->index] = (int)device_number(d, "xid", 0);
-  return SUCCESS;
+/* ---- processes ---- */
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } Process;
+API int nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned *n, Process *out) {
+  DEVICE("GetComputeRunningProcesses")
+  char text[1024];
+  unsigned have = 0, room = *n;
+  if (find(device, "procs", text, sizeof text) && *text)
+    for (char *rest = NULL, *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+      char *colon = strchr(part, ':');
+      if (out && have < room) {
+        out[have].pid = (unsigned)strtoul(part, NULL, 10);
+        /* -1 MiB: the driver cannot tell (NVML_VALUE_NOT_AVAILABLE). */
+        out[have].used = colon && colon[1] != '-' ? strtoull(colon + 1, NULL, 10) * MIB : ~0ull;
+        out[have].gpu_instance = out[have].compute_instance = ~0u;
+      }
+      have++;
+    }
+  *n = have;
+  return have > room ? INSUFFICIENT_SIZE : OK;
 }
-API int nvmlEventSetWait_v2(void *set, event *out, uint timeout_ms) {
+API int nvmlDeviceGetComputeRunningProcesses_v2(Handle handle, unsigned *n, Process *out) { return nvmlDeviceGetComputeRunningProcesses_v3(handle, n, out); }
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(Handle handle, unsigned *n, Process *out) {
+  DEVICE("GetGraphicsRunningProcesses")
+  (void)out;
+  *n = 0;
+  return OK;
+}
+API int nvmlDeviceGetGraphicsRunningProcesses_v2(Handle handle, unsigned *n, Process *out) { return nvmlDeviceGetGraphicsRunningProcesses_v3(handle, n, out); }
+
+/* ---- events ---- */
+typedef struct { Handle device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+static int event_set;
+API int nvmlDeviceGetSupportedEventTypes(Handle handle, unsigned long long *out) { DEVICE("GetSupportedEventTypes") *out = 0x8; return OK; }
+API int nvmlEventSetCreate(void **out) { *out = &event_set; return fault(-1, "EventSetCreate"); }
+API int nvmlEventSetFree(void *set) { (void)set; return OK; }
+API int nvmlDeviceRegisterEvents(Handle handle, unsigned long long types, void *set) { DEVICE("RegisterEvents") (void)types; (void)set; return OK; }
+API int nvmlEventSetWait_v2(void *set, Event *out, unsigned timeout_ms) {
   (void)set;
-  ENTER(0);
-  for (uint waited = 0; waited <= timeout_ms; waited += 20) {
-    for (int i = 0; i < (int)number("count", 1) && i < MAX_DEVICES; i++) {
-      devices[i].index = i;
-      int xid = (int)device_number(&devices[i], "xid", 0);
-      if (xid != last_xid[i]) {
-        last_xid[i] = xid;
-        memset(out, 0, sizeof *out);
-        out->from = &devices[i];
-        out->kind = 8;
-        out->data = (ull)xid;
-        return SUCCESS;
+  for (unsigned waited = 0;; waited += 10) {
+    for (int i = 0; i < count(); i++) {
+      long xid = (long)number(i, "xid", 0);
+      if (xid != seen_xid[i]) {
+        seen_xid[i] = xid;
+        if (!xid) continue;
+        out->device = &devices[i];
+        out->type = 0x8;
+        out->data = (unsigned long long)xid;
+        out->gpu_instance = out->compute_instance = ~0u;
+        return OK;
       }
     }
-    usleep(20000);
+    if (waited >= timeout_ms) return TIMEOUT;
+    sleep_ms(10);
   }
-  return TIMEOUT;
 }
+API int nvmlEventSetWait(void *set, Event *out, unsigned timeout_ms) { return nvmlEventSetWait_v2(set, out, timeout_ms); }

@@ -1,256 +1,383 @@
-"""Lab hosts: each a set of namespaces with its own network, sshd, keys, login shell and driver.
+"""Lab hosts: each a network and mount namespace with its own sshd, account, driver and sockets.
 
-The test process itself moves into a network namespace (the hub) and a pair of virtual cards leads
-to each host, so nothing outside these namespaces is touched. Needs root.
+A host is as real as it can be without a second machine: its own address, host key, `/run`,
+`/home`, `/etc/passwd`, login shell and driver library. Its programs share this machine's kernel,
+`/usr` and process ids.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .nvml import FakeNvml
+from tests.real.rig import nvml
+from tests.real.rig.docker import LabDocker
+from tests.real.rig.image import paddle_image
 
-SUBNET = "10.91.0"
-NEW_NETWORK = 0x40000000
-DEADLINE_S = 20.0
-NEEDED = ("sshd", "ssh-keygen", "ip", "nsenter", "unshare", "mount", "gcc")
+USER = "ops"
+UID = 21000
+DOCKER_GID = 21999
+SUBNET = "10.213"
+
+SSHD_CONFIG = """
+ListenAddress {address}:22
+HostKey {root}/hostkey
+PidFile {root}/sshd.pid
+AuthorizedKeysFile {root}/authorized_keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PrintMotd yes
+MaxStartups 100
+AllowStreamLocalForwarding yes
+Subsystem sftp internal-sftp
+SetEnv PATH=/run/lab/bin:/usr/local/bin:/usr/bin:/bin
+"""
+
+# Runs inside the new namespaces; everything it mounts is seen by this host alone.
+SETUP = """
+set -e
+mount --make-rprivate /
+hostname "$NAME"
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /home
+mkdir -p /run/sshd /run/lab/lib /run/lab/bin /run/fake-nvml /home/ops
+for file in passwd group shadow motd; do
+  [ -e /etc/$file ] && mount --bind "$ROOT/$file" /etc/$file
+done
+mount --bind "$ROOT/driver" /run/fake-nvml
+cp "$ROOT"/lib/* /run/lab/lib/ 2>/dev/null || true
+cp "$ROOT"/bin/* /run/lab/bin/ 2>/dev/null || true
+cp -r "$ROOT"/home/. /home/ops/
+chown -R "$OWNER" /home/ops
+{ cat /etc/ld.so.conf; echo /run/lab/lib; } >"$ROOT/ld.so.conf"
+ldconfig -f "$ROOT/ld.so.conf" -C "$ROOT/ld.so.cache"
+mount --bind "$ROOT/ld.so.cache" /etc/ld.so.cache
+if [ "$PYTHON" = none ]; then
+  for program in /usr/bin/python3*; do
+    if [ -f "$program" ] && [ ! -L "$program" ]; then mount --bind "$ROOT/nothing" "$program"; fi
+  done
+fi
+"""
 
 
-def missing() -> str:
-    """Return why lab hosts cannot be made here, or ''."""
+def why_not() -> str:
+    """Return why no lab host can be made here, or ""."""
     if os.geteuid() != 0:
         return "lab hosts need root"
-    absent = [name for name in NEEDED if not _which(name)]
-    return f"lab hosts need {', '.join(absent)}" if absent else ""
+    programs = ("sshd", "ssh-keygen", "ip", "nsenter", "unshare", "ldconfig")
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [program for program in programs if not shutil.which(program, path=path)]
+    if missing:
+        return f"{', '.join(missing)} not installed"
+    probe = subprocess.run(
+        ["unshare", "--mount", "--net", "true"], capture_output=True, check=False
+    )
+    return "" if probe.returncode == 0 else "namespaces cannot be made here"
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_S) -> Any:
-    """Return the first true answer of `condition`; TimeoutError names what did not come."""
-    deadline = time.monotonic() + seconds
-    while not (answer := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:g} s for {what}")
-        time.sleep(0.02)
-    return answer
-
-
-class Hub:
-    """The network between the console and the hosts; the test process lives in it meanwhile."""
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._outside = os.open("/proc/self/ns/net", os.O_RDONLY)
-        if self._libc.unshare(NEW_NETWORK) != 0:
-            number = ctypes.get_errno()
-            os.close(self._outside)
-            raise OSError(number, os.strerror(number))
-        _run("ip", "link", "set", "lo", "up")
-        _run("ip", "link", "add", "hub", "type", "bridge")
-        _run("ip", "addr", "add", f"{SUBNET}.254/24", "dev", "hub")
-        _run("ip", "link", "set", "hub", "up")
-
-    def close(self) -> None:
-        """Go back to the machine's own network."""
-        self._libc.setns(self._outside, NEW_NETWORK)
-        os.close(self._outside)
-
-
+@dataclass(slots=True)
 class LabHost:
-    """One host. Attributes: `name`, `address`, `pid` (its first process), `env` of the driver."""
+    """A running host. `driver` changes what its GPUs say."""
 
-    def __init__(
-        self,
-        folder: Path,
-        number: int,
-        library: Path,
-        *,
-        devices: int = 2,
-        shell: str = "/bin/bash",
-        bashrc: str = "",
-        banner: str = "",
-        path: str = "",
-        user_key: Path | None = None,
-    ) -> None:
-        self.name = f"lab-{number}"
-        self.address = f"{SUBNET}.{number}"
-        self.folder = folder / self.name
-        self.home = self.folder / "home"
-        self.home.mkdir(parents=True)
-        self.nvml = FakeNvml(library, self.folder / "nvml.state", devices)
-        self.env: Mapping[str, str] = self.nvml.env
-        self.key = self.folder / "host_key"
-        self._card = f"lab{number}"
-        self._shell, self._banner, self._path = shell, banner, path
-        self._user_key = user_key or make_key(folder / "user_key")
-        self._children: list[subprocess.Popen[Any]] = []
-        for name in (".bashrc", ".tcshrc"):
-            (self.home / name).write_text(bashrc)
-        self._boot()
-        self._wire(number)
-        make_key(self.key)
-        self.start_sshd()
+    name: str
+    number: int
+    root: Path
+    address: str
+    link: str
+    driver: nvml.DriverState
+    key: Path
+    user: str = USER
+    uid: int = UID
+    socket: str = "/var/run/docker.sock"
+    _anchor: subprocess.Popen[bytes] | None = None
+    _sshd: subprocess.Popen[bytes] | None = None
+    _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """UUIDs of the host's devices, in index order."""
+        count = int(self.driver._fields.get("count", "0"))
+        return tuple(nvml.uuid(self.number, index) for index in range(count))
+
+    def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a program inside the host, as root; the process is the program itself."""
+        assert self._anchor is not None
+        enter = ["nsenter", f"--target={self._anchor.pid}", "--mount", "--net", "--uts", "--ipc"]
+        return subprocess.Popen([*enter, "--", *argv], **options)
+
+    def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        """Run a program inside the host to its end."""
+        process = self.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        out, err = process.communicate(timeout=30)
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def pids(self) -> list[int]:
+        """List the processes that live in this host."""
+        assert self._anchor is not None
+        own = os.stat(f"/proc/{self._anchor.pid}/ns/net").st_ino
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if (entry / "ns/net").stat().st_ino == own:
+                        found.append(int(entry.name))
+        return found
+
+    def agents(self) -> list[int]:
+        """List the Python processes of the account: the agents that run now."""
+        found = []
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                status = Path(f"/proc/{pid}/status").read_text()
+                if f"Uid:\t{self.uid}\t" in status and "Name:\tpython" in status:
+                    found.append(pid)
+        return found
 
     def start_sshd(self) -> None:
         """Start the host's sshd and wait until it listens."""
-        config = self.folder / "sshd_config"
-        banner = self.folder / "banner"
-        banner.write_text(self._banner)
-        lines = [
-            f"ListenAddress {self.address}:22",
-            f"HostKey {self.key}",
-            f"AuthorizedKeysFile {self._user_key}.pub",
-            "PidFile none",
-            "StrictModes no",
-            "UsePAM no",
-            "PasswordAuthentication no",
-            "PermitRootLogin prohibit-password",
-            "AllowStreamLocalForwarding yes",
-            *([f"Banner {banner}"] if self._banner else []),
-            "SetEnv " + " ".join(f"{key}={value}" for key, value in self._variables().items()),
-        ]
-        config.write_text("\n".join(lines) + "\n")
-        Path("/run/sshd").mkdir(exist_ok=True)
-        self._sshd = self.popen([_which("sshd"), "-D", "-e", "-f", str(config)])
-        wait_for(self._listens, f"sshd of {self.name}")
+        self._sshd = self.popen(
+            ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.root / "sshd_config")],
+            stderr=(self.root / "sshd.log").open("ab"),
+        )
+        deadline = time.monotonic() + 10
+        while self.run(["sh", "-c", "ss -ltn 2>/dev/null | grep -q ':22 '"]).returncode:
+            if self._sshd.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.root / "sshd.log").read_text())
+            time.sleep(0.02)
 
-    def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Start a command inside the host."""
-        enter = ["nsenter", "-t", str(self.pid), "-m", "-p", "-u", "-i", "-n", "--"]
-        options.setdefault("stdin", subprocess.DEVNULL)
-        options.setdefault("stdout", subprocess.DEVNULL)
-        options.setdefault("stderr", subprocess.DEVNULL)
-        child = subprocess.Popen([*enter, *argv], **options)
-        self._children.append(child)
-        return child
+    def stop_sshd(self) -> None:
+        """End sshd with all its sessions, as a reboot would."""
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                    os.kill(pid, signal.SIGKILL)
+        if self._sshd is not None:
+            self._sshd.wait(10)
 
-    def run(self, *argv: str) -> str:
-        """Run a command inside the host and return its output."""
-        child = self.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        output, errors = child.communicate(timeout=DEADLINE_S)
-        if child.returncode != 0:
-            raise RuntimeError(f"{argv}: {errors.decode()}")
-        return str(output.decode())
+    def start_engine(self, *, toolkit: bool = True, paddle: bool = True) -> LabDocker:
+        """Start a Docker engine in the host, at its usual socket, with the image of Paddle."""
+        engine = LabDocker(
+            self.root / "docker", uuids=self.uuids, toolkit=toolkit, popen=self.popen
+        ).start()
+        self.at_close(engine.stop)
+        # The account reaches the socket through its group, as on a usual host.
+        engine.socket.chmod(0o660)
+        os.chown(engine.socket, 0, DOCKER_GID)
+        self.socket = str(engine.socket)
+        if paddle:
+            paddle_image(engine)
+        return engine
 
-    def hide(self, program: str) -> None:
-        """Make a program of this host one that cannot be run."""
-        self.run("mount", "--bind", "/dev/null", os.path.realpath(program))
+    def new_host_key(self) -> None:
+        """Give the host another key, as a reinstallation would; needs a restart of sshd."""
+        for name in ("hostkey", "hostkey.pub"):
+            (self.root / name).unlink(missing_ok=True)
+        _keygen(self.root / "hostkey")
 
-    def processes(self, words: str) -> list[int]:
-        """Return the host's processes, by their pids outside, whose command line holds `words`."""
-        found = []
-        for pid in self._pids():
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.encode() in command:
-                found.append(pid)
-        return found
+    def host_key_line(self) -> str:
+        """Return the host's line for a known_hosts file."""
+        kind, key = (self.root / "hostkey.pub").read_text().split()[:2]
+        return f"{self.address} {kind} {key}\n"
 
     def cut(self) -> None:
-        """Pull the host's network cable."""
-        _run("ip", "link", "set", self._card, "down")
+        """Take the network away; nothing is told to either side."""
+        self.run(["ip", "link", "set", "eth0", "down"])
 
     def heal(self) -> None:
-        """Put the cable back."""
-        _run("ip", "link", "set", self._card, "up")
+        """Give the network back."""
+        self.run(["ip", "link", "set", "eth0", "up"])
 
     def freeze(self) -> None:
         """Stop every process of the host; its kernel still answers."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        assert self._anchor is not None
+        for pid in self.pids():
+            if pid != self._anchor.pid:
+                os.kill(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let the host's processes go on."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+        """Let a frozen host go on."""
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
 
-    def kill(self) -> None:
-        """End the host with everything in it."""
-        if self._unshare.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self._unshare.wait(DEADLINE_S)
-        for child in self._children:
-            child.wait(DEADLINE_S)
+    def at_close(self, closer: Callable[[], None]) -> None:
+        """Run something before the host is taken down, last added first."""
+        self._closers.append(closer)
 
-    def known_hosts_line(self) -> str:
-        """Return the host's line for a known_hosts file."""
-        words = self.key.with_suffix(".pub").read_text().split()
-        return f"{self.address} {words[0]} {words[1]}\n"
+    def close(self) -> None:
+        """Take the host down."""
+        self.thaw()
+        for closer in reversed(self._closers):
+            closer()
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for process in (self._sshd, self._anchor):
+            if process is not None:
+                process.wait(10)
+        subprocess.run(["ip", "link", "del", self.link], capture_output=True, check=False)
 
-    def _variables(self) -> dict[str, str]:
-        variables = dict(self.env)
-        if self._path:
-            variables["PATH"] = self._path
-        return variables
 
-    def _boot(self) -> None:
-        # The first process reaps what is left to it, and everything ends with it.
-        first = ["/bin/bash", "-c", "while :; do sleep 3600 & wait; done"]
-        self._unshare = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--uts", "--ipc", "--net", "--fork", "--mount-proc",
-             "--kill-child=SIGKILL", "--", *first],
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children")
-        self.pid = int(wait_for(lambda: children.read_text().split(), self.name)[0])
-        wait_for(lambda: Path(f"/proc/{self.pid}/comm").read_text() == "bash\n", self.name)
-        passwd = self.folder / "passwd"
-        passwd.write_text(
-            f"root:x:0:0:root:{self.home}:{self._shell}\n"
-            f"ops:x:1000:1000:ops:{self.home}:{self._shell}\n"
-            "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-            "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+class Lab:
+    """Makes hosts and takes them down; one key opens all of them."""
+
+    def __init__(self) -> None:
+        # Not pytest's folder: an account of a lab host must be able to pass through.
+        self.root = Path(tempfile.mkdtemp(prefix="gpuconsole-lab-", dir="/tmp"))
+        self.root.chmod(0o755)
+        self.hosts: list[LabHost] = []
+        self.key = self.root / "id_ed25519"
+        _keygen(self.key)
+        self._library = nvml.build(self.root)
+
+    def add(
+        self,
+        *,
+        devices: int = 2,
+        shell: str = "/bin/bash",
+        files: dict[str, str] | None = None,
+        programs: dict[str, str] | None = None,
+        motd: str = "",
+        python: bool = True,
+        driver: bool = True,
+        model: str = "NVIDIA A100-SXM4-40GB",
+    ) -> LabHost:
+        """Start a host. `files` go into the home folder, `programs` first on its PATH."""
+        number = len(self.hosts) + 1
+        root = self.root / f"host{number}"
+        for name in ("driver", "lib", "bin", "home"):
+            (root / name).mkdir(parents=True)
+        fields: dict[str, object] = {"count": devices, "model": model}
+        fields |= {f"{index}.uuid": nvml.uuid(number, index) for index in range(devices)}
+        host = LabHost(
+            name=f"lab-{number:02d}",
+            number=number,
+            root=root,
+            address=f"{SUBNET}.{number}.2",
+            link=f"gpuclab{number}",
+            driver=nvml.DriverState(root / "driver" / "state", **fields),
+            key=self.key,
         )
-        self.run("mount", "--bind", str(passwd), "/etc/passwd")
-        self.run("hostname", self.name)
+        self._write_files(host, shell, motd)
+        for name, text in (files or {}).items():
+            (root / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / "home" / name).write_text(text)
+        for name, text in (programs or {}).items():
+            (root / "bin" / name).write_text(text)
+            (root / "bin" / name).chmod(0o755)
+        if driver:
+            shutil.copy(self._library, root / "lib")
+        self.hosts.append(host)
+        self._start(host, python)
+        return host
 
-    def _wire(self, number: int) -> None:
-        peer = ["peer", "name", "eth0", "netns", str(self.pid)]
-        _run("ip", "link", "add", self._card, "type", "veth", *peer)
-        _run("ip", "link", "set", self._card, "master", "hub", "up")
-        self.run("ip", "link", "set", "lo", "up")
-        self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
-        self.run("ip", "link", "set", "eth0", "up")
+    def known_hosts(self) -> Path:
+        """Write and return a known_hosts file that names every host's present key."""
+        path = self.root / "known_hosts"
+        path.write_text("".join(host.host_key_line() for host in self.hosts))
+        return path
 
-    def _pids(self) -> list[int]:
-        mine = os.readlink(f"/proc/{self.pid}/ns/pid")
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal():
-                try:
-                    if os.readlink(entry / "ns" / "pid") == mine:
-                        found.append(int(entry.name))
-                except OSError:
-                    continue
-        return found
+    def inventory(self, *, image: str = "lab/paddle:1", poll_interval: float = 1.0) -> str:
+        """Return an inventory of all hosts, as YAML."""
+        lines = ["version: 1", "defaults:", f"  user: {USER}"]
+        lines += [f"  identity_file: {self.key}", f"  known_hosts: {self.known_hosts()}"]
+        lines += [f"  image: {image}", f"  poll_interval: {poll_interval}", "hosts:"]
+        for host in self.hosts:
+            lines += [f"  - name: {host.name}", f"    address: {host.address}"]
+            lines += [f"    docker_socket: {host.socket}"]
+        return "\n".join(lines) + "\n"
 
-    def _listens(self) -> bool:
-        if self._sshd.poll() is not None:
-            raise RuntimeError(f"sshd of {self.name} ended with {self._sshd.returncode}")
-        return ":22 " in self.run("ss", "-ltn")
+    def close(self) -> None:
+        """Take all hosts down."""
+        for host in self.hosts:
+            host.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _write_files(self, host: LabHost, shell: str, motd: str) -> None:
+        root = host.root
+        _keygen(root / "hostkey")
+        account = f"{USER}:x:{UID}:{UID}::/home/{USER}:{shell}\n"
+        system = "root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+        (root / "passwd").write_text(system + account)
+        (root / "group").write_text(
+            f"root:x:0:\nvideo:x:44:\nnogroup:x:65534:\n{USER}:x:{UID}:\ndocker:x:{DOCKER_GID}:{USER}\n"
+        )
+        (root / "shadow").write_text(f"root:*:1::::::\n{USER}:*:1::::::\n")
+        (root / "motd").write_text(motd)
+        (root / "nothing").write_text("")
+        (root / "authorized_keys").write_text(self.key.with_suffix(".pub").read_text())
+        (root / "sshd_config").write_text(SSHD_CONFIG.format(address=host.address, root=root))
+
+    def _start(self, host: LabHost, python: bool) -> None:
+        anchor = ["unshare", "--mount", "--net", "--uts", "--ipc", "sleep", "infinity"]
+        host._anchor = subprocess.Popen(anchor)
+        _wait_for_namespace(host._anchor.pid)
+        env = {
+            **os.environ,
+            "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin",
+            "ROOT": str(host.root),
+            "NAME": host.name,
+            "OWNER": f"{UID}:{UID}",
+            "PYTHON": "system" if python else "none",
+        }
+        done = host.run(["sh", "-c", SETUP], env=env)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode())
+        subprocess.run(["ip", "link", "del", host.link], capture_output=True, check=False)
+        peer = ["peer", "name", "eth0", "netns", str(host._anchor.pid)]
+        near = f"{SUBNET}.{host.number}.1/24"
+        for command in (
+            ["ip", "link", "add", host.link, "type", "veth", *peer],
+            ["ip", "addr", "add", near, "dev", host.link],
+            ["ip", "link", "set", host.link, "up"],
+        ):
+            subprocess.run(command, check=True, capture_output=True, timeout=10)
+        for words in (
+            ["addr", "add", f"{host.address}/24", "dev", "eth0"],
+            ["link", "set", "lo", "up"],
+            ["link", "set", "eth0", "up"],
+        ):
+            host.run(["ip", *words]).check_returncode()
+        host.start_sshd()
 
 
-def make_key(path: Path) -> Path:
-    """Make a key pair without a passphrase, unless it is there."""
-    if not path.exists():
-        _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", str(path))
-    return path
+@contextlib.contextmanager
+def lab() -> Iterator[Lab]:
+    """Give a lab and take it down whatever happens."""
+    made = Lab()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
-def _which(name: str) -> str:
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
+def _keygen(path: Path) -> None:
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=10)
 
 
-def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(argv)}: {done.stderr.decode().strip()}")
+def _wait_for_namespace(pid: int) -> None:
+    own = os.stat("/proc/self/ns/net").st_ino
+    deadline = time.monotonic() + 5
+    while True:
+        with contextlib.suppress(OSError):
+            # The mount namespace comes last of those that unshare makes before it runs the program.
+            if (
+                os.stat(f"/proc/{pid}/ns/net").st_ino != own
+                and Path(f"/proc/{pid}/comm").read_text().strip() == "sleep"
+            ):
+                return
+        if time.monotonic() > deadline:
+            raise RuntimeError("unshare did not start")
+        time.sleep(0.01)

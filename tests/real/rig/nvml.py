@@ -1,4 +1,4 @@
-"""The NVIDIA driver's stand-in: built with gcc, changed by tests while it is in use."""
+"""The stand-in driver library: building it, and changing what it says while it is in use."""
 
 from __future__ import annotations
 
@@ -8,56 +8,49 @@ import subprocess
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
-STATE_VARIABLE = "FAKE_NVML_STATE"
-
-
-def can_build() -> bool:
-    """Tell whether there is a C compiler."""
-    return shutil.which("gcc") is not None
 
 
 def build(folder: Path) -> Path:
-    """Compile the stand-in into `folder` and return the folder, for LD_LIBRARY_PATH."""
+    """Compile `libnvidia-ml.so.1` into the folder and return its path."""
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden",
-         "-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE), "-lpthread"],
-        check=True,
-    )  # fmt: skip
-    return folder
+    command = ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+    command += ["-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)
+    return library
 
 
-class FakeNvml:
-    """The state of one host's driver stand-in."""
+def why_not() -> str:
+    """Return why the library cannot be built here, or ""."""
+    return "" if shutil.which("gcc") else "gcc is not installed"
 
-    def __init__(self, library: Path, state: Path, devices: int = 2) -> None:
-        self.library = library
-        self.state = state
-        self.values: dict[str, object] = {"count": devices}
-        for index in range(devices):
-            self.values[f"{index}.uuid"] = f"GPU-{state.parent.name}-{index}"
+
+def uuid(host: int, index: int) -> str:
+    """Return the UUID that the lab gives to a device of its nth host."""
+    return f"GPU-00000000-0000-4000-8{host:03d}-{index:012d}"
+
+
+class DriverState:
+    """The file of `key=value` lines that the library reads; each change replaces it at once."""
+
+    def __init__(self, path: Path, **fields: object) -> None:
+        self.path = path
+        self._fields: dict[str, str] = {}
+        self.set(**fields)
+
+    def set(self, changes: dict[str, object] | None = None, **fields: object) -> None:
+        """Set fields of all devices (`util=5`) or of one (`{"1.util": 5}`)."""
+        for key, value in {**(changes or {}), **fields}.items():
+            self._fields[key] = str(value)
         self._write()
 
-    @property
-    def env(self) -> dict[str, str]:
-        """Environment under which a program finds the stand-in."""
-        return {"LD_LIBRARY_PATH": str(self.library), STATE_VARIABLE: str(self.state)}
-
-    def set(self, values: dict[str, object]) -> None:
-        """Change keys (`"0.used": 1024`); None removes one. Seen by the next call."""
-        for key, value in values.items():
-            if value is None:
-                self.values.pop(key, None)
-            else:
-                self.values[key] = value
+    def clear(self, *keys: str) -> None:
+        """Forget fields, so that their defaults hold again."""
+        for key in keys:
+            self._fields.pop(key, None)
         self._write()
-
-    def uuid(self, index: int) -> str:
-        """Return the UUID of a device."""
-        return str(self.values[f"{index}.uuid"])
 
     def _write(self) -> None:
-        text = "".join(f"{key}={value}\n" for key, value in self.values.items())
-        fresh = self.state.with_suffix(".new")
-        fresh.write_text(text)
-        os.replace(fresh, self.state)
+        new = self.path.with_suffix(".new")
+        new.write_text("".join(f"{key}={value}\n" for key, value in self._fields.items()))
+        new.chmod(0o644)
+        os.replace(new, self.path)
