@@ -20,6 +20,7 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.text import clean
 from gpuconsole.errors import (
     JournalError,
     ReadOnlyError,
@@ -39,7 +40,7 @@ from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import save_results
-from gpuconsole.session.submission import Packer, completed, new_job, packed, refuse_hopeless
+from gpuconsole.session.submission import Packer, completed, new_job, pack_task, refuse_hopeless
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
@@ -184,7 +185,7 @@ class Session:
         bundle = self._bench.bundle(job_id)
         bundle.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         limit = self.settings.code_size_limit
-        task = await asyncio.to_thread(packed, task, bundle, limit, self._parts.pack)
+        task, skipped = await asyncio.to_thread(pack_task, task, bundle, limit, self._parts.pack)
         try:
             job = new_job(job_id, replace(task, after=after), self.user, self.now(), report)
             self._journal.add(job)
@@ -192,8 +193,9 @@ class Session:
             bundle.unlink(missing_ok=True)
             raise
         if job.estimate_mib is None:
-            message = f"{task.name}: its memory cannot be told, so it waits for an empty device."
-            self._journal.tell("job", job_id, message, "warning")
+            skipped = ("its memory cannot be told, so it waits for an empty device", *skipped)
+        for sentence in skipped:
+            self._journal.tell("job", job_id, clean(f"{task.name}: {sentence}", 500), "warning")
         return self.job(job_id)
 
     async def cancel(self, reference: str) -> Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuconsole.core.estimate import Report, Verdict
@@ -11,8 +11,17 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
 
-Packer = Callable[[Path, Path | None, Path, float], str]
-"""Packs (script, project, target, limit in MiB); returns the script's path inside."""
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What was packed: the script's path inside, and what was left out, as sentences."""
+
+    script: str
+    skipped: tuple[str, ...] = ()
+
+
+Packer = Callable[[Path, Path | None, Path, float], Packed]
+"""Packs (script, project, target, limit in MiB)."""
 
 
 def completed(task: Task) -> Task:
@@ -32,12 +41,15 @@ def completed(task: Task) -> Task:
     return replace(task, script=str(script.resolve()), project=project)
 
 
-def packed(task: Task, target: Path, limit_mib: float, pack: Packer) -> Task:
-    """Pack the task's project into `target`; returns the task that runs what was packed."""
+def pack_task(
+    task: Task, target: Path, limit_mib: float, pack: Packer
+) -> tuple[Task, tuple[str, ...]]:
+    """Pack the task's project into `target`; returns the task that runs what was packed, and what
+    was left out."""
     script = Path(task.script)
-    inside = pack(script, Path(task.project) if task.project else None, target, limit_mib)
-    root = script.parents[len(Path(inside).parts) - 1]
-    return replace(task, project=str(root))
+    packed = pack(script, Path(task.project) if task.project else None, target, limit_mib)
+    root = script.parents[len(Path(packed.script).parts) - 1]
+    return replace(task, project=str(root)), packed.skipped
 
 
 def refuse_hopeless(report: Report) -> None:

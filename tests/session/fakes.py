@@ -118,7 +118,13 @@ class Docker:
         self.uid = 1000
         self.changed = asyncio.Event()
         self.on_start: Callable[[Container], None] = lambda container: None
+        self.on_put: Callable[[Container], None] = lambda container: None
+        self.was_away = False
         self._ids = itertools.count(1)
+
+    @property
+    def running(self) -> bool:
+        return any(container.state == "running" for container in self.containers.values())
 
     @property
     def starts(self) -> int:
@@ -239,6 +245,7 @@ class FakeEngine:
     async def put(self, container: str, bundle: Path, target: str) -> None:
         await self._at("put")
         self._known(container).bundles.append(_read(bundle))
+        self._docker.on_put(self._known(container))
         await self._at("put done")
 
     async def start(self, container: str) -> None:

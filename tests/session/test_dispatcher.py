@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.containers import Lease
+from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.fleet import DeviceProcess
-from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.follow import log_file
+from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Container
 
@@ -266,8 +268,6 @@ async def test_a_container_with_our_name_that_is_not_ours_is_left_alone(lab: Lab
     await desk.kill()
     attempt = desk.job(job_id).attempt
     assert attempt is not None
-    from gpuconsole.core.containers import ContainerSpec
-
     spec = ContainerSpec(attempt.container_name, "evil", ("x",))
     lab.docker.containers[spec.name] = Container("f" * 64, spec, 1.0, state="running")
 
@@ -367,6 +367,27 @@ async def test_a_console_that_slept_through_its_succession_stops_working(lab: La
     assert lab.docker.starts == 0, "the stale console may start nothing"
 
 
+async def test_the_role_is_proved_at_the_last_moment_before_a_start(lab: Lab) -> None:
+    first, second = lab.desk(), lab.desk()
+    job_id = lab.submit(first)
+
+    def succeed(container: Container) -> None:
+        lab.clock.time += 60
+        assert second.journal.take_role("second") is not None
+
+    lab.docker.on_put = succeed
+    first.start()
+    await lab.clock.until(lambda: lab.docker.history and not first.dispatcher.active)
+    await lab.clock.pass_time(10)
+    assert lab.docker.starts == 0
+    lab.docker.on_put = lambda container: None
+    lab.clock.time += 60
+    heir = lab.desk()
+    heir.start()
+    await lab.clock.until(lambda: heir.job(job_id).state is JobState.RUNNING)
+    assert lab.docker.starts == 1
+
+
 async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:
     desk = lab.desk()
     job_id = lab.submit(desk)
@@ -382,54 +403,88 @@ async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:
     await lab.clock.until(lambda: heir.dispatcher.active and not lab.docker.containers)
 
 
-async def run_with_a_death(state: Path, dies_at: int | None) -> int:
-    """Run one job on a console that dies at a point, then a second console; how many points."""
+Ending = Callable[[Lab, Desk, str], None]
+
+
+def runs_well(lab: Lab, desk: Desk, job_id: str) -> None:
+    if desk.job(job_id).state is JobState.RUNNING and lab.docker.running:
+        lab.docker.finish(0)
+
+
+def runs_badly(lab: Lab, desk: Desk, job_id: str) -> None:
+    if desk.job(job_id).state is JobState.RUNNING and lab.docker.running:
+        lab.docker.finish(9)
+
+
+def is_cancelled(lab: Lab, desk: Desk, job_id: str) -> None:
+    job = desk.job(job_id)
+    if job.state is JobState.RUNNING and not job.cancel_requested:
+        Journal.save(desk.journal, job, replace(job, cancel_requested=True))
+
+
+def vanishes_and_returns(lab: Lab, desk: Desk, job_id: str) -> None:
+    state = desk.job(job_id).state
+    if state is JobState.RUNNING and lab.docker.running and not lab.docker.was_away:
+        lab.docker.reachable, lab.docker.was_away = False, True
+        lab.docker.finish(0)
+    elif state is JobState.UNKNOWN:
+        lab.docker.reachable = True
+
+
+async def run_with_a_death(state: Path, ending: Ending, dies_at: int | None) -> Job:
+    """Run one job on a console that dies at a point, then on its heir; the job as it ended.
+
+    Checks that it ran at most once, whole, and left nothing behind.
+    """
     lab = make_lab(state)
 
-    def run(container: Container) -> None:
+    def prints(container: Container) -> None:
         container.log = b"all of it\n"
 
-    lab.docker.on_start = run
-    first = lab.desk(dies_at=dies_at)
-    job_id = lab.submit(first)
-    first.start()
+    lab.docker.on_start = prints
+    desk = lab.desk(dies_at=dies_at)
+    job_id = lab.submit(desk)
 
     def over() -> bool:
-        if lab.docker.history and lab.docker.history[-1].state == "running" and settled():
-            lab.docker.finish(0)
-        return first.console.dead or (first.job(job_id).state.ended and not lab.docker.containers)
+        if desk.console.dead:
+            return True
+        ending(lab, desk, job_id)
+        return desk.job(job_id).state.ended and not lab.docker.containers
 
-    def settled() -> bool:
-        return first.console.dead or first.job(job_id).state is JobState.RUNNING
-
+    desk.start()
     await lab.clock.until(over)
-    if first.console.dead:
-        await first.kill()
-        heir = lab.desk()
-        heir.start()
-
-        def finished() -> bool:
-            if any(one.state == "running" for one in lab.docker.containers.values()):
-                lab.docker.finish(0)
-            return heir.job(job_id).state.ended and not lab.docker.containers
-
-        await lab.clock.until(finished)
-        first = heir
-    job = first.job(job_id)
-    where = f"died at {dies_at}"
-    assert job.state is JobState.SUCCEEDED, (where, job.cause)
+    if desk.console.dead:
+        await desk.kill()
+        lab.docker.reachable = True
+        desk = lab.desk()
+        desk.start()
+        await lab.clock.until(over)
+    job = desk.job(job_id)
+    where = f"{ending.__name__}, died at {dies_at}: {lab.desks[0].console.calls[-1]}"
     assert lab.docker.starts == 1, where
     assert len(job.attempts) == 1, where
     assert not lab.docker.leases, where
     assert log_file(state, job_id, 1).read_bytes() == b"all of it\n", where
     await lab.close()
-    return lab.desks[0].console.points
+    return replace(job, detail=str(lab.desks[0].console.points))
 
 
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [
+        (runs_well, JobState.SUCCEEDED),
+        (runs_badly, JobState.FAILED),
+        (is_cancelled, JobState.CANCELLED),
+        (vanishes_and_returns, JobState.SUCCEEDED),
+    ],
+)
 async def test_a_console_killed_at_any_point_loses_nothing_and_runs_nothing_twice(
-    tmp_path: Path,
+    tmp_path: Path, ending: Ending, state: JobState
 ) -> None:
-    points = await run_with_a_death(tmp_path / "alive", None)
+    alive = await run_with_a_death(tmp_path / "alive", ending, None)
+    assert alive.state is state
+    points = int(alive.detail)
     assert points > 30
     for point in range(points):
-        await run_with_a_death(tmp_path / str(point), point)
+        job = await run_with_a_death(tmp_path / str(point), ending, point)
+        assert job.state is state, (point, job.cause)

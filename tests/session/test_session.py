@@ -23,6 +23,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.session import Parts, Session
+from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import Console, Docker, FakeHosts, VirtualClock
 
@@ -51,6 +52,7 @@ class Room:
         self.script.write_text("print(1)\n")
         self.report = report_of()
         self.estimates = 0
+        self.skipped: tuple[str, ...] = ()
         self.open: list[Session] = []
 
     def session(self, *, dispatch: bool = True, read_only: bool = False) -> Session:
@@ -58,9 +60,9 @@ class Room:
             self.estimates += 1
             return self.report
 
-        def pack(script: Path, project: Path | None, target: Path, limit: float) -> str:
+        def pack(script: Path, project: Path | None, target: Path, limit: float) -> Packed:
             target.write_bytes(script.read_bytes())
-            return script.name
+            return Packed(script.name, self.skipped)
 
         return Session(
             Parts(
@@ -171,13 +173,14 @@ async def test_a_script_that_will_fail_is_refused_with_its_line(room: Room) -> N
 
 async def test_an_unknown_estimate_is_allowed_and_told(room: Room) -> None:
     room.report = report_of(memory=None, verdict="unknown")
+    room.skipped = ("data: leads outside",)
     async with opened(room, dispatch=False) as session:
         heard: list[Event] = []
         session.subscribe(heard.append)
         await room.clock.pass_time(1)
         assert (await session.submit(room.task())).estimate_mib is None
         await room.clock.pass_time(1)
-        assert [event.severity for event in heard] == ["information", "warning"]
+        assert [event.severity for event in heard] == ["information", "warning", "warning"]
 
 
 @pytest.mark.parametrize(

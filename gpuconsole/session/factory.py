@@ -1,0 +1,128 @@
+"""Sessions put together: the real one on an inventory's hosts, the demo on the simulated lab."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuconsole.config import LabSettings, combined, load_settings, state_dir
+from gpuconsole.core.containers import Hosts
+from gpuconsole.session.clock import WallClock
+from gpuconsole.session.session import Parts, Session
+from gpuconsole.session.submission import Packed
+from gpuconsole.state import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The simulated lab: how many hosts, which dice, and how many seconds pass in one."""
+
+    hosts: int = 6
+    seed: int = 7
+    speed: float = 1.0
+
+
+def open_session(
+    inventory: Path | None,
+    state: Path | None,
+    *,
+    read_only: bool = False,
+    demo: DemoOptions | None = None,
+    dispatch: bool = True,
+) -> Session:
+    """Return a session, not yet entered.
+
+    Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
+    its state in a folder of its own that goes with it, unless `state` names one. UsageError for a
+    wrong inventory or settings, JournalError for a state folder that cannot be used.
+    """
+    if demo is not None:
+        return _demo_session(state, demo, read_only=read_only, dispatch=dispatch)
+    return _real_session(inventory, state, read_only=read_only, dispatch=dispatch)
+
+
+def _real_session(
+    inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool
+) -> Session:
+    from gpuconsole.remote.hosts import RemoteHosts
+    from gpuconsole.remote.inventory import DEFAULT_IMAGE, open_inventory
+
+    lab = open_inventory(inventory, os.environ)
+    settings = combined(load_settings(), lab.lab)
+    images = {host.name: host.image for host in lab.hosts}
+    return _session(
+        RemoteHosts(lab, settings),
+        (state or state_dir()).expanduser(),
+        settings,
+        lambda host: images.get(host, DEFAULT_IMAGE),
+        read_only=read_only,
+        dispatch=dispatch,
+    )
+
+
+def _demo_session(
+    state: Path | None, demo: DemoOptions, *, read_only: bool, dispatch: bool
+) -> Session:
+    from gpuconsole.lab import SimulatedHosts
+    from gpuconsole.remote.inventory import DEFAULT_IMAGE
+
+    hosts = SimulatedHosts(demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed)
+    scratch = tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") if state is None else None
+    folder = Path(scratch.name) if scratch is not None else Path(str(state)).expanduser()
+    return _session(
+        hosts,
+        folder,
+        LabSettings(),
+        lambda host: DEFAULT_IMAGE,
+        read_only=read_only,
+        dispatch=dispatch,
+        simulated=True,
+        on_close=scratch.cleanup if scratch is not None else lambda: None,
+    )
+
+
+def _session(
+    hosts: Hosts,
+    state: Path,
+    settings: LabSettings,
+    default_image: Callable[[str], str],
+    *,
+    read_only: bool,
+    dispatch: bool,
+    simulated: bool = False,
+    on_close: Callable[[], None] = lambda: None,
+) -> Session:
+    clock = WallClock()
+    parts = Parts(
+        hosts=hosts,
+        journal=Journal(state, clock=clock.now, read_only=read_only),
+        settings=settings,
+        user=_user(),
+        pack=_pack,
+        default_image=default_image,
+        clock=clock,
+        read_only=read_only,
+        simulated=simulated,
+        dispatch=dispatch and not read_only,
+        on_close=on_close,
+    )
+    return Session(parts)
+
+
+def _pack(script: Path, project: Path | None, target: Path, limit_mib: float) -> Packed:
+    from gpuconsole.remote.bundle import make_bundle
+
+    bundle = make_bundle(script, project, target, limit_mib=limit_mib)
+    return Packed(bundle.script_name, bundle.skipped)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user id may have no name.
+        return str(os.getuid())
