@@ -125,6 +125,12 @@ def test_many_mistakes_are_cut_to_ten_lines_and_a_count() -> None:
     assert lines[-1] == "... and 15 more problems"
 
 
+def test_a_hundred_thousand_mistakes_are_counted_and_not_all_placed() -> None:
+    error = refused("version: 1\n" + "".join(f"k{number}: 1\n" for number in range(90_000)))
+    assert len(error.message.splitlines()) == 11
+    assert error.message.endswith("... and 89990 more problems")
+
+
 def test_a_choice_names_the_nearest() -> None:
     assert refused("version: 1\norder: best-fit").hint == "Did you mean `best_fit`?"
 

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from gpuconsole.documents.problems import known_keys, members, worded
+from gpuconsole.documents.problems import MAX_WORDED, known_keys, members, worded
 from gpuconsole.documents.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text
 from gpuconsole.documents.values import Seconds, SizeMib, Text
 from gpuconsole.errors import DocumentError
@@ -88,7 +88,8 @@ def parse_document(text: str, source: str, model: type[M]) -> Document[M]:
         return Document(model.model_validate(tree.value), source, tree.root)
     except ValidationError as error:
         problems = worded(error, model, tree.root)
-    raise document_error(source, problems)
+        unplaced = max(0, error.error_count() - MAX_WORDED)
+    raise document_error(source, problems, unplaced)
 
 
 __all__ = [

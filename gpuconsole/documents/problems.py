@@ -16,6 +16,9 @@ from pydantic_core import ErrorDetails
 from gpuconsole.core.text import clean
 from gpuconsole.documents.tree import Loc, Spot, Worded, place
 
+MAX_WORDED = 50
+"""A document can be wrong in a hundred thousand places; nobody reads them, so few are placed."""
+
 _EXPECTED = {
     "string_type": "expected text",
     "bool_type": "expected true or false",
@@ -36,10 +39,10 @@ _EXPECTED = {
 
 
 def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> list[Worded]:
-    """Return each problem with its place, text and hint; branches of a union become one."""
+    """Return the first problems with place, text and hint; branches of a union become one."""
     problems: list[Worded] = []
     refused: dict[Spot, tuple[list[str], list[str]]] = {}
-    for detail in error.errors(include_url=False):
+    for detail in error.errors(include_url=False)[:MAX_WORDED]:
         loc, kind = detail["loc"], detail["type"]
         spot = place(root, loc, about_key=kind == "extra_forbidden")
         if kind == "extra_forbidden":

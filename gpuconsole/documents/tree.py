@@ -80,23 +80,26 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 def read_text(path: Path) -> str:
     """Read a small UTF-8 file; DocumentError for everything that can be wrong with it."""
+    name = clean(str(path), 512)
     try:
         if path.is_dir():
-            raise DocumentError("Not a file", f"{path} is a folder.", "Name a YAML file.")
+            raise DocumentError("Not a file", f"{name} is a folder.", "Name a YAML file.")
         if path.exists() and not path.is_file():
-            raise DocumentError("Not a file", f"{path} is not a regular file.")
+            raise DocumentError("Not a file", f"{name} is not a regular file.", "Name a YAML file.")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise DocumentError(
-            "No such file", f"{path} does not exist.", "Check the path, or make the file."
+            "No such file", f"{name} does not exist.", "Check the path, or make the file."
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DocumentError("Cannot read the file", f"{clean(str(path))}: {reason}.") from None
+        raise DocumentError(
+            "Cannot read the file", f"{name}: {reason}.", "Check its path and rights."
+        ) from None
     if len(data) > MAX_BYTES:
         raise DocumentError(
-            "File too large", f"{path} is larger than {MAX_BYTES // 2**20} MiB.", "Split it."
+            "File too large", f"{name} is larger than {MAX_BYTES // 2**20} MiB.", "Split it."
         )
     try:
         return data.decode("utf-8-sig")
@@ -271,8 +274,9 @@ def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node | None, yaml.Nod
         return None
     if not isinstance(node, yaml.MappingNode):
         return None
+    name = str(step)
     for key_node, value_node in node.value:
-        if key_node.value == str(step):
+        if key_node.value == name:
             return key_node, value_node
     for key_node, value_node in node.value:
         if key_node.value == "<<":
@@ -308,14 +312,18 @@ def _line_column(text: str, position: int) -> tuple[int, int]:
     return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
-def document_error(source: str, problems: list[Worded]) -> DocumentError:
-    """Join problems in the order of the file; the hint is about the first."""
+def document_error(source: str, problems: list[Worded], unplaced: int = 0) -> DocumentError:
+    """Join problems in the order of the file; the hint is about the first.
+
+    `unplaced` counts problems beyond those given.
+    """
     ordered = sorted(dict.fromkeys(problems))
     name = clean(source, 512)
     lines = [f"{name}:{line}:{column}: {text}" for line, column, text, _ in ordered[:MAX_PROBLEMS]]
-    if len(ordered) > MAX_PROBLEMS:
-        lines.append(f"... and {len(ordered) - MAX_PROBLEMS} more problems")
-    title = "Wrong document" if len(ordered) == 1 else f"Wrong document, {len(ordered)} problems"
+    total = len(ordered) + unplaced
+    if total > MAX_PROBLEMS:
+        lines.append(f"... and {total - MAX_PROBLEMS} more problems")
+    title = "Wrong document" if total == 1 else f"Wrong document, {total} problems"
     return DocumentError(title, "\n".join(lines), ordered[0][3])
 
 
