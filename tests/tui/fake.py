@@ -94,10 +94,21 @@ def job(name: str, state: JobState, number: int = 1, **more: Any) -> Job:
     if state not in (JobState.QUEUED, JobState.HELD):
         ended = NOW - 10 if state.ended else None
         attempts = (
-            Attempt(1, "a100-01", ("GPU-a0",), (0,), f"gpuconsole-{name}", "c" * 64, NOW - 400,
-                    NOW - 380, ended, 1 if state is JobState.FAILED else None, "", 20480.0,
-                    ("a100-01 gpu 0 has 19.5 GiB free.", "It leaves the larger card free.")),
-        )  # fmt: skip
+            Attempt(
+                number=1,
+                host="a100-01",
+                device_uuids=("GPU-a0",),
+                device_indexes=(0,),
+                container_name=f"gpuconsole-{name}",
+                container_id="c" * 64,
+                created_at=NOW - 400,
+                started_at=NOW - 380,
+                ended_at=ended,
+                exit_code=1 if state is JobState.FAILED else None,
+                peak_mib=20480.0,
+                placement_reasons=("gpu 0 has 19.5 GiB free.", "The larger card stays free."),
+            ),
+        )
     task = Task(name=name, script="train.py", args=("--epochs", "3"), batch_size=64, priority=5)
     values: dict[str, Any] = {"attempts": attempts, "estimate_mib": 18000.0}
     return Job(f"ana-{number:04d}", task, "ana", state, NOW - 600, **{**values, **more})

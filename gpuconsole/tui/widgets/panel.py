@@ -14,8 +14,8 @@ from gpuconsole.tui.presentation.cells import Piece, text
 
 def name_box(box: Widget, title: str, subtitle: str = "") -> None:
     """Set a border's titles; they may hold foreign names and are never markup."""
-    upper = Content(f" {clean(title)} ") if title else None
-    lower = Content(f" {clean(subtitle)} ") if subtitle else None
+    upper = Content(clean(title)) if title else None
+    lower = Content(clean(subtitle)) if subtitle else None
     box.border_title = upper  # type: ignore[assignment]
     box.border_subtitle = lower  # type: ignore[assignment]
 

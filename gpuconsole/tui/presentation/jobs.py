@@ -1,0 +1,268 @@
+"""Jobs as table rows and as facts: state, wait, progress, memory, causes, why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rich.style import Style
+from rich.text import Text
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.presentation.cells import Piece, bar, fit, labelled, wrapped
+
+Lines = list[list[Piece]]
+
+COLUMNS: tuple[tuple[str, str, int, bool], ...] = (
+    ("#", "number", 2, True),
+    ("job", "name", 18, True),
+    ("user", "user", 8, True),
+    ("gpus", "gpus", 4, True),
+    ("state", "state", 9, True),
+    ("time", "time", 6, True),
+    ("mem/gpu", "memory", 8, False),
+    ("prio", "priority", 4, False),
+    ("where", "where", 14, False),
+    ("why", "why", 0, False),
+)
+"""Title, key, width (0: what is left), and whether it stays on a narrow terminal."""
+
+_PROGRESS = re.compile(
+    r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
+)
+
+
+class Why(Protocol):
+    """Why a job stands where it does, as the session answers."""
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def blockers(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def estimated_start(self) -> float | None: ...
+    @property
+    def options(self) -> Sequence[str]: ...
+
+
+ORDER = {
+    JobState.RUNNING: 0,
+    JobState.LAUNCHING: 0,
+    JobState.UNKNOWN: 0,
+    JobState.QUEUED: 1,
+    JobState.HELD: 2,
+}
+
+
+def in_order(jobs: Sequence[Job]) -> list[Job]:
+    """Return jobs as the queue shows them: active, waiting by priority, then the newest ended."""
+    def place(job: Job) -> tuple[float, float, float]:
+        rank = ORDER.get(job.state, 3)
+        if rank == 3:
+            return rank, 0, -(job.ended_at or job.submitted_at)
+        return rank, -job.task.priority, job.submitted_at
+
+    return sorted(jobs, key=place)
+
+
+def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
+    """Return the cells of a job's row."""
+    attempt = job.attempt
+    where = f"{attempt.host} {indexes(attempt)}" if attempt else "-"
+    state = job.state.value.upper() if job.state in (JobState.OOM, JobState.HELD) else job.state.value
+    cells: list[tuple[str, Style]] = [
+        (str(number), ink.muted),
+        (job.task.name, ink.strong),
+        (job.user, ink.text),
+        (str(job.task.devices or "auto"), ink.text),
+        (state, ink.jobs[job.state]),
+        (elapsed(job, now), ink.text),
+        (format_mib(job.estimate_mib), ink.text),
+        (str(job.task.priority), ink.text),
+        (where, ink.text),
+        (why, ink.muted),
+    ]
+    return [Text(clean(words, 200), style=style.without_color + Style(color=style.color))
+            for words, style in cells]  # fmt: skip
+
+
+def elapsed(job: Job, now: float) -> str:
+    """Return how long it ran, runs, or waits."""
+    if job.started_at is not None and (job.state.active or job.ended_at is not None):
+        return format_duration((job.ended_at or now) - job.started_at)
+    if job.state.ended:
+        return "-"
+    return format_duration(now - job.submitted_at)
+
+
+def indexes(attempt: Attempt) -> str:
+    """Return the devices of an attempt in words."""
+    return "gpu " + ",".join(map(str, attempt.device_indexes)) if attempt.device_indexes else ""
+
+
+def short_why(job: Job, why: Why | None) -> str:
+    """Say in one line what happened or what it waits for."""
+    if job.cancel_requested and not job.state.ended:
+        return "being cancelled"
+    if job.detail and job.state.active:
+        return job.detail
+    if job.cause:
+        return job.cause
+    if job.state is JobState.HELD:
+        return "held: H lets it go"
+    if job.state is JobState.QUEUED and why is not None:
+        return why.reason
+    return ""
+
+
+def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
+    """Return the panel below the queue: reason, who holds what it needs, start, options."""
+    lines: Lines = [[(part, ink.strong)] for part in wrapped(why.reason or job.cause, width)]
+    for blocker in list(why.blockers)[:4]:
+        words = f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"
+        lines += labelled(ink, "held by", words, width)
+    if len(why.blockers) > 4:
+        lines += labelled(ink, "", f"and {len(why.blockers) - 4} more", width)
+    if why.estimated_start is not None:
+        words = f"in about {format_duration(why.estimated_start - now)}"
+        lines += labelled(ink, "start", words, width)
+    for letter, option in zip("abcdefgh", why.options, strict=False):
+        lines += labelled(ink, f"option {letter}", option, width)
+    return lines
+
+
+def progress(lines: Sequence[str]) -> tuple[str, int, int] | None:
+    """Find the newest `step=3/500` (or epoch, iter, batch) among log lines; steps before epochs."""
+    epoch: tuple[str, int, int] | None = None
+    for line in reversed(lines):
+        for match in reversed(list(_PROGRESS.finditer(line[:500]))):
+            found = (match.group(1).lower(), int(match.group(2)), int(match.group(3)))
+            if found[2] <= 0 or found[1] > found[2]:
+                continue
+            if found[0] != "epoch":
+                return found
+            epoch = epoch or found
+    return epoch
+
+
+def head_lines(
+    ink: Ink, job: Job, done: tuple[str, int, int] | None, snapshot: FleetSnapshot, now: float,
+    width: int,
+) -> Lines:  # fmt: skip
+    """Return the head of a job's screen: state, place, progress, memory, cause."""
+    attempt = job.attempt
+    first: list[Piece] = [(fit("state", 9), ink.muted), (job.state.value, ink.jobs[job.state])]
+    if attempt:
+        first.append((f"   {clean(attempt.host)} {indexes(attempt)}", ink.text))
+    first.append((f"   {'ran' if job.state.ended else 'for'} {elapsed(job, now)}", ink.muted))
+    if attempt and len(job.attempts) > 1:
+        first.append((f"   attempt {attempt.number}", ink.muted))
+    if attempt and attempt.exit_code is not None:
+        first.append((f"   exit {attempt.exit_code}", ink.muted))
+    lines: Lines = [first]
+    if job.detail and not job.state.ended:
+        lines += labelled(ink, "doing", job.detail, width)
+    if done is not None:
+        lines.append(_progress_line(ink, job, done, now, width))
+    lines.append(_memory_line(ink, job, snapshot, width))
+    if job.cause:
+        style = ink.muted if job.state is JobState.SUCCEEDED else ink.bad
+        parts = wrapped(job.cause, width - 9)
+        lines += [
+            [(fit("cause" if at == 0 else "", 9), ink.muted), (part, style)]
+            for at, part in enumerate(parts[:3])
+        ]
+    return lines
+
+
+def _progress_line(
+    ink: Ink, job: Job, done: tuple[str, int, int], now: float, width: int
+) -> list[Piece]:
+    word, at, end = done
+    percent = 100.0 * at / end
+    left = ""
+    if at and at < end and job.state is JobState.RUNNING and job.started_at is not None:
+        remaining = (now - job.started_at) * (end - at) / at
+        left = f"   about {format_duration(remaining)} left"
+    return [
+        (fit("progress", 9), ink.muted),
+        *bar(ink, percent, max(8, min(30, width - 50)), ink.jobs[JobState.RUNNING]),
+        (f" {percent:.0f}%  {word} {at:,} of {end:,}{left}", ink.text),
+    ]
+
+
+def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> list[Piece]:
+    attempt = job.attempt
+    peak = attempt.peak_mib if attempt else None
+    held = _held_now(job, snapshot)
+    words = f"predicted up to {format_mib(job.estimate_mib)}   peak {format_mib(peak)}"
+    if held is not None:
+        words += f"   now {format_mib(held)}"
+    share = None
+    if job.estimate_mib and (peak or held):
+        share = 100.0 * (peak or held or 0.0) / job.estimate_mib
+        words += f"   {share:.0f}% of the bound"
+    over = share is not None and share > 100.0
+    return [
+        (fit("memory", 9), ink.muted),
+        *bar(ink, share, max(8, min(30, width - 75)), ink.bad if over else ink.heat[7]),
+        (" " + words, ink.bad if over else ink.text),
+    ]
+
+
+def _held_now(job: Job, snapshot: FleetSnapshot) -> float | None:
+    attempt = job.attempt
+    if attempt is None or not job.state.active:
+        return None
+    host = snapshot.host(attempt.host)
+    if host is None:
+        return None
+    mine = set(attempt.device_uuids)
+    held = [device.memory_used_mib for device in host.devices if device.uuid in mine]
+    return max((used for used in held if used is not None), default=None)
+
+
+def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines:
+    """Return the facts beside the log: task, placement, attempts, the docker line."""
+    task = job.task
+    lines: Lines = []
+    for label, value in (
+        ("id", job.id),
+        ("user", job.user),
+        ("script", " ".join((task.script, *task.args))),
+        ("image", task.image),
+        ("batch", "" if task.batch_size is None else str(task.batch_size)),
+        ("priority", str(task.priority)),
+    ):
+        if value:
+            lines += labelled(ink, label, value, width)
+    attempt = job.attempt
+    if attempt is not None and attempt.placement_reasons:
+        lines += [[], [("why there", ink.title)]]
+        lines += [
+            [(part, ink.text)] for why in attempt.placement_reasons for part in wrapped(why, width)
+        ]
+    if job.attempts:
+        lines += [[], [("attempts", ink.title)]]
+        for each in reversed(job.attempts[-5:]):
+            lines += [[(part, ink.text)] for part in wrapped(_attempt_words(each, now), width)]
+    if docker:
+        lines += [[], [("docker (y copies)", ink.title)]]
+        lines += [[(part, ink.muted)] for part in wrapped(docker, width)]
+    return lines
+
+
+def _attempt_words(attempt: Attempt, now: float) -> str:
+    words = f"{attempt.number}. {attempt.host} {indexes(attempt)}"
+    if attempt.started_at is not None:
+        words += f"  {format_duration((attempt.ended_at or now) - attempt.started_at)}"
+    if attempt.exit_code is not None:
+        words += f"  exit {attempt.exit_code}"
+    if attempt.peak_mib is not None:
+        words += f"  peak {format_mib(attempt.peak_mib)}"
+    return f"{words}  {attempt.cause}".rstrip()
