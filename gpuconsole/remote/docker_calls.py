@@ -40,6 +40,7 @@ class DockerCalls:
         self._link = link
         self._socket_path = socket_path
         self._client: docker.APIClient | None = None
+        self._path = ""
         self._connecting = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"engine-{host}")
         self._pumps: set[_Pump] = set()
@@ -94,12 +95,12 @@ class DockerCalls:
 
     async def _connected(self, doing: str) -> docker.APIClient:
         async with self._connecting:
-            if self._client is None:
+            # Asked each time: a link that was lost forwards again, perhaps from elsewhere.
+            path = await self._link.forward_socket(self._socket_path)
+            if self._client is None or path != self._path:
                 try:
-                    path = await self._link.forward_socket(self._socket_path)
                     self._client = await self._on_thread(_connect, path)
-                except ConsoleError:
-                    raise
+                    self._path = path
                 except Exception as error:
                     raise await self._explained(error, doing) from error
             return self._client

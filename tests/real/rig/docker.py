@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -122,7 +121,7 @@ class LabDocker:
         """End the engine and its containers."""
         if self._process is None:
             return
-        self._process.terminate()
+        self._signal("TERM")
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
@@ -137,13 +136,11 @@ class LabDocker:
 
     def freeze(self) -> None:
         """Let the engine hang: its socket accepts and nothing answers."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal("STOP")
 
     def thaw(self) -> None:
         """Let a frozen engine go on."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self._signal("CONT")
 
     def client(self) -> docker.APIClient:
         """Return a client of the engine, past everything under test."""
@@ -182,6 +179,11 @@ class LabDocker:
                 "devices": str(self.root / "devices.json"),
             }
             _program(folder / "nvidia-container-runtime-hook", HOOK.format(**names))
+
+    def _signal(self, name: str) -> None:
+        # By its own pid, where it lives: the process started may only have led into a namespace.
+        pid = (self.root / "pid").read_text().strip()
+        self._popen(["kill", f"-{name}", pid]).wait(10)
 
     def _answers(self) -> bool:
         try:
