@@ -96,8 +96,6 @@ class Dispatcher:
         if now - self._renewed_at >= RENEW_EVERY_S or now < self._renewed_at:
             journal.renew_role(self._epoch)
             self._renewed_at = now
-        else:
-            journal.require_role(self._epoch)
         return True
 
     async def _drop(self) -> None:

@@ -140,6 +140,7 @@ class Runner:
         self._mark_running(status)
         if step is Step.STOP:
             self._say("stopping")
+            self._require_role()
             await engine.stop(status.id, self._bench.settings.stop_grace)
             return False
         return await self._watch(engine, status)
@@ -244,6 +245,7 @@ class Runner:
         """Give the devices back, write the end, remove the container; in that order a console
         that dies in between finds the work again, or leaves only what a sweep removes."""
         job, _ = self._present()
+        self._require_role()
         await engine.release(attempt_key(job.id, attempt.number), attempt.device_uuids)
         ended = replace(
             attempt,
@@ -258,6 +260,7 @@ class Runner:
     async def _requeue(self, engine: Engine, error: LeaseTakenError) -> None:
         """Back into the queue: nothing of the attempt has run."""
         job, attempt = self._present()
+        self._require_role()
         await self._remove_own(engine, attempt)
         await engine.release(attempt_key(job.id, attempt.number), attempt.device_uuids)
         self._on_taken(attempt.host, error)
@@ -304,6 +307,10 @@ class Runner:
         if job.attempt is None:
             raise JournalError("Journal is damaged", f"Job {job.id} is {job.state} untried.")
         return job, job.attempt
+
+    def _require_role(self) -> None:
+        """Asked before anything on a host is taken away: an heir may have begun to use it."""
+        self._bench.journal.require_role(self._epoch)
 
     def _peak(self) -> float | None:
         known = self.job.attempt

@@ -119,6 +119,7 @@ class Docker:
         self.changed = asyncio.Event()
         self.on_start: Callable[[Container], None] = lambda container: None
         self.on_put: Callable[[Container], None] = lambda container: None
+        self.on_claim: Callable[[], None] = lambda: None
         self.was_away = False
         self._ids = itertools.count(1)
 
@@ -199,6 +200,7 @@ class FakeEngine:
 
     async def claim(self, leases: Sequence[Lease]) -> None:
         await self._at("claim")
+        self._docker.on_claim()
         for lease in leases:
             held = self._docker.leases.get(lease.uuid)
             if held is not None and held.attempt != lease.attempt:

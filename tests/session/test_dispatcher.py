@@ -11,6 +11,7 @@ import pytest
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.errors import LeaseTakenError
 from gpuconsole.session.follow import log_file
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
@@ -386,6 +387,22 @@ async def test_the_role_is_proved_at_the_last_moment_before_a_start(lab: Lab) ->
     heir.start()
     await lab.clock.until(lambda: heir.job(job_id).state is JobState.RUNNING)
     assert lab.docker.starts == 1
+
+
+async def test_a_stale_console_takes_nothing_away_from_its_heir(lab: Lab) -> None:
+    first, second = lab.desk(), lab.desk()
+    job_id = lab.submit(first)
+
+    def succeeded_and_taken() -> None:
+        lab.clock.time += 60
+        assert second.journal.take_role("second") is not None
+        raise LeaseTakenError("GPU-a-0", "bob")
+
+    lab.docker.on_claim = succeeded_and_taken
+    first.start()
+    await lab.clock.until(lambda: "claim" in first.console.calls and not first.dispatcher.active)
+    assert not {"release", "remove", "stop"} & set(first.console.calls)
+    assert second.job(job_id).state is JobState.LAUNCHING
 
 
 async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:
