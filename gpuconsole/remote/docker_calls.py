@@ -25,7 +25,8 @@ from gpuconsole.remote.link import Link
 
 CALL_TIMEOUT_S = 60
 """For one answer of the engine: creating a container on a slow disk takes tens of seconds."""
-THREADS = 4
+THREADS = 8
+"""Stopping a container holds one for its whole grace time."""
 BUFFER_LIMIT = 256 * 1024
 CHUNK = 16 * 1024
 

@@ -21,6 +21,7 @@ import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import docker
@@ -30,7 +31,7 @@ from gpuconsole.core.handover import DEVICES_LABEL
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.remote.docker_errors import status_of
+from gpuconsole.remote.docker_errors import checked, status_of
 from gpuconsole.remote.docker_status import engine_time
 
 IMAGE = "gpuconsole/lease:1"
@@ -181,13 +182,19 @@ def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> t
     """
     if not items:
         return ()
-    now = engine_time(client.info()["SystemTime"])
+    now = _now(client)
     old = [item for item in items if now - item.created_at >= grace_s]
     if not old:
         return ()
     live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in _job_labels(client, _LIVE)}
     live |= _just_ended(client, now - grace_s)
     return tuple(item for item in old if (item.lease.job, item.lease.attempt) not in live)
+
+
+def _now(client: docker.APIClient) -> float:
+    """Return the engine's time: every answer carries it, and asking for more costs it work."""
+    answer = checked(client.get(f"{client.base_url}/_ping", timeout=client.timeout))
+    return parsedate_to_datetime(answer.headers["Date"]).timestamp()
 
 
 def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:

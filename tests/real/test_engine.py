@@ -128,6 +128,21 @@ async def test_a_follow_that_is_given_up_ends_its_thread(engine: DockerEngine) -
     assert not started[0].is_alive()
 
 
+async def test_many_silent_logs_do_not_hold_up_the_rest(engine: DockerEngine) -> None:
+    container = await engine.create(spec("silent", "sleep", "100"))
+    await engine.start(container)
+
+    async def follow() -> bytes:
+        return await output(engine, container)
+
+    follows = [asyncio.ensure_future(follow()) for _ in range(12)]
+    for _ in range(3):
+        status = await asyncio.wait_for(engine.inspect(container), 5)
+        assert status is not None
+    await engine.stop(container, 0)
+    assert await asyncio.wait_for(asyncio.gather(*follows), 20) == [b""] * 12
+
+
 async def test_stop_asks_first_then_kills(engine: DockerEngine) -> None:
     polite = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     deaf = "trap '' TERM; echo up; while :; do sleep 0.05; done"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
+import shutil
 import socket
+import subprocess
+import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -183,3 +187,33 @@ async def test_a_project_that_vanished_is_not_blamed_on_the_engine(
     (tmp_path / "bad.tar.gz").write_bytes(b"not a tar")
     with pytest.raises(Exception, match="packed project cannot be read"):
         await engine.put(container, tmp_path / "bad.tar.gz", "/workspace")
+
+
+@pytest.fixture
+def small() -> Iterator[LabDocker]:
+    """Give an engine whose disk holds 12 MiB."""
+    root = Path(tempfile.mkdtemp(prefix="lab-"))
+    data = root / "data"
+    data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(data)], check=True)
+    try:
+        with LabDocker(root) as lab:
+            paddle_image(lab)
+            yield lab
+    finally:
+        subprocess.run(["umount", "--lazy", str(data)], check=True)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+async def test_a_full_disk_is_named(small: LabDocker, tmp_path: Path) -> None:
+    bundle = tmp_path / "big.tar"
+    with tarfile.open(bundle, "w") as tar:
+        entry = tarfile.TarInfo("big")
+        entry.size = 20 * 2**20
+        tar.addfile(entry, io.BytesIO(os.urandom(entry.size)))
+    engine = DockerEngine(LocalLink("box"), "box", str(small.socket))
+    container = await engine.create(spec("full", "true"))
+    with pytest.raises(EngineError) as caught:
+        await engine.put(container, bundle, "/workspace")
+    await engine.close()
+    assert caught.value.title == "The host's disk is full"
