@@ -66,8 +66,8 @@ class Ink:
         self.glyphs = ASCII if symbols == "ascii" else BLOCK
         self.ascii = symbols == "ascii"
 
-        def style(name: str, **more: bool) -> Style:
-            return Style(color=colors[name], bgcolor=ground, **more)
+        def style(name: str, *, bold: bool = False) -> Style:
+            return Style(color=colors[name], bgcolor=ground, bold=bold)
 
         self.text = style("foreground")
         self.strong = style("foreground", bold=True)
@@ -114,8 +114,11 @@ class Ink:
             JobState.OOM: self.bad + Style(bold=True),
             JobState.CANCELLED: self.muted,
         }
-        # Parts of the memory bar, told apart by lightness before hue.
-        self.parts = tuple(self.heat[step] for step in (8, 6, 4, 7, 3, 5, 2))
+        # Parts of the memory bar: neighbours differ in hue and in lightness.
+        self.parts = (
+            style("primary"), self.heat[4], self.accent, self.good,
+            self.heat[7], self.warn, style("secondary"), self.muted,
+        )  # fmt: skip
 
 
 def ink_of(widget: Widget) -> Ink:

@@ -44,7 +44,7 @@ class Totals:
 class Picture:
     """A frozen view of everything a screen draws."""
 
-    snapshot: FleetSnapshot = FleetSnapshot()
+    snapshot: FleetSnapshot = field(default_factory=FleetSnapshot)
     jobs: tuple[Job, ...] = ()
     now: float = 0.0
     totals: Totals = Totals()

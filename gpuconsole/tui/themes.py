@@ -56,8 +56,22 @@ class ThemeFile:
 
     def theme(self) -> Theme:
         """Return it in Textual's terms."""
-        colors = {key: value for key, value in self.colors.items() if key in COLORS[:10]}
-        return Theme(name=self.name, dark=self.dark, variables=self.variables(), **colors)
+        colors = self.colors
+        return Theme(
+            name=self.name,
+            dark=self.dark,
+            primary=colors["primary"],
+            secondary=colors["secondary"],
+            accent=colors["accent"],
+            foreground=colors["foreground"],
+            background=colors["background"],
+            surface=colors["surface"],
+            panel=colors["panel"],
+            success=colors["success"],
+            warning=colors["warning"],
+            error=colors["error"],
+            variables=self.variables(),
+        )
 
 
 BUILT_IN = ThemeFile(
@@ -135,9 +149,7 @@ def _checked(path: Path, document: object) -> ThemeFile:
     )
 
 
-def _mapping(
-    path: Path, where: str, value: object, keys: tuple[str, ...]
-) -> dict[str, object]:
+def _mapping(path: Path, where: str, value: object, keys: tuple[str, ...]) -> dict[str, object]:
     if not isinstance(value, dict):
         raise _wrong(path, 1, f"{where} must be a mapping of {', '.join(keys)}")
     unknown = [str(key) for key in value if key not in keys]

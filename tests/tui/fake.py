@@ -282,7 +282,9 @@ def unknown_report() -> Report:
 
 def failing_report() -> Report:
     """An answer of preflight that found the script wrong."""
-    fault = ScriptFault("train.py", 31, "Linear(512, 10) gets 256 features.", ((64, 256), (512, 10)))
+    fault = ScriptFault(
+        "train.py", 31, "Linear(512, 10) gets 256 features.", ((64, 256), (512, 10))
+    )
     estimate = Estimate("train.py", 64, None, "gpu", "static", 1.0, None, errors=(fault,))
     verdict = Verdict("A100", "a100-01", "gpu", "will-fail", None, None, None)
     return Report(estimate, (verdict,))

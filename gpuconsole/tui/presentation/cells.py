@@ -79,7 +79,9 @@ def wrapped(sentence: str, width: int) -> list[str]:
     return [*lines, line] if line or not lines else lines
 
 
-def labelled(ink: Ink, label: str, value: str, width: int, label_width: int = 9) -> list[list[Piece]]:
+def labelled(
+    ink: Ink, label: str, value: str, width: int, label_width: int = 10
+) -> list[list[Piece]]:
     """Return `label  value` lines, the value wrapped beside its label."""
     room = max(8, width - label_width)
     parts = wrapped(value, room)

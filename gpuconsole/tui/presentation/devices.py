@@ -114,9 +114,7 @@ def _load(ink: Ink, picture: Picture, host: Host, device: Device, width: int) ->
     ]
 
 
-def _temperature(
-    ink: Ink, picture: Picture, host: Host, device: Device, width: int
-) -> list[Piece]:
+def _temperature(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> list[Piece]:
     step = heat_level(device.temperature_c)
     words = "n/a" if device.temperature_c is None else f"{device.temperature_c:.0f}"
     hot = step is not None and step >= 8

@@ -128,8 +128,8 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     """Return the last line: at most nine keys of the screen, then command and help."""
     last = [("F10", "command"), ("F1", "help")] if form else [(":", "command"), ("?", "help")]
     tail: list[Piece] = []
-    for key, label in last:
-        tail += [(key, ink.key), (f" {label}  ", ink.muted)]
+    for name, label in last:
+        tail += [(name, ink.key), (f" {label}  ", ink.muted)]
     tail_width = sum(cell_len(text) for text, _ in tail)
     pieces: list[Piece] = [(" ", ink.text)]
     used = 1

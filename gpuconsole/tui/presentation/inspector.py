@@ -13,7 +13,9 @@ from gpuconsole.tui.presentation.devices import fp16_words, link_words, memory_w
 Lines = list[list[Piece]]
 
 
-def inspector_lines(ink: Ink, picture: Picture, host: Host, device: Device | None, width: int) -> Lines:
+def inspector_lines(
+    ink: Ink, picture: Picture, host: Host, device: Device | None, width: int
+) -> Lines:
     """Return the inspector's lines for a host, with more about the device under the cursor."""
     lines = state_lines(ink, picture, host, width)
     if host.devices:
@@ -32,7 +34,7 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     good = host.state is HostState.UP
     lines: Lines = [
         [
-            (fit("state", 9), ink.muted),
+            (fit("state", 10), ink.muted),
             (host.state.value, ink.good if good else ink.bad),
             ("" if age is None else f"   seen {format_duration(age)} ago", ink.muted),
         ]
@@ -53,9 +55,7 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         words = f"{format_mib(facts.disk_free_mib)} free of {format_mib(facts.disk_total_mib)}"
         lines += labelled(ink, "disk", words, width)
     if host.clock_skew_s is not None and abs(host.clock_skew_s) >= 2:
-        lines.append(
-            [(fit("clock", 9), ink.muted), (f"{host.clock_skew_s:+.0f}s off", ink.warn)]
-        )
+        lines.append([(fit("clock", 10), ink.muted), (f"{host.clock_skew_s:+.0f}s off", ink.warn)])
     return lines
 
 
@@ -64,7 +64,9 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     heading = f"gpu {device.index}  {short_model(device.model)}"
     lines: Lines = [[(fit(heading, width), ink.title)]]
     lines += labelled(ink, "owner", picture.owner_name(device) or "nobody", width)
-    lines += labelled(ink, "FP16", f"{fp16_words(device)} TFLOPS   link {link_words(device)}", width)
+    lines += labelled(
+        ink, "FP16", f"{fp16_words(device)} TFLOPS   link {link_words(device)}", width
+    )
     if device.power_limit_w:
         watts = "n/a" if device.power_w is None else f"{device.power_w:.0f}"
         lines += labelled(ink, "power", f"{watts} of {device.power_limit_w:.0f} W", width)

@@ -61,6 +61,7 @@ ORDER = {
 
 def in_order(jobs: Sequence[Job]) -> list[Job]:
     """Return jobs as the queue shows them: active, waiting by priority, then the newest ended."""
+
     def place(job: Job) -> tuple[float, float, float]:
         rank = ORDER.get(job.state, 3)
         if rank == 3:
@@ -74,7 +75,9 @@ def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
     """Return the cells of a job's row."""
     attempt = job.attempt
     where = f"{attempt.host} {indexes(attempt)}" if attempt else "-"
-    state = job.state.value.upper() if job.state in (JobState.OOM, JobState.HELD) else job.state.value
+    state = (
+        job.state.value.upper() if job.state in (JobState.OOM, JobState.HELD) else job.state.value
+    )
     cells: list[tuple[str, Style]] = [
         (str(number), ink.muted),
         (job.task.name, ink.strong),
@@ -87,8 +90,15 @@ def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
         (where, ink.text),
         (why, ink.muted),
     ]
-    return [Text(clean(words, 200), style=style.without_color + Style(color=style.color))
-            for words, style in cells]  # fmt: skip
+    return [
+        Text(
+            clean(words, 200),
+            style=style.without_color + Style(color=style.color),
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+        for words, style in cells
+    ]
 
 
 def elapsed(job: Job, now: float) -> str:
@@ -124,7 +134,9 @@ def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
     """Return the panel below the queue: reason, who holds what it needs, start, options."""
     lines: Lines = [[(part, ink.strong)] for part in wrapped(why.reason or job.cause, width)]
     for blocker in list(why.blockers)[:4]:
-        words = f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"
+        words = (
+            f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"
+        )
         lines += labelled(ink, "held by", words, width)
     if len(why.blockers) > 4:
         lines += labelled(ink, "", f"and {len(why.blockers) - 4} more", width)
@@ -156,7 +168,7 @@ def head_lines(
 ) -> Lines:  # fmt: skip
     """Return the head of a job's screen: state, place, progress, memory, cause."""
     attempt = job.attempt
-    first: list[Piece] = [(fit("state", 9), ink.muted), (job.state.value, ink.jobs[job.state])]
+    first: list[Piece] = [(fit("state", 10), ink.muted), (job.state.value, ink.jobs[job.state])]
     if attempt:
         first.append((f"   {clean(attempt.host)} {indexes(attempt)}", ink.text))
     first.append((f"   {'ran' if job.state.ended else 'for'} {elapsed(job, now)}", ink.muted))
@@ -172,9 +184,9 @@ def head_lines(
     lines.append(_memory_line(ink, job, snapshot, width))
     if job.cause:
         style = ink.muted if job.state is JobState.SUCCEEDED else ink.bad
-        parts = wrapped(job.cause, width - 9)
+        parts = wrapped(job.cause, width - 10)
         lines += [
-            [(fit("cause" if at == 0 else "", 9), ink.muted), (part, style)]
+            [(fit("cause" if at == 0 else "", 10), ink.muted), (part, style)]
             for at, part in enumerate(parts[:3])
         ]
     return lines
@@ -190,7 +202,7 @@ def _progress_line(
         remaining = (now - job.started_at) * (end - at) / at
         left = f"   about {format_duration(remaining)} left"
     return [
-        (fit("progress", 9), ink.muted),
+        (fit("progress", 10), ink.muted),
         *bar(ink, percent, max(8, min(30, width - 50)), ink.jobs[JobState.RUNNING]),
         (f" {percent:.0f}%  {word} {at:,} of {end:,}{left}", ink.text),
     ]
@@ -206,13 +218,12 @@ def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> lis
     share = None
     if job.estimate_mib and (peak or held):
         share = 100.0 * (peak or held or 0.0) / job.estimate_mib
-        words += f"   {share:.0f}% of the bound"
+        words += f"   {share:.0f}%"
     over = share is not None and share > 100.0
-    return [
-        (fit("memory", 9), ink.muted),
-        *bar(ink, share, max(8, min(30, width - 75)), ink.bad if over else ink.heat[7]),
-        (" " + words, ink.bad if over else ink.text),
-    ]
+    room = width - 11 - len(words)
+    drawn = bar(ink, share, min(30, room), ink.bad if over else ink.heat[7]) if room >= 8 else []
+    gap = " " if drawn else ""
+    return [(fit("memory", 10), ink.muted), *drawn, (gap + words, ink.bad if over else ink.text)]
 
 
 def _held_now(job: Job, snapshot: FleetSnapshot) -> float | None:

@@ -81,5 +81,5 @@ def threshold_lines(ink: Ink) -> list[list[Piece]]:
         [(f"  the temperature ramp runs from {WARM_C:.0f} to {HOT_C:.0f} C", ink.text)],
         [(f"  metrics: {metrics}", ink.text)],
         [("  filter: name  rack:r1  gpu:a100  util<20  mem>50  free>=4", ink.text)],
-        [("          state:down  user:ana  !word denies  \"with blanks\"", ink.text)],
+        [('          state:down  user:ana  !word denies  "with blanks"', ink.text)],
     ]

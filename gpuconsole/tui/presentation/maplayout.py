@@ -93,8 +93,10 @@ def _grid(shown: Sequence[Shown], density: Density, width: int) -> Layout:
     per_row = max(1, (width - gutter + gap) // (cell + gap))
     rows: list[Row] = []
     for label, members in groups:
-        for start in range(0, len(members), per_row):
-            rows.append(Row(label if start == 0 else "", tuple(members[start : start + per_row])))
+        rows += [
+            Row(label if start == 0 else "", tuple(members[start : start + per_row]))
+            for start in range(0, len(members), per_row)
+        ]
     return _indexed(density, rows, gutter, cell, gap)
 
 
@@ -114,8 +116,6 @@ def _indexed(
     density: Density, rows: list[Row], gutter: int = 0, cell: int = 1, gap: int = 0
 ) -> Layout:
     row_of = {
-        (host, row.device or 0): number
-        for number, row in enumerate(rows)
-        for host in row.hosts
+        (host, row.device or 0): number for number, row in enumerate(rows) for host in row.hosts
     }
     return Layout(density, tuple(rows), gutter, cell, gap, row_of)

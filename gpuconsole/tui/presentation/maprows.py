@@ -95,7 +95,9 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
     totals = host_totals(host)
     metric = BY_NAME[view.metric]
     cells = [cell(ink, picture, host, device, metric) for device in host.devices[:16]]
-    hottest = max((d.temperature_c for d in host.devices if d.temperature_c is not None), default=None)
+    hottest = max(
+        (d.temperature_c for d in host.devices if d.temperature_c is not None), default=None
+    )
     names = dict.fromkeys(filter(None, (picture.owner_name(device) for device in host.devices)))
     figures = (
         f" {_percent(totals.utilization):>5} {_percent(totals.memory):>5}"

@@ -66,7 +66,9 @@ class AskScreen(ModalScreen[str | None]):
         """Explanation, input, a line for what is wrong."""
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(self._explanation), markup=False, id="dialog-text")
-            yield Input(self._value, id="answer", compact=True, type="integer" if self._number else "text")
+            yield Input(
+                self._value, id="answer", compact=True, type="integer" if self._number else "text"
+            )
             yield Static("", markup=False, id="dialog-wrong")
 
     def on_mount(self) -> None:

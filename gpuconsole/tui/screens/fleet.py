@@ -162,9 +162,7 @@ class FleetScreen(ConsoleScreen):
             panel.put([[("Nothing is under the cursor.", self.ink.muted)]])
             return
         panel.entitle(host.name, "i hides")
-        panel.put(
-            inspector_lines(self.ink, self.picture, host, device, panel.inner_width)
-        )
+        panel.put(inspector_lines(self.ink, self.picture, host, device, panel.inner_width))
 
     def _draw_empty(self) -> None:
         fleet_map = self.query_one(FleetMap)

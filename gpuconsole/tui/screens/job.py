@@ -210,9 +210,7 @@ class JobScreen(ConsoleScreen):
         self.query_one(LogLines).clear_lines()
         self._docker = self._rendered(job)
         if job.attempt is not None:
-            self.run_worker(
-                self._read(job), group="log", exclusive=True, exit_on_error=False
-            )
+            self.run_worker(self._read(job), group="log", exclusive=True, exit_on_error=False)
         else:
             self.workers.cancel_group(self, "log")
 

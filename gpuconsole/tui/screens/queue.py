@@ -152,9 +152,7 @@ class QueueScreen(ConsoleScreen):
     def _draw_table(self, jobs: list[Job]) -> None:
         table: DataTable[Text] = self.query_one(DataTable)
         width = self.size.width
-        columns = tuple(
-            key for _, key, _, always in COLUMNS if always or width >= NARROW
-        )
+        columns = tuple(key for _, key, _, always in COLUMNS if always or width >= NARROW)
         if (f"{width}", *columns) != self._columns:
             self._columns = (f"{width}", *columns)
             self._shown = {}
@@ -238,7 +236,7 @@ class QueueScreen(ConsoleScreen):
 
     def _why(self, job: Job) -> Why | None:
         try:
-            return self.session.why(job.id)  # type: ignore[return-value]
+            return self.session.why(job.id)
         except ConsoleError:
             # The job left the journal between two beats; the next picture lacks it.
             return None

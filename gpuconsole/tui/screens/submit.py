@@ -1,12 +1,319 @@
-"""Submit."""
+"""Submit: the form, the live preflight, the placement; nothing here waits for anything."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.timer import Timer
+
+from gpuconsole.core.estimate import Report
+from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_mib
+from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.placement.model import Decision
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import Piece, wrapped
+from gpuconsole.tui.presentation.placement import decision_lines, docker_words
+from gpuconsole.tui.presentation.report import MOST_SUGGESTIONS, overall, report_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs import AskScreen
+from gpuconsole.tui.screens.picker import PickerScreen
+from gpuconsole.tui.taskform import FormError, apply, build_task
+from gpuconsole.tui.widgets.form import Form
+from gpuconsole.tui.widgets.line import Line
+from gpuconsole.tui.widgets.panel import Panel, name_box
+
+DEBOUNCE_S = 0.15
+"""Typing pauses this long before the script is estimated again."""
+
+PANES = ("form", "preflight", "placement")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of the draft; `task` is what it was asked for."""
+
+    task: Task | None = None
+    report: Report | None = None
+    decision: Decision | None = None
+    error: ConsoleError | None = None
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The devices that placement would choose."""
+        chosen = self.decision.chosen if self.decision else None
+        return tuple(device.uuid for device in chosen.devices) if chosen else ()
+
+
+@dataclass(slots=True)
+class Draft:
+    """The state of one's typing against the last answer."""
+
+    stale: bool = False
+    pane: str = "form"
+    answer: Answer = field(default_factory=Answer)
 
 
 class SubmitScreen(ConsoleScreen):
-    """Submit."""
+    """Form left, verdict right."""
 
     AREA = "submit"
     MODE = "submit"
+    FORM = True
+    WIDGET_AREAS = ("form",)
+    AUTO_FOCUS = "#field-script"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._draft = Draft()
+        self._pause: Timer | None = None
+
+    def body(self) -> ComposeResult:
+        """Form over placement, preflight beside them; tabs on a narrow terminal."""
+        yield Line(id="submit-tabs")
+        with Horizontal(id="submit"):
+            with Vertical(id="submit-left"):
+                yield Form(id="form", classes="panel")
+                yield Panel("placement", id="placement")
+            yield Panel("preflight", id="preflight")
+
+    def on_mount(self) -> None:
+        """Name the form."""
+        name_box(self.query_one("#form"), "submit", "ctrl+j submits")
+
+    def draw(self, picture: Picture) -> None:
+        """Panels depend on width and clock, not on the fleet."""
+        self._draw_tabs()
+        self._draw_preflight()
+        self._draw_placement()
+
+    def crumbs(self) -> str:
+        """What state the draft is in."""
+        if self._draft.stale:
+            return "estimating"
+        return "" if self._draft.answer.report is None else "estimate is current"
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_send(self) -> None:
+        """Submit; what will not fit needs the job's name typed."""
+        task = self._typed_task()
+        if task is None:
+            return
+        answer = self._draft.answer
+        if answer.report is not None and answer.task == task:
+            word = overall(answer.report)
+            if word in ("will-not-fit", "will-fail"):
+                said = f"Preflight says it {word.replace('-', ' ')}."
+                self._override(task, said)
+                return
+        self.run_worker(self._submit(task), group="submit", exit_on_error=False)
+
+    def action_apply(self, number: int) -> None:
+        """Apply a suggestion to the form."""
+        report = self._draft.answer.report
+        if report is None or number >= min(MOST_SUGGESTIONS, len(report.suggestions)):
+            self.tell("There is no such suggestion.")
+            return
+        form = self.query_one(Form)
+        changed = apply(form.values, report.suggestions[number])
+        if changed is None:
+            self.tell(f"This one is for the script: {report.suggestions[number].text}")
+            return
+        before = form.values
+        form.fill(changed)
+        source = report.estimate.batch_source
+        follows = changed["args"] != before["args"]
+        if report.suggestions[number].kind == "batch-size" and source and not follows:
+            place = f"{source.file}:{source.line}" if source.kind != "given" else "the script"
+            self.tell(f"The script must follow: change the batch size at {place} too.")
+
+    def action_rerun(self) -> None:
+        """Estimate again."""
+        self._changed(self.query_one(Form).values, at_once=True)
+
+    def action_pane(self) -> None:
+        """Show the next pane of a narrow terminal."""
+        at = PANES.index(self._draft.pane)
+        self._draft.pane = PANES[(at + 1) % len(PANES)]
+        for pane in PANES:
+            self.set_class(pane == self._draft.pane, f"-pane-{pane}")
+        if self._draft.pane == "form":
+            self.query_one(Form).begin()
+        self.call_after_refresh(lambda: self.draw(self.picture))
+
+    def action_scroll_report(self, pages: int) -> None:
+        """Scroll what does not fit: the placement where that is the pane, else the report."""
+        pane = "#placement" if self._draft.pane == "placement" else "#preflight"
+        panel = self.query_one(pane, Panel)
+        panel.scroll_relative(y=pages * max(1, panel.size.height - 1), animate=False)
+
+    def action_pick(self) -> None:
+        """Find the script in a tree."""
+
+        def picked(path: str | None) -> None:
+            if path is not None:
+                self.query_one(Form).fill({"script": path})
+            self.query_one(Form).begin()
+
+        self.app.push_screen(PickerScreen(), picked)
+
+    # -- estimating -------------------------------------------------------------------------
+
+    @on(Form.Changed)
+    def _typed(self, event: Form.Changed) -> None:
+        self._changed(event.values)
+
+    def _changed(self, values: Mapping[str, str], *, at_once: bool = False) -> None:
+        """Mark what is shown as stale, and ask again once typing pauses."""
+        self._draft.stale = bool(values["script"].strip())
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(0.001 if at_once else DEBOUNCE_S, self._ask)
+        self.draw_frame()
+        self._draw_preflight()
+
+    def _ask(self) -> None:
+        task = self._typed_task(quiet=True)
+        if task is None:
+            self._draft.stale = False
+            self._draft.answer = Answer()
+            self.show(self.picture)
+            return
+        self.run_worker(self._estimate(task), group="preflight", exclusive=True,
+                        exit_on_error=False)  # fmt: skip
+
+    async def _estimate(self, task: Task) -> None:
+        try:
+            report = await self.session.preflight(task)
+        except ConsoleError as error:
+            self._answered(Answer(task, error=error))
+            return
+        self._answered(Answer(task, report))
+        try:
+            decision = await self.session.placements(task, report)
+        except ConsoleError as error:
+            self.console.tell_error(error)
+            return
+        self._answered(Answer(task, report, decision))
+
+    def _answered(self, answer: Answer) -> None:
+        self._draft.answer = answer
+        self._draft.stale = False
+        self.show(self.picture)
+
+    def _typed_task(self, *, quiet: bool = False) -> Task | None:
+        form = self.query_one(Form)
+        values = form.values
+        try:
+            task = build_task(values)
+        except FormError as error:
+            empty = error.field == "script" and quiet
+            form.complain(error.field, "" if empty else error.message)
+            return None
+        form.complain("", "")
+        return task
+
+    # -- submitting -------------------------------------------------------------------------
+
+    async def _submit(self, task: Task, *, force: bool = False) -> None:
+        try:
+            job = await self.session.submit(task, force=force)
+        except RefusedError as error:
+            if force:
+                self.console.tell_error(error)
+            else:
+                self._override(task, error.message)
+            return
+        except ConsoleError as error:
+            self.console.tell_error(error)
+            return
+        self._queued(job)
+
+    def _override(self, task: Task, why: str) -> None:
+        def answered(typed: str | None) -> None:
+            if typed is not None:
+                work = self._submit(task, force=True)
+                self.run_worker(work, group="submit", exit_on_error=False)
+
+        name = clean(task.name)
+        words = f"{why} To submit it all the same, type the job's name: {name}"
+        self.app.push_screen(AskScreen("Submit it anyway?", words, must_be=name), answered)
+
+    def _queued(self, job: Job) -> None:
+        self.tell(f"{clean(job.task.name)} is queued as {job.id}.", "Submitted")
+        self.console.paint(force=True)
+        self.console.open_job(job.id)
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Panels are made for a width."""
+        super().on_resize(event)
+        self.call_after_refresh(lambda: self.draw(self.picture))
+
+    def _draw_tabs(self) -> None:
+        ink = self.ink
+        pieces: list[Piece] = [(" ", ink.text)]
+        for pane in PANES:
+            here = pane == self._draft.pane
+            pieces += [(f" {pane} ", ink.here if here else ink.muted), (" ", ink.text)]
+        pieces += [("  F6 switches   ", ink.muted), *self._verdict_words()]
+        self.query_one("#submit-tabs", Line).put(pieces)
+
+    def _verdict_words(self) -> list[Piece]:
+        """The verdict in a few words, for a terminal that shows the form alone."""
+        report, ink = self._draft.answer.report, self.ink
+        if self._draft.stale or report is None:
+            return [("estimating" if self._draft.stale else "", ink.muted)]
+        word = overall(report)
+        said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ')}"
+        memory = report.estimate.memory
+        size = f"  {format_mib(memory.high_mib)}" if memory else ""
+        return [(said, ink.verdicts[word]), (size, ink.text)]
+
+    def _draw_preflight(self) -> None:
+        panel = self.query_one("#preflight", Panel)
+        if not panel.display or not panel.size.width:
+            return
+        ink, width, answer = self.ink, panel.inner_width, self._draft.answer
+        panel.entitle(f"preflight{self._freshness()}", "F5 again  F2-F4 apply")
+        panel.set_class(self._draft.stale, "-stale")
+        if answer.error is not None:
+            lines = [[(part, ink.bad)] for part in wrapped(answer.error.message, width)]
+            lines.insert(0, [(answer.error.title, ink.verdicts["will-fail"])])
+            lines += [[(part, ink.text)] for part in wrapped(answer.error.hint, width)]
+            panel.put(lines)
+        elif answer.report is None:
+            words = (
+                "Name a script, and this side tells what memory it will take, whether it fits, "
+                "on which device, and what would help. The script is read, never run."
+            )
+            panel.put([[(part, ink.muted)] for part in wrapped(words, width)])
+        else:
+            panel.put(report_lines(ink, answer.report, answer.uuids, width))
+
+    def _freshness(self) -> str:
+        answer = self._draft.answer
+        if self._draft.stale:
+            return " (estimating)" if answer.report is None else " (stale, estimating)"
+        if answer.report is not None and answer.report.elapsed_ms:
+            return f" (live, {answer.report.elapsed_ms:.0f} ms)"
+        return ""
+
+    def _draw_placement(self) -> None:
+        panel = self.query_one("#placement", Panel)
+        if not panel.display or not panel.size.width:
+            return
+        ink, width, answer = self.ink, panel.inner_width, self._draft.answer
+        if answer.task is None or answer.decision is None:
+            panel.put([[("Where it would run, and why, comes here.", ink.muted)]])
+            return
+        docker = docker_words(answer.task, answer.decision.chosen)
+        now = self.picture.now
+        panel.put(decision_lines(ink, answer.task, answer.decision, docker, now, width))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events
 from textual.geometry import Region, Size
@@ -13,8 +12,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.filters import Filter
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.levels import Condition, host_condition
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.picture import Picture
@@ -172,7 +171,9 @@ class FleetMap(ScrollView, can_focus=True):
         known = self._strips.get(row)
         if known is None or known.cell_length != width:
             here = placed.row(*self._at) == row
-            pieces = draw_row(self._view(placed, width), placed.rows[row], self._at if here else None)
+            pieces = draw_row(
+                self._view(placed, width), placed.rows[row], self._at if here else None
+            )
             known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
             self._strips[row] = known
         return known

@@ -79,9 +79,7 @@ class LogLines(ScrollView, can_focus=True):
         self._widest = max(self._widest, max(map(cell_len, fresh)))
         if self._needle:
             needle = self._needle
-            self._matches += [
-                start + at for at, line in enumerate(fresh) if needle in line.lower()
-            ]
+            self._matches += [start + at for at, line in enumerate(fresh) if needle in line.lower()]
         if len(self._lines) > MOST_LINES:
             self._drop(len(self._lines) - MOST_LINES + DROP)
         self._measure()
@@ -219,7 +217,7 @@ class LogLines(ScrollView, can_focus=True):
             self._wrap_rows(width)
             self.virtual_size = Size(width, self._tops[-1])
         else:
-            self.virtual_size = Size(max(width, self._widest), len(self._lines))
+            self.virtual_size = Size(self._widest, len(self._lines))
         if self.follow:
             self.scroll_end(animate=False, immediate=True, force=True)
         self.refresh()

@@ -16,8 +16,8 @@ def name_box(box: Widget, title: str, subtitle: str = "") -> None:
     """Set a border's titles; they may hold foreign names and are never markup."""
     upper = Content(clean(title)) if title else None
     lower = Content(clean(subtitle)) if subtitle else None
-    box.border_title = upper  # type: ignore[assignment]
-    box.border_subtitle = lower  # type: ignore[assignment]
+    box.border_title = upper
+    box.border_subtitle = lower
 
 
 class Panel(VerticalScroll, can_focus=False):

@@ -1,0 +1,247 @@
+"""A preflight report as lines: verdict, parts against the limit, devices, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+
+from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
+from gpuconsole.core.units import format_mib
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
+
+Lines = list[list[Piece]]
+
+RANK = {"fits": 0, "tight": 1, "will-not-fit": 2, "unknown": 3, "will-fail": 4}
+MOST_SUGGESTIONS = 3
+"""F2, F3, F4."""
+
+
+def overall(report: Report) -> str:
+    """Return the verdict on the whole: what the best device of the fleet says."""
+    if report.estimate.errors or any(each.verdict == "will-fail" for each in report.verdicts):
+        return "will-fail"
+    if not report.verdicts:
+        return "unknown"
+    return min((each.verdict for each in report.verdicts), key=lambda word: RANK[word])
+
+
+def best(report: Report, uuids: Sequence[str] = ()) -> Verdict | None:
+    """Return the verdict to draw: of the chosen devices, else of the best device."""
+    chosen = [each for each in report.verdicts if each.uuid and each.uuid in uuids]
+    pool = chosen or list(report.verdicts)
+    return min(
+        pool, key=lambda each: (RANK[each.verdict], -(each.headroom_mib or 0.0)), default=None
+    )
+
+
+def report_lines(ink: Ink, report: Report, uuids: Sequence[str], width: int) -> Lines:
+    """Return the whole report."""
+    verdict = best(report, uuids)
+    memory = report.estimate.memory
+    lines = _headline(ink, report, verdict, width)
+    lines += _method(ink, report.estimate, width)
+    lines += _trouble(ink, report.estimate, width)
+    help_lines: Lines = []
+    if report.suggestions:
+        help_lines = [[], [("what would help", ink.title)], *_suggestions(ink, report, width)]
+    urgent = overall(report) != "fits"
+    if urgent:
+        lines += help_lines
+    if memory is not None:
+        limit = verdict.limit_mib if verdict else None
+        lines += [[], *_parts(ink, memory, limit, width)]
+    if report.verdicts:
+        lines += [[], *_devices(ink, report.verdicts, width)]
+    if not urgent:
+        lines += help_lines
+    if report.estimate.notes:
+        lines += [[], [("notes", ink.title)]]
+        lines += [
+            [(part, ink.muted)]
+            for note in report.estimate.notes[:6]
+            for part in wrapped(note, width)
+        ]
+    return lines
+
+
+def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> Lines:
+    word = overall(report)
+    memory = report.estimate.memory
+    said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ').upper()}"
+    rest = ""
+    if memory is not None and verdict is not None and verdict.limit_mib:
+        share = 100.0 * memory.high_mib / verdict.limit_mib
+        rest = (
+            f"   up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
+            f" ({share:.0f}%) on {verdict.device}"
+        )
+    elif memory is not None:
+        rest = f"   up to {format_mib(memory.high_mib)}; no device to hold it against"
+    parts = wrapped(rest.strip(), max(12, width - len(said) - 3)) if rest else [""]
+    lines: Lines = [[(said, ink.verdicts[word]), ("   " + parts[0], ink.text)]]
+    lines += [[(" " * (len(said) + 3) + part, ink.text)] for part in parts[1:]]
+    return lines
+
+
+def _method(ink: Ink, estimate: Estimate, width: int) -> Lines:
+    words = [f"tier {estimate.tier}", f"{estimate.coverage:.0%} understood"]
+    source = estimate.batch_source
+    if estimate.batch_size is not None:
+        place = "" if source is None else f" ({source.kind}, {source.file}:{source.line})"
+        if source is not None and source.kind in ("given", "task"):
+            place = f" ({source.kind})"
+        words.append(f"batch {estimate.batch_size}{place}")
+    words += estimate.flags
+    return [[(part, ink.muted)] for part in wrapped(", ".join(words), width)]
+
+
+def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
+    lines: Lines = []
+    for fault in estimate.errors[:4]:
+        shapes = " and ".join("x".join(map(str, shape)) for shape in fault.shapes)
+        sentence = f"{fault.file}:{fault.line}  {fault.message}" + (
+            f" ({shapes})" if shapes else ""
+        )
+        lines += _marked(ink, ink.glyphs.verdicts["will-fail"], sentence, ink.bad, width)
+    for unknown in estimate.unknowns[:4]:
+        sentence = f"{unknown.file}:{unknown.line}  {unknown.reason}"
+        lines += _marked(ink, "?", sentence, ink.warn, width)
+    more = len(estimate.errors[4:]) + len(estimate.unknowns[4:])
+    if more:
+        lines.append([(f"  and {more} more", ink.muted)])
+    return lines
+
+
+def _marked(ink: Ink, mark: str, sentence: str, style: Style, width: int) -> Lines:
+    parts = wrapped(sentence, width - 2)
+    return [[(f"{mark if at == 0 else ' '} {part}", style)] for at, part in enumerate(parts)]
+
+
+def parts_of(memory: Memory) -> tuple[tuple[str, str, float], ...]:
+    """Return letter, name and size of everything that makes up the total."""
+    return (
+        ("P", "parameters", memory.parameters_mib),
+        ("G", "gradients", memory.gradients_mib),
+        ("O", "optimizer", memory.optimizer_mib),
+        ("A", "activations", memory.activations_mib),
+        ("I", "inputs", memory.inputs_mib),
+        ("W", "workspace", memory.workspace_mib),
+        ("R", "allocator", max(0.0, memory.reserved_mib - memory.tensors_peak_mib)),
+        ("C", "context", memory.context_mib),
+    )
+
+
+def _parts(ink: Ink, memory: Memory, limit: float | None, width: int) -> Lines:
+    parts = parts_of(memory)
+    lines: Lines = [stacked_bar(ink, memory, limit, width)]
+    if limit:
+        lines.append(_scale(ink, memory, limit, width))
+    largest = max((size for _, _, size in parts), default=0.0) or 1.0
+    room = max(4, min(24, width - 26))
+    for at, (letter, name, size) in enumerate(parts):
+        style = _part_style(ink, at)
+        length = round(room * size / largest)
+        lines.append(
+            [(f"{letter} ", style), (fit(name, 12), ink.text),
+             (fit(format_mib(size), 10, "right") + "  ", ink.text),
+             (ink.glyphs.bar * length, style)]
+        )  # fmt: skip
+    between = f"{format_mib(memory.low_mib)} to {format_mib(memory.high_mib)}"
+    lines.append(
+        [("  ", ink.text), (fit("total", 12), ink.strong),
+         (fit(format_mib(memory.total_mib), 10, "right"), ink.strong), (f"  {between}", ink.muted)]
+    )  # fmt: skip
+    return lines
+
+
+def stacked_bar(ink: Ink, memory: Memory, limit: float | None, width: int) -> list[Piece]:
+    """Return the parts side by side with the limit marked; beyond it they are shown as over."""
+    scale = max(limit or 0.0, memory.high_mib, 1.0) * 1.04
+    cells: list[Piece] = []
+    edge = 0.0
+    drawn = 0
+    for at, (letter, _, size) in enumerate(parts_of(memory)):
+        edge += size
+        upto = round(width * edge / scale)
+        cells += [(letter if ink.ascii else ink.glyphs.bar, _part_style(ink, at))] * (upto - drawn)
+        drawn = max(drawn, upto)
+    bound = round(width * memory.high_mib / scale)
+    cells += [("-" if ink.ascii else "░", ink.muted)] * max(0, bound - len(cells))
+    cells += [(ink.glyphs.bar_rest, ink.rule)] * max(0, width - len(cells))
+    if limit:
+        at = min(width - 1, round(width * limit / scale))
+        over = memory.high_mib > limit
+        cells[at] = (ink.glyphs.limit, ink.bad if over else ink.good)
+    return _joined(cells[:width])
+
+
+def _scale(ink: Ink, memory: Memory, limit: float, width: int) -> list[Piece]:
+    scale = max(limit, memory.high_mib, 1.0) * 1.04
+    words = f"limit {format_mib(limit)}"
+    at = max(0, min(width - len(words), round(width * limit / scale) - len(words) + 1))
+    return [(" " * at + words, ink.muted)]
+
+
+def _part_style(ink: Ink, at: int) -> Style:
+    return ink.parts[at % len(ink.parts)]
+
+
+def _joined(cells: list[Piece]) -> list[Piece]:
+    result: list[Piece] = []
+    for words, style in cells:
+        if result and result[-1][1] is style:
+            result[-1] = (result[-1][0] + words, style)
+        else:
+            result.append((words, style))
+    return result
+
+
+def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
+    classes: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        classes.setdefault(verdict.device, []).append(verdict)
+    name = max(12, min(24, width - 45))
+    lines: Lines = [
+        [(fit("device", name) + fit("verdict", 15) + fit("headroom", 10, "right")
+          + fit("max batch", 11, "right") + fit("will do", 9, "right"), ink.muted)]
+    ]  # fmt: skip
+    rows = [(device, *_best_of(each)) for device, each in classes.items()]
+    rows.sort(key=lambda row: (RANK[row[1].verdict], -(row[1].headroom_mib or 0.0)))
+    for device, verdict, able, count in rows[:10]:
+        word = f"{ink.glyphs.verdicts[verdict.verdict]} {verdict.verdict.replace('-', ' ')}"
+        headroom = "n/a" if verdict.headroom_mib is None else _signed(verdict.headroom_mib)
+        batch = "n/a" if verdict.max_batch_size is None else f"{verdict.max_batch_size:,}"
+        lines.append(
+            [(fit(device, name), ink.text), (fit(word, 15), ink.verdicts[verdict.verdict]),
+             (fit(headroom, 10, "right") + fit(batch, 11, "right"), ink.text),
+             (fit(f"{able} of {count}", 9, "right"), ink.muted)]
+        )  # fmt: skip
+        if verdict.reason and verdict.verdict not in ("fits",):
+            lines += [[("  " + part, ink.muted)] for part in wrapped(verdict.reason, width - 2)[:2]]
+    if len(rows) > 10:
+        lines.append([(f"and {len(rows) - 10} more kinds of device", ink.muted)])
+    return lines
+
+
+def _best_of(verdicts: list[Verdict]) -> tuple[Verdict, int, int]:
+    first = min(verdicts, key=lambda each: (RANK[each.verdict], -(each.headroom_mib or 0.0)))
+    able = sum(each.verdict in ("fits", "tight") for each in verdicts)
+    return first, able, len(verdicts)
+
+
+def _signed(size_mib: float) -> str:
+    return ("+" if size_mib >= 0 else "-") + format_mib(abs(size_mib))
+
+
+def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
+    lines: Lines = []
+    for number, suggestion in enumerate(report.suggestions[:MOST_SUGGESTIONS], start=2):
+        saves = f" (saves {format_mib(suggestion.saves_mib)})" if suggestion.saves_mib > 0 else ""
+        parts = wrapped(suggestion.text + saves, width - 4)
+        lines += [
+            [(f"F{number}  " if at == 0 else "    ", ink.key), (part, ink.text)]
+            for at, part in enumerate(parts)
+        ]
+    return lines

@@ -1,0 +1,132 @@
+"""From what is typed in the submit form to a task, and back for a suggestion. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from gpuconsole.core.estimate import Suggestion
+from gpuconsole.core.jobs import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One line of the form."""
+
+    name: str
+    label: str
+    hint: str
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("script", "script", "train.py  (right completes, ctrl+l finds)"),
+    Field("args", "arguments", "--epochs 3"),
+    Field("name", "name", "the script's name"),
+    Field("batch", "batch size", "as the script says"),
+    Field("devices", "devices", "1, or auto"),
+    Field("prefer", "prefer", "A100 RTX_3090"),
+    Field("image", "image", "the host's default"),
+    Field("priority", "priority", "0"),
+    Field("labels", "labels", "pool=train"),
+    Field("env", "environment", "NAME=value"),
+)
+
+_BATCH_OPTION = re.compile(r"\A(--?(?:batch[-_]?size|bs|b))(=?)(\d*)\Z")
+
+
+class FormError(ValueError):
+    """A field that cannot be used; `field` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def build_task(values: Mapping[str, str]) -> Task:
+    """Return the task that the form describes."""
+    script = values.get("script", "").strip()
+    if not script:
+        raise FormError("script", "Which script? ctrl+l finds one.")
+    name = values.get("name", "").strip() or PurePath(script).stem
+    devices = values.get("devices", "").strip()
+    return Task(
+        name=name,
+        script=script,
+        args=tuple(_words(values, "args")),
+        image=values.get("image", "").strip(),
+        env=_pairs(values, "env"),
+        devices=None if devices == "auto" else _number(values, "devices", 1, least=1),
+        batch_size=_number(values, "batch", None, least=1),
+        priority=_number(values, "priority", 0) or 0,
+        labels=_pairs(values, "labels"),
+        preferred_devices=tuple(_words(values, "prefer")),
+    )
+
+
+def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] | None:
+    """Return the form with a suggestion applied, or None when the script itself must change."""
+    changed = dict(values)
+    if suggestion.kind == "batch-size":
+        changed["batch"] = str(suggestion.value)
+        changed["args"] = _with_batch(values.get("args", ""), str(suggestion.value))
+        return changed
+    if suggestion.kind == "device":
+        changed["prefer"] = str(suggestion.value).replace(" ", "_")
+        return changed
+    return None
+
+
+def _with_batch(args: str, batch: str) -> str:
+    """Keep a batch size among the arguments in step: the script would not follow otherwise."""
+    try:
+        words = shlex.split(args)
+    except ValueError:
+        return args
+    for at, word in enumerate(words):
+        match = _BATCH_OPTION.match(word)
+        if match is None:
+            continue
+        if match.group(2):
+            words[at] = f"{match.group(1)}={batch}"
+        elif at + 1 < len(words) and words[at + 1].isdigit():
+            words[at + 1] = batch
+        else:
+            continue
+        return shlex.join(words)
+    return args
+
+
+def _words(values: Mapping[str, str], field: str) -> list[str]:
+    try:
+        return shlex.split(values.get(field, ""))
+    except ValueError:
+        raise FormError(field, "A quote is not closed.") from None
+
+
+def _pairs(values: Mapping[str, str], field: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for word in _words(values, field):
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise FormError(field, f"`{word}` should be NAME=value.")
+        pairs[name] = value
+    return pairs
+
+
+def _number(
+    values: Mapping[str, str], field: str, default: int | None, least: int | None = None
+) -> int | None:
+    typed = values.get(field, "").strip()
+    if not typed:
+        return default
+    try:
+        number = int(typed)
+    except ValueError:
+        raise FormError(field, f"`{typed}` is no whole number.") from None
+    if least is not None and number < least:
+        raise FormError(field, f"{number} is too small; at least {least}.")
+    return number
