@@ -1,0 +1,1 @@
+"""Side-by-side measurements behind the figures of the README. Run by hand, never by the tests."""

@@ -1,0 +1,202 @@
+"""Cost and freshness of the live map over real sshd hosts, on this machine.
+
+    make bench                         16 hosts; 16 with one hung beside them; 200 hosts
+    make bench ARGS="--hosts 16"       one size
+
+As root on Debian: each host is a network namespace with its own sshd and a stand-in driver
+library with 8 devices whose figures change every second. The console runs in a pseudo-terminal of
+120x36 with the map on screen; the hosts share the machine's cores with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import itertools
+import json
+import os
+import platform
+import pty
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEVICES = 8
+SIZE = (36, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run showed."""
+
+    hosts: int
+    hung: int
+    cpu_percent: float
+    cpu_ms_per_host_sample: float
+    age_mean_s: float
+    age_p95_s: float
+    first_paint_s: float
+    first_full_picture_s: float
+    samples_per_host_s: float
+    rss_mib: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", type=int, action="append", help="only this many hosts")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    from tests.real.rig import hosts, nvml
+
+    reason = hosts.why_not() or nvml.why_not()
+    if reason:
+        sys.exit(f"benchmarks.fleet: {reason}")
+    runs = (
+        [(count, 0) for count in options.hosts] if options.hosts else [(16, 0), (16, 1), (200, 0)]
+    )
+    figures = [measure(count, hung, options.seconds) for count, hung in runs]
+    if options.json:
+        print(json.dumps([{name: getattr(row, name) for name in row.__slots__} for row in figures]))
+    else:
+        print_table(figures)
+    return 0
+
+
+def measure(count: int, hung: int, seconds: float) -> Figures:
+    """Start the hosts, run the console on them, and take them down."""
+    from tests.real.rig.hosts import lab
+
+    with lab() as made, tempfile.TemporaryDirectory() as scratch:
+        for number in range(count + hung):
+            print(f"\rstarting host {number + 1}", end="", file=sys.stderr)
+            made.add(devices=DEVICES)
+        print("\r\x1b[K", end="", file=sys.stderr)
+        for host in made.hosts[count:]:
+            host.freeze()
+        folder = Path(scratch)
+        (folder / "inventory.yaml").write_text(made.inventory())
+        stop = threading.Event()
+        mover = threading.Thread(target=_move, args=(made.hosts[:count], stop))
+        mover.start()
+        try:
+            notes = _run_console(folder, count, seconds)
+        finally:
+            stop.set()
+            mover.join()
+    return evaluate(notes, count, hung)
+
+
+def evaluate(notes: dict[str, Any], count: int, hung: int) -> Figures:
+    """Turn the console's notes into figures.
+
+    The age of a host's data on the screen grows from one paint to the next; it is taken every
+    20 ms of the window, for every host that is up.
+    """
+    if notes["full_picture"] is None:
+        raise SystemExit("not every host came up")
+    (begin, cpu_begin), (end, cpu_end) = notes["cpu"]
+    paints = notes["paints"]
+    ages: list[float] = []
+    samples: set[tuple[str, float]] = set()
+    for (at, seen), (until, _) in itertools.pairwise(paints):
+        samples.update(seen.items())
+        steps = max(1, int((until - at) / 0.02))
+        for sampled in seen.values():
+            ages += [at + step * 0.02 - sampled for step in range(steps)]
+    ages.sort()
+    wall = end - begin
+    cpu = cpu_end - cpu_begin
+    return Figures(
+        hosts=count,
+        hung=hung,
+        cpu_percent=100 * cpu / wall,
+        cpu_ms_per_host_sample=1000 * cpu / max(1, len(samples)),
+        age_mean_s=sum(ages) / len(ages),
+        age_p95_s=ages[int(len(ages) * 0.95)],
+        first_paint_s=notes["first_paint"] - notes["started"],
+        first_full_picture_s=notes["full_picture"] - notes["first_paint"],
+        samples_per_host_s=len(samples) / count / wall,
+        rss_mib=notes["rss_mib"],
+    )
+
+
+def print_table(figures: Sequence[Figures]) -> None:
+    """Print the figures side by side, with what they were measured on."""
+    print(f"{platform.platform()}, {os.cpu_count()} cores shared with the hosts, ", end="")
+    print(f"Python {platform.python_version()}, {DEVICES} devices a host, 1 Hz")
+    rows = [
+        ("client CPU, % of a core", "cpu_percent", ".1f"),
+        ("client CPU, ms per host-sample", "cpu_ms_per_host_sample", ".2f"),
+        ("data age mean, s", "age_mean_s", ".2f"),
+        ("data age p95, s", "age_p95_s", ".2f"),
+        ("process start to first paint, s", "first_paint_s", ".2f"),
+        ("first paint to full picture, s", "first_full_picture_s", ".2f"),
+        ("samples per host and second", "samples_per_host_s", ".2f"),
+        ("RSS, MiB", "rss_mib", ".0f"),
+    ]
+    heads = [f"{row.hosts} hosts" + (f" + {row.hung} hung" if row.hung else "") for row in figures]
+    print(f"{'':34}" + "".join(f"{head:>18}" for head in heads))
+    for title, name, form in rows:
+        print(f"{title:34}" + "".join(f"{format(getattr(row, name), form):>18}" for row in figures))
+
+
+def _move(hosts: Sequence[Any], stop: threading.Event) -> None:
+    dice = random.Random(7)
+    while not stop.is_set():
+        for host in hosts:
+            changes: dict[str, object] = {}
+            for index in range(DEVICES):
+                changes[f"{index}.util"] = dice.randrange(101)
+                changes[f"{index}.used_mib"] = dice.randrange(40960)
+                changes[f"{index}.temp"] = dice.randrange(30, 85)
+            host.driver.set(changes)
+        stop.wait(1.0)
+
+
+def _run_console(folder: Path, expect: int, seconds: float) -> dict[str, Any]:
+    main_end, child_end = pty.openpty()
+    fcntl.ioctl(child_end, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+    out = folder / "notes.json"
+    command = [sys.executable, "-m", "benchmarks.console_probe"]
+    command += ["--inventory", str(folder / "inventory.yaml"), "--state", str(folder / "state")]
+    command += ["--expect", str(expect), "--seconds", str(seconds), "--out", str(out)]
+    env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    console = subprocess.Popen(
+        command, stdin=child_end, stdout=child_end, stderr=subprocess.PIPE, env=env
+    )
+    os.close(child_end)
+    drain = threading.Thread(target=_drain, args=(main_end,), daemon=True)
+    drain.start()
+    deadline = time.monotonic() + 180 + seconds
+    while console.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if console.poll() is None:
+        console.kill()
+    _, errors = console.communicate()
+    if not out.exists():
+        raise SystemExit(f"the console wrote no notes: {errors.decode()[-2000:]}")
+    notes: dict[str, Any] = json.loads(out.read_text())
+    return notes
+
+
+def _drain(terminal: int) -> None:
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())
