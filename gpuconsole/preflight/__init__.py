@@ -1,1 +1,11 @@
-"""Predicts the memory of a Paddle script from its source. Parses, never executes."""
+"""Preflight: what a script will need on a device, told before it runs.
+
+`analyse` reads a script (never running it), `Analysis.estimate` answers for a batch size, and
+`report` holds a task against cards. Pure: no clock, no network, no user code.
+"""
+
+from gpuconsole.preflight.analysis import Analysis, analyse
+from gpuconsole.preflight.card import Card, cards
+from gpuconsole.preflight.report import report
+
+__all__ = ["Analysis", "Card", "analyse", "cards", "report"]

@@ -1,0 +1,242 @@
+"""An estimate held against devices: verdicts, the largest batch, what would help.
+
+A verdict compares the estimate's upper bound with the device's limit: `fits`, or `tight` when
+less than a tenth of the limit is left, or `will-not-fit`. So `fits` and `tight` always mean that
+the batch is not above `max_batch_size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, erf, log, sqrt
+from typing import Protocol
+
+from gpuconsole.core.estimate import Estimate, Suggestion, Verdict, VerdictWord
+from gpuconsole.core.fleet import Backend
+from gpuconsole.core.units import GIB_IN_MIB, format_mib
+from gpuconsole.preflight.analysis import MARGINS, MAX_BATCH
+from gpuconsole.preflight.card import RESERVE_SHARE, Card
+
+TIGHT_SHARE = 0.10
+"""Below this share of the limit left over, a job that fits is called tight."""
+UPPER_QUANTILE = 1.645
+"""The upper bound is taken as the 95th percentile of a log-normal error."""
+CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
+
+
+class Estimator(Protocol):
+    """What advice asks of a tier."""
+
+    def estimate(
+        self,
+        batch_size: int | None = None,
+        *,
+        backend: Backend = "gpu",
+        context_mib: float | None = None,
+        mixed_precision: bool = False,
+    ) -> Estimate:
+        """Estimate at a batch size."""
+        ...
+
+    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
+        """Return reserved MiB as a non-decreasing function of the batch size."""
+        ...
+
+
+Question = tuple[Backend, float, float | None, bool, float]
+"""Cards with the same back end, limit, context, exactness and free memory get one answer."""
+
+
+def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> tuple[Verdict, ...]:
+    """Return one verdict per card; equal cards are worked out once."""
+    answers: dict[Question, Verdict] = {}
+    estimates: dict[tuple[Backend, float | None], Estimate] = {}
+    largest: dict[tuple[Backend, float, float | None, bool], int | None] = {}
+    made: list[Verdict] = []
+    for card in cards:
+        limit = card.limit_mib
+        question = (card.backend, limit, card.context_mib, card.exact, card.available_mib)
+        answer = answers.get(question)
+        if answer is None:
+            context = 0.0 if card.exact else card.context_mib
+            kind = (card.backend, context)
+            if kind not in estimates:
+                estimates[kind] = estimator.estimate(
+                    batch, backend=card.backend, context_mib=context
+                )
+            size = question[:4]
+            if size not in largest:
+                largest[size] = largest_batch(estimator, estimates[kind], card)
+            answer = answers[question] = judge(estimates[kind], card, largest[size])
+        made.append(
+            Verdict(
+                device=card.device, host=card.host, backend=card.backend, verdict=answer.verdict,
+                headroom_mib=answer.headroom_mib, max_batch_size=answer.max_batch_size,
+                oom_probability=answer.oom_probability, limit_mib=answer.limit_mib,
+                uuid=card.uuid, index=card.index, reason=answer.reason,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
+    """Return the verdict of one card."""
+    memory, limit = estimate.memory, card.limit_mib
+    word: VerdictWord
+    if estimate.errors:
+        first = estimate.errors[0]
+        reason = f"line {first.line}: {first.message}"
+        return _verdict(card, "will-fail", reason, limit=limit, largest=None)
+    if memory is None:
+        reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"
+        return _verdict(card, "unknown", reason, limit=limit, largest=None)
+    bound = memory.total_mib if card.exact else memory.high_mib
+    headroom = limit - bound
+    if headroom < 0:
+        word = "will-not-fit"
+        reason = f"needs up to {format_mib(bound)}, {format_mib(max(0.0, limit))} may be used"
+    elif headroom < TIGHT_SHARE * limit:
+        word, reason = "tight", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
+    else:
+        word, reason = "fits", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
+    return _verdict(card, word, reason, limit=limit, largest=largest, headroom=headroom,
+                    probability=oom_probability(estimate, card))  # fmt: skip
+
+
+def _verdict(card: Card, word: VerdictWord, reason: str, *, limit: float, largest: int | None,
+             headroom: float | None = None, probability: float | None = None) -> Verdict:  # fmt: skip
+    return Verdict(card.device, card.host, card.backend, word, headroom, largest, probability,
+                   limit, card.uuid, card.index, reason)  # fmt: skip
+
+
+def oom_probability(estimate: Estimate, card: Card) -> float | None:
+    """Return the chance that the job needs more than is physically there.
+
+    The need is log-normal around the point estimate, with the upper bound as 95th percentile.
+    """
+    memory = estimate.memory
+    if memory is None:
+        return None
+    free = card.available_mib - memory.context_mib
+    if free <= 0:
+        return 1.0
+    if memory.reserved_mib <= 0:
+        return 0.0
+    sigma = log(1.0 + MARGINS[estimate.tier]) / UPPER_QUANTILE
+    distance = log(free / memory.reserved_mib) / sigma
+    return round(0.5 * (1.0 - erf(distance / sqrt(2.0))), 4)
+
+
+def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:
+    """Return the largest batch whose bound is within the card's limit, by bisection; 0 for none."""
+    memory = estimate.memory
+    if memory is None or estimate.errors:
+        return None
+    reserved = estimator.reserved_at(card.backend)
+    # Range and context do not depend on the batch: take them off once.
+    slack = memory.high_mib - memory.total_mib - MARGINS[estimate.tier] * memory.reserved_mib
+    room = card.limit_mib - memory.context_mib - (0.0 if card.exact else slack)
+    factor = 1.0 if card.exact else 1.0 + MARGINS[estimate.tier]
+
+    def fits(batch: int) -> bool:
+        need = reserved(batch)
+        return need is not None and need * factor <= room
+
+    if reserved(1) is None:
+        return None
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while high <= MAX_BATCH and fits(high):
+        low, high = high, 2 * high
+    high = min(high, MAX_BATCH + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def rounded_batch(batch: int) -> int:
+    """Return the batch size that a person would be told: a multiple of 8 above 8."""
+    return batch - batch % 8 if batch > 8 else batch
+
+
+def suggestions(
+    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict], cards: Sequence[Card],
+    *, allow_mixed_precision: bool = False,
+) -> tuple[Suggestion, ...]:  # fmt: skip
+    """Return what would help when no device takes the job as it is, or the script is wrong."""
+    if estimate.errors:
+        return tuple(
+            Suggestion("fix-script", f"{fault.file}:{fault.line}",
+                       f"Correct line {fault.line}: {fault.message}.")
+            for fault in estimate.errors
+        )  # fmt: skip
+    if estimate.memory is None or not found:
+        return ()
+    if any(one.verdict in ("fits", "tight") for one in found):
+        return ()
+    made = [*_smaller_batch(estimator, estimate, found)]
+    if allow_mixed_precision and estimate.backend != "cpu":
+        made += _half_precision(estimator, estimate, found)
+    made += _bigger_device(estimate, cards)
+    return tuple(made)
+
+
+def _smaller_batch(
+    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict]
+) -> list[Suggestion]:
+    batch, memory = estimate.batch_size, estimate.memory
+    best = max((one.max_batch_size or 0 for one in found), default=0)
+    if batch is None or memory is None or not 0 < best < batch:
+        return []
+    size = rounded_batch(best)
+    smaller = estimator.estimate(size, backend=estimate.backend, context_mib=memory.context_mib)
+    saves = memory.total_mib - smaller.memory.total_mib if smaller.memory else 0.0
+    steps = ceil(batch / size)
+    keep = (
+        f"Accumulate gradients over {steps} steps of batch size {size} to keep the effective "
+        f"batch near {batch}."
+    )
+    return [
+        Suggestion("batch-size", size, f"Reduce the batch size to {size} or below.", saves),
+        Suggestion("accumulate", steps, keep, saves),
+    ]
+
+
+def _half_precision(
+    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict]
+) -> list[Suggestion]:
+    memory = estimate.memory
+    half = estimator.estimate(estimate.batch_size, backend=estimate.backend, mixed_precision=True)
+    if memory is None or half.memory is None:
+        return []
+    saves = memory.reserved_mib - half.memory.reserved_mib
+    if saves <= 0:
+        return []
+    need = memory.high_mib - saves
+    enough = any(one.limit_mib is not None and need <= one.limit_mib for one in found)
+    text = f"Use automatic mixed precision (O1): about {format_mib(saves)} less"
+    tail = ", then it fits." if enough else ", which alone is not enough."
+    return [Suggestion("amp", "O1", text + tail, saves)]
+
+
+def _bigger_device(estimate: Estimate, cards: Sequence[Card]) -> list[Suggestion]:
+    memory = estimate.memory
+    if memory is None:
+        return []
+    threshold = min((card.threshold for card in cards if not card.exact), default=0.85)
+    need = memory.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
+    # Cards report a little less than their name says.
+    size = next((one for one in CARD_SIZES_GIB if one * GIB_IN_MIB * 0.97 >= need), None)
+    if size is None:
+        text = (
+            f"No single device is large enough: about {need / GIB_IN_MIB:.0f} GiB would be needed."
+        )
+        return [Suggestion("device", ceil(need / GIB_IN_MIB), text)]
+    large = sorted({card.device for card in cards if card.capacity_mib >= need and not card.exact})
+    names = f" ({', '.join(large[:3])}, once free)" if large else ""
+    return [Suggestion("device", size, f"Use a device with at least {size} GB{names}.")]
+
+
+Table = Mapping[str, float]

@@ -1,0 +1,291 @@
+"""One script, understood once and estimated at any batch size."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Tier, Unknown
+from gpuconsole.core.fleet import Backend
+from gpuconsole.core.units import MIB
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import allocator
+from gpuconsole.preflight.liveness import envelope, peak
+from gpuconsole.preflight.scan import source, values
+from gpuconsole.preflight.scan.calls import UserRaise
+from gpuconsole.preflight.scan.interp import Interpreter
+from gpuconsole.preflight.scan.library import library
+from gpuconsole.preflight.scan.run import Amp, CYCLES, Run, Setting
+from gpuconsole.preflight.scan.stdlib import builtins
+from gpuconsole.preflight.trace import AffineTrace, Trace, affine
+
+CONTEXT_MIB = 600.0
+"""CUDA context of one process until its host is calibrated; reports range from 300 to 900."""
+CONTEXT_SPREAD_MIB = 300.0
+MARGINS: Mapping[Tier, float] = MappingProxyType({"static": 0.25, "formula": 0.50})
+"""Half-width of the range of each tier, as a share of what the allocator reserves."""
+MAX_BATCH = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one abstract run found."""
+
+    trace: Trace
+    batch: int | None
+    source: BatchSource | None
+    batch_key: str
+    unknowns: tuple[Unknown, ...]
+    faults: tuple[object, ...]
+    blocked: bool
+    flags: tuple[str, ...]
+    flops: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The memory of one batch size on one back end, without margins, bytes and context aside."""
+
+    parts_mib: Mapping[str, float]
+    tensors_mib: float
+    reserved_mib: float
+
+
+@dataclass(slots=True)
+class Analysis:
+    """A script and its arguments; estimates are computed once for each question and kept."""
+
+    script: Path
+    args: tuple[str, ...]
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    _outcomes: dict[tuple[Backend, int | None, bool], Outcome] = field(default_factory=dict)
+    _lines: dict[tuple[Backend, bool], AffineTrace | None] = field(default_factory=dict)
+    _fragmentation: dict[tuple[Backend, bool], float] = field(default_factory=dict)
+
+    def outcome(
+        self, batch: int | None = None, backend: Backend = "gpu", mixed_precision: bool = False
+    ) -> Outcome:
+        """Return what a run at this batch size finds."""
+        key = (backend, batch, mixed_precision)
+        found = self._outcomes.get(key)
+        if found is None:
+            found = self._outcomes[key] = self._run(backend, batch, mixed_precision)
+        return found
+
+    def _run(self, backend: Backend, batch: int | None, mixed: bool) -> Outcome:
+        batch_key = self.outcome(None, backend).batch_key if batch is not None else ""
+        return follow(self.script, self.args, Setting(backend, batch, batch_key, mixed))
+
+    def line(self, backend: Backend, mixed: bool) -> AffineTrace | None:
+        """Return the trace as a function of the batch size, or None where it is not one."""
+        key = (backend, mixed)
+        if key not in self._lines:
+            self._lines[key] = self._fit(backend, mixed)
+        return self._lines[key]
+
+    def _fit(self, backend: Backend, mixed: bool) -> AffineTrace | None:
+        batch = self.outcome(None, backend, mixed).batch
+        if batch is None:
+            return None
+        points = sorted({max(2, batch), 2 * max(2, batch) + 3, 3 * max(2, batch) + 1})
+        runs = [(one, self.outcome(one, backend, mixed)) for one in points]
+        if any(run.blocked or run.faults for _, run in runs):
+            return None
+        return affine([(one, run.trace) for one, run in runs])
+
+    def fragmentation(self, backend: Backend, mixed: bool = False) -> float:
+        """Return what the allocator reserves over what tensors need, by simulation.
+
+        Measured at the script's own batch and at a larger one, the worse of the two: one figure
+        for all batches keeps the reserve non-decreasing in the batch, which the allocator's own
+        is not quite.
+        """
+        if backend == "cpu":
+            return 1.0
+        key = (backend, mixed)
+        if key not in self._fragmentation:
+            own = self.outcome(None, backend, mixed)
+            traces = [own.trace]
+            line = self.line(backend, mixed)
+            if line is not None and own.batch is not None:
+                traces.append(line.at(4 * own.batch))
+            self._fragmentation[key] = max(
+                allocator.reserved(one) / max(1, peak(one).total) for one in traces
+            )
+        return self._fragmentation[key]
+
+    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
+        """Return reserved MiB as a non-decreasing function of the batch size."""
+        line = self.line(backend, False)
+        factor = self.fragmentation(backend) / MIB
+        if line is not None:
+            hull = envelope(line)
+            return lambda batch: hull.at(batch) * factor
+
+        def run_again(batch: int) -> float | None:
+            outcome = self.outcome(batch, backend)
+            return None if outcome.blocked else peak(outcome.trace).total * factor
+
+        return run_again
+
+    def _measure(self, trace: Trace, backend: Backend, mixed: bool) -> Footprint:
+        found = peak(trace)
+        parts = {kind: size / MIB for kind, size in found.parts.items()}
+        tensors = found.total / MIB
+        return Footprint(parts, tensors, tensors * self.fragmentation(backend, mixed))
+
+    def estimate(
+        self,
+        batch_size: int | None = None,
+        *,
+        backend: Backend = "gpu",
+        context_mib: float | None = None,
+        mixed_precision: bool = False,
+    ) -> Estimate:
+        """Estimate at a batch size (the script's own when None).
+
+        `context_mib` replaces the default context; the CPU back end has none.
+        """
+        if batch_size is not None and batch_size < 1:
+            raise UsageError(
+                "Batch size must be positive", f"{batch_size} is not a batch size.", "Give 1 or more."
+            )
+        first = self.outcome(None, backend, mixed_precision)
+        given = batch_size is not None and batch_size != first.batch
+        outcome = self.outcome(batch_size, backend, mixed_precision) if given else first
+        memory = None
+        if not outcome.blocked:
+            memory = as_memory(self._measure(outcome.trace, backend, mixed_precision), backend, "static", context_mib)
+        batch_source = BatchSource(str(self.script), 0, "given") if given else outcome.source
+        return Estimate(
+            script=str(self.script),
+            batch_size=batch_size if given else outcome.batch,
+            batch_source=batch_source,
+            backend=backend,
+            tier="static" if memory is not None else "unknown",
+            coverage=outcome.coverage,
+            memory=memory,
+            unknowns=outcome.unknowns,
+            errors=outcome.faults,  # type: ignore[arg-type]
+            flops_per_step=outcome.flops,
+            flags=outcome.flags,
+            notes=_notes(backend),
+        )
+
+
+def _notes(backend: Backend) -> tuple[str, ...]:
+    notes = [
+        "Method: the script's syntax tree was followed over shapes through two training steps; "
+        "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."
+    ]
+    if backend != "cpu":
+        notes.append(
+            f"Assumed until this host is calibrated: a context of {CONTEXT_MIB:.0f} MiB "
+            f"(±{CONTEXT_SPREAD_MIB:.0f}), convolution workspaces as large as the input."
+        )
+    return tuple(notes)
+
+
+def as_memory(
+    footprint: Footprint, backend: Backend, tier: Tier, context_mib: float | None
+) -> Memory:
+    """Return a footprint with context and range."""
+    calibrated = context_mib is not None
+    context = context_mib if context_mib is not None else (0.0 if backend == "cpu" else CONTEXT_MIB)
+    spread = 0.0 if calibrated or backend == "cpu" else CONTEXT_SPREAD_MIB
+    margin = MARGINS[tier] * footprint.reserved_mib
+    total = context + footprint.reserved_mib
+    parts = footprint.parts_mib
+    return Memory(
+        parameters_mib=parts["parameters"],
+        gradients_mib=parts["gradients"],
+        optimizer_mib=parts["optimizer"],
+        activations_mib=parts["activations"],
+        inputs_mib=parts["inputs"],
+        workspace_mib=parts["workspace"],
+        tensors_peak_mib=footprint.tensors_mib,
+        reserved_mib=footprint.reserved_mib,
+        context_mib=context,
+        total_mib=total,
+        low_mib=max(0.0, total - margin - spread),
+        high_mib=total + margin + spread,
+    )
+
+
+def analyse(
+    script: Path, args: Sequence[str] = (), *, assumptions: Mapping[str, str] = MappingProxyType({})
+) -> Analysis:
+    """Read a script; UsageError when it is missing, too large, not text, or has a syntax error."""
+    source.parse(script)
+    analysis = Analysis(script, tuple(args), dict(assumptions))
+    analysis.outcome(None, "gpu")
+    return analysis
+
+
+def follow(script: Path, args: Sequence[str], setting: Setting) -> Outcome:
+    """Run a script's syntax tree once."""
+    tree = source.parse(script)
+    run = Run(setting, args=tuple(args))
+    if setting.mixed_precision:
+        run.amp = Amp("O1")
+    machine = Interpreter(run, script.parent, library(run))
+    machine.builtins = builtins(machine)
+    run.call, run.calls = machine.call, machine
+    collecting = gc.isenabled()
+    # Reference counts decide lifetimes; a collection in between would make them depend on luck.
+    gc.disable()
+    try:
+        _guarded(machine, tree, script)
+        trace = run.ledger.close()
+    finally:
+        run.ledger.open = False
+        if collecting:
+            gc.enable()
+    return _outcome(run, trace)
+
+
+def _guarded(machine: Interpreter, tree: object, script: Path) -> None:
+    run = machine.run
+    try:
+        scope = machine.run_module(tree, str(script), "__main__")  # type: ignore[arg-type]
+        run.ledger.open = False
+        del scope
+    except values.Stop:
+        pass
+    except values.Blocked as blocked:
+        run.block(blocked.unknown)
+    except values.ShapeFault as fault:
+        run.fault(fault.message, fault.shapes)
+    except UserRaise as raised:
+        if run.cycles < CYCLES:
+            run.fault(str(raised))
+    except RecursionError:
+        run.block(run.unknown("the script is nested too deep to follow"))
+
+
+def _outcome(run: Run, trace: Trace) -> Outcome:
+    blocking = run.blocking
+    unknowns = list(run.unknowns.values())
+    if blocking is None and run.cycles < CYCLES and not run.faults:
+        blocking = unknowns[0] if unknowns else run.unknown("no training step was found")
+    if blocking is not None:
+        key = (blocking.file, blocking.line, blocking.reason)
+        unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
+    seen = len(run.lines_seen) or 1
+    flops = run.flops_done * (3 if run.backwards else 1)
+    return Outcome(
+        trace=trace,
+        batch=run.batch_seen,
+        source=run.batch_source,
+        batch_key=run.batch_key,
+        unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
+        faults=tuple(run.faults.values()),
+        blocked=blocking is not None or bool(run.faults) and run.cycles < CYCLES,
+        flags=tuple(sorted(run.flags)),
+        flops=flops,
+        coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+    )

@@ -1,0 +1,70 @@
+"""One device as preflight sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
+
+RESERVE_SHARE = 0.02
+"""Share of a card that stays free of everybody: the driver's own and rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Capacity, what others hold, and the limit that follows. Sizes in MiB.
+
+    `exact` is a card that exists only in a question (`--memory-mib N`): no context, the whole
+    capacity, and the point estimate instead of the upper bound.
+    """
+
+    device: str
+    host: str
+    backend: Backend
+    capacity_mib: float
+    held_mib: float = 0.0
+    threshold: float = 0.85
+    context_mib: float | None = None
+    exact: bool = False
+    uuid: str = ""
+    index: int | None = None
+
+    @property
+    def limit_mib(self) -> float:
+        """The most that a job may take here."""
+        if self.exact:
+            return self.capacity_mib
+        spare = self.capacity_mib - self.held_mib - RESERVE_SHARE * self.capacity_mib
+        return min(self.threshold * self.capacity_mib, spare)
+
+    @property
+    def available_mib(self) -> float:
+        """What is physically there for a job."""
+        return self.capacity_mib - self.held_mib
+
+
+def cards(snapshot: FleetSnapshot, threshold: float) -> tuple[Card, ...]:
+    """Return the cards of a fleet whose capacity is known, in inventory order.
+
+    Devices that are lost or whose memory cannot be read are left out: placement says why.
+    """
+    return tuple(
+        _card(device, host.name, threshold)
+        for host in snapshot.hosts
+        for device in host.devices
+        if device.memory_total_mib and not device.lost
+    )
+
+
+def _card(device: Device, host: str, threshold: float) -> Card:
+    assert device.memory_total_mib is not None
+    return Card(
+        device=device.model,
+        host=host,
+        backend=device.backend,
+        capacity_mib=device.memory_total_mib,
+        held_mib=device.memory_used_mib or 0.0,
+        threshold=threshold,
+        uuid=device.uuid,
+        index=device.index,
+    )

@@ -1,0 +1,1 @@
+"""An abstract interpreter for training scripts: shapes and lifetimes, never the user's code."""

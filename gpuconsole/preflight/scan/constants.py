@@ -1,0 +1,225 @@
+"""Plain Python values inside the interpreter: operators and methods, with bounds.
+
+Only names listed here can be called on a constant, and nothing may grow without limit: a hostile
+script can make the answer "unknown", never the console slow.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import Native, NativeFunction, Unknown, Value
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.calls import Calls
+
+MAX_LENGTH = 200_000
+MAX_BITS = 4096
+MAX_EXPONENT = 4096
+
+
+class EnoughItems(Exception):  # noqa: N818 - a control signal
+    """A generator has given as many items as the analysis needs."""
+
+
+class Items(Native):
+    """The items of a generator, already run."""
+
+    label = "generator"
+
+    def __init__(self, items: list[Value] | None = None) -> None:
+        super().__init__()
+        self.items = items if items is not None else []
+
+    def iterate(self, calls: Calls) -> Iterator[Value]:
+        """Give the items in order, each once."""
+        while self.items:
+            calls.tick()
+            yield self.items.pop(0)
+
+
+class Lazy(Native):
+    """A lazy built-in such as `enumerate` or `zip` over something."""
+
+    label = "iterator"
+
+    def __init__(self, walk: Iterator[Value] | None = None) -> None:
+        super().__init__()
+        self.walk = walk if walk is not None else iter(())
+
+    def iterate(self, calls: Calls) -> Iterator[Value]:
+        """Give the items in order, each once."""
+        yield from self.walk
+
+
+BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
+}  # fmt: skip
+PLAIN = (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None), range, slice)
+_SIZED = (str, bytes, list, tuple)
+
+METHODS: Mapping[type, frozenset[str]] = {
+    str: frozenset(
+        "lower upper strip lstrip rstrip split rsplit splitlines startswith endswith find count "
+        "title capitalize isdigit isalpha isalnum partition rpartition index removeprefix "
+        "removesuffix swapcase encode isupper islower".split()
+    ),
+    list: frozenset("append extend insert pop remove reverse index count copy clear".split()),
+    tuple: frozenset(["index", "count"]),
+    dict: frozenset("get pop setdefault copy clear popitem".split()),
+    set: frozenset("add remove discard union intersection difference update copy".split()),
+    frozenset: frozenset("union intersection difference".split()),
+    int: frozenset(["bit_length", "conjugate"]),
+    float: frozenset(["is_integer"]),
+    bytes: frozenset(["decode", "hex"]),
+}
+
+
+def is_plain(value: Value) -> bool:
+    """Whether a value is an ordinary constant or container."""
+    return isinstance(value, PLAIN)
+
+
+def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute `left op right` for plain values, refusing what would grow without limit."""
+    run = calls.run
+    if kind is ast.Pow and isinstance(right, (int, float)) and abs(right) > MAX_EXPONENT:
+        return run.unknown("a power too large to follow")
+    if kind is ast.LShift and isinstance(right, int) and right > MAX_BITS:
+        return run.unknown("a shift too large to follow")
+    if kind is ast.Mult:
+        for sized, times in ((left, right), (right, left)):
+            if isinstance(sized, _SIZED) and isinstance(times, int):
+                if len(sized) * max(times, 0) > MAX_LENGTH:
+                    return run.unknown("a sequence too long to follow")
+    if kind is ast.Add and isinstance(left, _SIZED) and isinstance(right, _SIZED):
+        if len(left) + len(right) > MAX_LENGTH:
+            return run.unknown("a sequence too long to follow")
+    if kind is ast.Mod and isinstance(left, (str, bytes)):
+        return percent(calls, left, right)
+    if (kind is ast.Pow or kind is ast.Mult) and isinstance(left, int) and isinstance(right, int):
+        bits = left.bit_length() * (right if kind is ast.Pow else 1) + right.bit_length()
+        if bits > MAX_BITS:
+            return run.unknown("a number too large to follow")
+    try:
+        return BINARY[kind](left, right)
+    except (TypeError, ValueError, ArithmeticError, KeyError) as error:
+        return run.unknown(f"this cannot be computed: {error}")
+
+
+def percent(calls: Calls, template: Value, values: Value) -> Value:
+    """Format with `%`; only what cannot blow up."""
+    parts = values if isinstance(values, tuple) else (values,)
+    if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
+        return calls.run.unknown("text made from a value that is not known")
+    if _wide(template):
+        return calls.run.unknown("text too long to follow")
+    try:
+        return template % values
+    except (TypeError, ValueError, OverflowError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Format with `str.format`; only plain numbers and text, no attribute access."""
+    values = [*args, *kwargs.values()]
+    if not all(isinstance(one, (int, float, str, bool)) for one in values):
+        return calls.run.unknown("text made from a value that is not known")
+    if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
+        return calls.run.unknown("text that the analysis does not format")
+    try:
+        return template.format(*args, **kwargs)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def _wide(template: str) -> bool:
+    """Whether a template asks for a width of five or more digits, or takes it from a value."""
+    digits = 0
+    for letter in template:
+        digits = digits + 1 if letter.isdigit() else 0
+        if digits > 4:
+            return True
+    return len(template) > MAX_LENGTH or "*" in template
+
+
+def attribute(calls: Calls, value: Value, name: str) -> Value:
+    """Return a method of a plain value as something to call."""
+    run = calls.run
+    for kind, names in METHODS.items():
+        if isinstance(value, kind) and name in names:
+            return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
+    if isinstance(value, dict) and name in ("keys", "values", "items", "update"):
+        return NativeFunction(lambda run, *a, **k: _mapping(value, name, a, k), name)
+    if isinstance(value, str) and name == "format":
+        return NativeFunction(lambda run, *a, **k: formatted(calls, value, list(a), k), name)
+    if isinstance(value, str) and name in ("join", "replace"):
+        return NativeFunction(lambda run, *a: _text(calls, value, name, a), name)
+    if isinstance(value, list) and name == "sort":
+        return NativeFunction(lambda run, **k: _sort(value), name)
+    if isinstance(value, (int, float)) and name in ("item", "numpy", "astype"):
+        return NativeFunction(lambda run, *a: value, name)
+    return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
+
+
+def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+    if isinstance(value, list) and name == "extend":
+        args = (list(calls.iterate(args[0])),)
+    if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
+        return calls.run.unknown("a sequence too long to follow")
+    if isinstance(value, (list, tuple, dict, set)) and any(isinstance(a, Unknown) for a in args):
+        if name in ("index", "count", "get", "pop", "setdefault", "remove", "discard", "add"):
+            return next(a for a in args if isinstance(a, Unknown))
+    return getattr(value, name)(*args, **kwargs)
+
+
+def _mapping(value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+    if name == "update":
+        if args and isinstance(args[0], dict):
+            value.update(args[0])
+        value.update(kwargs)
+        return None
+    return list({"keys": value.keys, "values": value.values, "items": value.items}[name]())
+
+
+def _text(calls: Calls, value: str, name: str, args: Any) -> Value:
+    if name == "join":
+        parts = list(calls.iterate(args[0]))
+        if not all(isinstance(one, str) for one in parts):
+            return calls.run.unknown("text made from a value that is not known")
+        if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
+            return calls.run.unknown("text too long to follow")
+        return value.join(parts)
+    if len(value) * (len(args[1]) + 1) > 10 * MAX_LENGTH:
+        return calls.run.unknown("text too long to follow")
+    return value.replace(*args)
+
+
+def _sort(value: list[Value]) -> None:
+    if all(isinstance(one, (int, float)) for one in value) or all(
+        isinstance(one, str) for one in value
+    ):
+        value.sort()
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are one for the analysis: equal constants, or tensors of one shape."""
+    if left is right:
+        return True
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return left.shape == right.shape and left.dtype == right.dtype
+    shape = getattr(left, "shape", None)
+    if shape is not None and type(left) is type(right):
+        return bool(shape == right.shape and left.dtype == right.dtype)
+    if isinstance(left, (list, tuple)) and type(left) is type(right):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, (int, float, str, bool, type(None))):
+        return type(left) is type(right) and left == right
+    return False

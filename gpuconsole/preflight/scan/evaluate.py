@@ -1,0 +1,376 @@
+"""Expressions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gpuconsole.preflight.scan import constants, operators
+from gpuconsole.preflight.scan.calls import MAX_YIELDS, Calls
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import (
+    MISSING,
+    Function,
+    Native,
+    Scope,
+    Sourced,
+    SuperOf,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+
+
+class Expressions(Calls):
+    """The part of the interpreter that evaluates expressions."""
+
+    def eval(self, node: ast.expr, scope: Scope) -> Value:
+        """Evaluate an expression."""
+        self.tick()
+        method = _EVALUATORS.get(type(node))
+        if method is None:
+            return self.run.unknown(f"{type(node).__name__} is not known to the analysis")
+        return method(self, node, scope)
+
+    def _constant(self, node: ast.Constant, scope: Scope) -> Value:
+        value = node.value
+        if type(value) is int:
+            run = self.run
+            key = f"{run.file}:{node.lineno}:{node.col_offset}"
+            setting = run.setting
+            if setting.batch is not None and key == setting.batch_key:
+                value = setting.batch
+            return Sourced.at(value, run.file, node.lineno, "constant", key)
+        return value
+
+    def _name(self, node: ast.Name, scope: Scope) -> Value:
+        home = scope.declared.get(node.id) or scope.find(node.id)
+        if home is not None and node.id in home.names:
+            return home.names[node.id]
+        if node.id in self.builtins:
+            return self.builtins[node.id]
+        return self.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+        return self.get_attr(self.eval(node.value, scope), node.attr)
+
+    def _call(self, node: ast.Call, scope: Scope) -> Value:
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            return self._super(node, scope)
+        target = self.eval(node.func, scope)
+        args: list[Value] = []
+        for one in node.args:
+            if isinstance(one, ast.Starred):
+                args.extend(self.iterate(self.eval(one.value, scope)))
+            else:
+                args.append(self.eval(one, scope))
+        kwargs: dict[str, Value] = {}
+        for keyword in node.keywords:
+            value = self.eval(keyword.value, scope)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+            elif isinstance(value, dict):
+                kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
+            else:
+                return first_unknown(value) or self.run.unknown("** of something unknown")
+        self.run.line = node.lineno
+        return self.call(target, args, kwargs)
+
+    def _super(self, node: ast.Call, scope: Scope) -> Value:
+        function: Scope | None = scope
+        while function is not None and "class?" not in function.names:
+            function = function.parent
+        if node.args and len(node.args) == 2:
+            owner, instance = (self.eval(one, scope) for one in node.args)
+            return SuperOf(instance, owner)
+        if function is None or "self?" not in function.names:
+            return self.run.unknown("super() outside a method")
+        return SuperOf(function.names["self?"], function.names["class?"])
+
+    def _binary(self, node: ast.BinOp, scope: Scope) -> Value:
+        left, right = self.eval(node.left, scope), self.eval(node.right, scope)
+        return self.binary(type(node.op), left, right)
+
+    def binary(self, kind: type[ast.operator], left: Value, right: Value) -> Value:
+        """Compute `left op right` for anything."""
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Unknown):
+                if isinstance(other, Tensor) and not isinstance(other, Unknown):
+                    # A scalar nobody knows scales a tensor without changing its shape.
+                    break
+                return one
+        if constants.is_plain(left) and constants.is_plain(right):
+            return constants.binary(self, kind, left, right)
+        return self.guard(
+            lambda run, a, b: operators.binary(self, kind, a, b), "operator", (left, right)
+        )
+
+    def _unary(self, node: ast.UnaryOp, scope: Scope) -> Value:
+        value = self.eval(node.operand, scope)
+        if isinstance(node.op, ast.Not):
+            truth = self.truth(value)
+            return self.run.unknown("a condition that is not known") if truth is None else not truth
+        if isinstance(value, Unknown):
+            return value
+        if isinstance(value, (int, float)):
+            if isinstance(node.op, ast.Invert):
+                return ~value if isinstance(value, int) else self.run.unknown("~ of a float")
+            return -value if isinstance(node.op, ast.USub) else value
+        return self.guard(
+            lambda run, a: operators.unary(self, type(node.op), a), "operator", (value,)
+        )
+
+    def truth(self, value: Value) -> bool | None:
+        """Return the truth of a value, None when it cannot be told."""
+        if isinstance(value, Unknown):
+            return None
+        if isinstance(value, Native):
+            if getattr(value, "shape", None) is not None:
+                return None
+            size = getattr(value, "length", None)
+            return True if size is None else bool(size)
+        if constants.is_plain(value):
+            return bool(value)
+        return True
+
+    def _bool(self, node: ast.BoolOp, scope: Scope) -> Value:
+        wanted = isinstance(node.op, ast.Or)
+        unsure: Value = None
+        value: Value = None
+        for one in node.values:
+            value = self.eval(one, scope)
+            truth = self.truth(value)
+            if truth is None:
+                unsure = value if unsure is None else unsure
+            elif truth is wanted:
+                return value if unsure is None or not wanted else unsure
+        return value if unsure is None else self.run.unknown("a condition that is not known")
+
+    def _compare(self, node: ast.Compare, scope: Scope) -> Value:
+        left = self.eval(node.left, scope)
+        result: Value = True
+        for op, one in zip(node.ops, node.comparators, strict=True):
+            right = self.eval(one, scope)
+            result = self.compare(type(op), left, right)
+            if result is False or isinstance(result, (Unknown, Native)):
+                return result
+            left = right
+        return result
+
+    def compare(self, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+        """Compare anything; a comparison that cannot be told is unknown."""
+        if kind in (ast.Is, ast.IsNot):
+            if isinstance(left, Unknown) or isinstance(right, Unknown):
+                return first_unknown(left, right)
+            if left is None or right is None or isinstance(left, bool):
+                return (left is right) is (kind is ast.Is)
+            equal = left is right or (constants.is_plain(left) and left == right)
+            return equal is (kind is ast.Is)
+        if kind in (ast.In, ast.NotIn):
+            return self._contains(left, right, kind is ast.In)
+        unknown = first_unknown(left, right)
+        if unknown is not None:
+            return unknown
+        if constants.is_plain(left) and constants.is_plain(right):
+            try:
+                return bool(COMPARE[kind](left, right))
+            except TypeError as error:
+                return self.run.unknown(f"this cannot be compared: {error}")
+        return self.guard(
+            lambda run, a, b: operators.compare(self, kind, a, b), "comparison", (left, right)
+        )
+
+    def _contains(self, item: Value, container: Value, wanted: bool) -> Value:
+        unknown = first_unknown(item, container)
+        if unknown is not None:
+            return unknown
+        try:
+            if isinstance(container, (list, tuple, dict, set, frozenset, str, range)):
+                return (item in container) is wanted
+        except TypeError as error:
+            return self.run.unknown(f"this cannot be looked up: {error}")
+        if isinstance(container, Native):
+            names = container.attrs if hasattr(container, "attrs") else {}
+            return (item in names) is wanted
+        return self.run.unknown("membership that cannot be told")
+
+    def _if_expression(self, node: ast.IfExp, scope: Scope) -> Value:
+        truth = self.truth(self.eval(node.test, scope))
+        if truth is None:
+            first, second = self.eval(node.body, scope), self.eval(node.orelse, scope)
+            if constants.same(first, second):
+                return first
+            return self.run.unknown("the value depends on a condition that is not known")
+        return self.eval(node.body if truth else node.orelse, scope)
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
+        target = self.eval(node.value, scope)
+        return self.subscript(target, self.eval(node.slice, scope))
+
+    def subscript(self, target: Value, key: Value) -> Value:
+        """Return `target[key]`."""
+        if isinstance(target, Unknown):
+            return target
+        return self.guard(
+            lambda run, t, k: operators.subscript(self, t, k), "subscript", (target, key)
+        )
+
+    def _slice(self, node: ast.Slice, scope: Scope) -> Value:
+        parts = [
+            None if one is None else self.eval(one, scope)
+            for one in (node.lower, node.upper, node.step)
+        ]
+        return slice(*parts)
+
+    def _items(self, nodes: list[ast.expr], scope: Scope) -> list[Value]:
+        items: list[Value] = []
+        for one in nodes:
+            if isinstance(one, ast.Starred):
+                items.extend(self.iterate(self.eval(one.value, scope)))
+            else:
+                items.append(self.eval(one, scope))
+        return items
+
+    def _dict(self, node: ast.Dict, scope: Scope) -> Value:
+        made: dict[Value, Value] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            item = self.eval(value, scope)
+            if key is None:
+                made.update(item if isinstance(item, dict) else {})
+                continue
+            name = self.eval(key, scope)
+            if isinstance(name, (str, int, float, bool, tuple, type(None))):
+                made[name] = item
+        return made
+
+    def _set(self, node: ast.Set, scope: Scope) -> Value:
+        items = self._items(node.elts, scope)
+        return {one for one in items if isinstance(one, (str, int, float, bool))}
+
+    def _lambda(self, node: ast.Lambda, scope: Scope) -> Value:
+        body: list[ast.stmt] = [ast.copy_location(ast.Expr(node.body), node)]
+        made = self.function("<lambda>", node.args, body, scope)
+        made.kind = "lambda"
+        return made
+
+    def function(
+        self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope
+    ) -> Function:
+        """Make a function that closes over `scope`."""
+        made = Function(name, args, body, scope)
+        made.file = self.run.file
+        made.defaults = [self.eval(one, scope) for one in args.defaults]
+        made.kw_defaults = [
+            MISSING if one is None else self.eval(one, scope) for one in args.kw_defaults
+        ]
+        scope.captured = True
+        return made
+
+    def _comprehension(self, node: Any, scope: Scope) -> Value:
+        inner = Scope(scope)
+        made: list[Value] = []
+
+        def add() -> None:
+            if isinstance(node, ast.DictComp):
+                made.append((self.eval(node.key, inner), self.eval(node.value, inner)))
+            else:
+                made.append(self.eval(node.elt, inner))
+
+        self._generate(node.generators, 0, inner, add)
+        if isinstance(node, ast.DictComp):
+            return {k: v for k, v in made if isinstance(k, (str, int, float, tuple))}
+        if isinstance(node, ast.SetComp):
+            return {one for one in made if isinstance(one, (str, int, float, bool, tuple))}
+        return constants.Items(made) if isinstance(node, ast.GeneratorExp) else made
+
+    def _generate(
+        self, parts: list[ast.comprehension], at: int, scope: Scope, add: Callable[[], None]
+    ) -> None:
+        if at == len(parts):
+            add()
+            return
+        part = parts[at]
+        for item in self.iterate(self.eval(part.iter, scope)):
+            self.assign(part.target, item, scope)
+            if all(self.truth(self.eval(test, scope)) is not False for test in part.ifs):
+                self._generate(parts, at + 1, scope, add)
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        """Bind a target; the statements' part gives this."""
+        raise NotImplementedError
+
+    def _joined(self, node: ast.JoinedStr, scope: Scope) -> Value:
+        parts: list[str] = []
+        unknown: Value = None
+        for one in node.values:
+            if isinstance(one, ast.Constant):
+                parts.append(str(one.value))
+                continue
+            assert isinstance(one, ast.FormattedValue)
+            value = self.eval(one.value, scope)
+            if isinstance(value, (str, int, bool)) and one.format_spec is None:
+                parts.append(str(value))
+            else:
+                unknown = value
+        if unknown is not None or sum(map(len, parts)) > constants.MAX_LENGTH:
+            return self.run.unknown("text made from a value that is not known")
+        return "".join(parts)
+
+    def _yield(self, node: ast.Yield, scope: Scope) -> Value:
+        value = None if node.value is None else self.eval(node.value, scope)
+        return self._give(value, scope)
+
+    def _yield_from(self, node: ast.YieldFrom, scope: Scope) -> Value:
+        for item in self.iterate(self.eval(node.value, scope)):
+            self._give(item, scope)
+        return None
+
+    def _give(self, value: Value, scope: Scope) -> None:
+        home = scope.find("yield?")
+        if home is None:
+            return
+        collected: list[Value] = home.names["yield?"]
+        collected.append(value)
+        if len(collected) >= MAX_YIELDS or _holds_tensor(value):
+            raise constants.EnoughItems
+
+    def _named(self, node: ast.NamedExpr, scope: Scope) -> Value:
+        value = self.eval(node.value, scope)
+        self.assign(node.target, value, scope)
+        return value
+
+
+def _holds_tensor(value: Value) -> bool:
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(one, Tensor) for one in parts)
+
+
+def _sequence(kind: type) -> Callable[[Expressions, Any, Scope], Value]:
+    return lambda self, node, scope: kind(self._items(node.elts, scope))
+
+
+def walk(value: Iterator[Value]) -> constants.Lazy:
+    """Wrap an iterator as a value."""
+    return constants.Lazy(value)
+
+
+_EVALUATORS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = {
+    ast.Constant: Expressions._constant, ast.Name: Expressions._name,
+    ast.Attribute: Expressions._attribute, ast.Call: Expressions._call,
+    ast.BinOp: Expressions._binary, ast.UnaryOp: Expressions._unary,
+    ast.BoolOp: Expressions._bool, ast.Compare: Expressions._compare,
+    ast.IfExp: Expressions._if_expression, ast.Subscript: Expressions._subscript,
+    ast.Slice: Expressions._slice, ast.List: _sequence(list), ast.Tuple: _sequence(tuple),
+    ast.Dict: Expressions._dict, ast.Set: Expressions._set, ast.Lambda: Expressions._lambda,
+    ast.ListComp: Expressions._comprehension, ast.SetComp: Expressions._comprehension,
+    ast.DictComp: Expressions._comprehension, ast.GeneratorExp: Expressions._comprehension,
+    ast.JoinedStr: Expressions._joined, ast.Yield: Expressions._yield,
+    ast.YieldFrom: Expressions._yield_from, ast.NamedExpr: Expressions._named,
+}  # fmt: skip

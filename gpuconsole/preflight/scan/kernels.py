@@ -1,0 +1,260 @@
+"""Operators with geometry or state of their own: convolution, pooling, norms, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, prod
+
+from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
+from gpuconsole.preflight.scan.values import ShapeFault, Value
+
+
+def spread(value: Value, rank: int) -> list[int]:
+    """Return `rank` whole numbers from one or from a list."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value] * rank
+    if isinstance(value, (list, tuple)) and len(value) == rank:
+        if all(isinstance(one, int) for one in value):
+            return list(value)
+    elif isinstance(value, (list, tuple)) and len(value) == 1:
+        return spread(value[0], rank)
+    raise TypeError(f"expected a whole number or {rank} of them")
+
+
+def paddings(value: Value, rank: int, kernel: Sequence[int], stride: Sequence[int],
+             dilation: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
+    """Return (before, after) per axis from Paddle's ways to say it."""
+    if isinstance(value, str):
+        if value.upper() == "VALID":
+            return [(0, 0)] * rank
+        both = []
+        for size, k, s, d in zip(spatial, kernel, stride, dilation, strict=True):
+            total = max(0, (ceil(size / s) - 1) * s + d * (k - 1) + 1 - size)
+            both.append((total // 2, total - total // 2))
+        return both
+    if isinstance(value, (list, tuple)) and len(value) == 2 * rank:
+        flat = spread(value, 2 * rank)
+        return [(flat[2 * place], flat[2 * place + 1]) for place in range(rank)]
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
+        pairs = [tuple(spread(one, 2)) for one in value]
+        return [(one[0], one[1]) for one in pairs[-rank:]]
+    return [(one, one) for one in spread(value, rank)]
+
+
+def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Value = 1,
+         padding: Value = 0, dilation: Value = 1, groups: int = 1,
+         data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Convolve; `weight` is [out, in/groups, *kernel].
+
+    The CPU back end unfolds one sample at a time into a buffer of in/groups x kernel x output.
+    """
+    rank = len(weight.shape) - 2
+    last = data_format in ("NLC", "NHWC", "NDHWC")
+    if len(x.shape) != rank + 2:
+        raise ShapeFault(
+            f"a {rank}-D convolution needs {rank + 2} dimensions, {len(x.shape)} arrive",
+            x.shape,
+            weight.shape,
+        )
+    channels = x.shape[-1] if last else x.shape[1]
+    if channels != weight.shape[1] * groups:
+        raise ShapeFault(
+            f"convolution expects {weight.shape[1] * groups} input channels, {channels} arrive",
+            x.shape,
+            weight.shape,
+        )
+    spatial = x.shape[1:-1] if last else x.shape[2:]
+    kernel = weight.shape[2:]
+    strides, dilations = spread(stride, rank), spread(dilation, rank)
+    sides = paddings(padding, rank, kernel, strides, dilations, spatial)
+    extents = [
+        (size + before + after - d * (k - 1) - 1) // s + 1
+        for size, k, s, d, (before, after) in zip(
+            spatial, kernel, strides, dilations, sides, strict=True
+        )
+    ]
+    if any(extent < 1 for extent in extents):
+        raise ShapeFault(
+            f"a {list(kernel)} kernel does not fit into {list(spatial)}", x.shape, weight.shape
+        )
+    out_shape = [x.shape[0], weight.shape[0], *extents]
+    if last:
+        out_shape = [x.shape[0], *extents, weight.shape[0]]
+    unfold = weight.shape[1] * prod(kernel) * prod(extents) * ITEM_BYTES[x.dtype]
+    if prod(kernel) == 1 and all(one == 1 for one in strides):
+        unfold = 0
+    flops = 2.0 * prod(out_shape) * weight.shape[1] * prod(kernel)
+    return _biased(run, x, weight, bias, out_shape, unfold, flops, last)
+
+
+def _biased(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, shape: Sequence[int],
+            unfold: int, flops: float, last: bool) -> Tensor:  # fmt: skip
+    work = workspace(run, x, unfold, flops)
+    out = ops.apply(run, "conv", (x, weight), shape, temp=work, work=work, flops=flops)
+    if bias is None:
+        return out
+    row = bias.shape if last else (1, bias.shape[0], *[1] * (len(shape) - 2))
+    return ops.binary(run, "add", out, ops.view(run, bias, row))
+
+
+GPU_WORKSPACE_LIMIT = 512 * 2**20
+"""FLAGS_conv_workspace_size_limit of Paddle 3.3.1, bytes."""
+
+
+def workspace(run: Run, x: Tensor, unfold: int, flops: float) -> float:
+    """Return a convolution's scratch bytes: the unfold buffer on CPU, cuDNN's on others.
+
+    cuDNN's choice depends on card and version; until a host is calibrated we allow what implicit
+    GEMM variants take, the input once more, within Paddle's cap.
+    """
+    if run.on_cpu:
+        return unfold
+    return min(x.nbytes, GPU_WORKSPACE_LIMIT) if unfold and flops else 0
+
+
+def conv_transpose(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *,
+                   stride: Value = 1, padding: Value = 0, output_padding: Value = 0,
+                   dilation: Value = 1, groups: int = 1, output_size: Value = None) -> Tensor:  # fmt: skip
+    """Convolve backwards; `weight` is [in, out/groups, *kernel]."""
+    rank = len(weight.shape) - 2
+    if len(x.shape) != rank + 2 or x.shape[1] != weight.shape[0]:
+        raise ShapeFault(
+            f"transposed convolution expects {weight.shape[0]} input channels, "
+            f"{x.shape[1] if len(x.shape) > 1 else 0} arrive",
+            x.shape,
+            weight.shape,
+        )
+    kernel, strides = weight.shape[2:], spread(stride, rank)
+    dilations, more = spread(dilation, rank), spread(output_padding, rank)
+    sides = paddings(padding, rank, kernel, strides, dilations, x.shape[2:])
+    extents = [
+        (size - 1) * s - before - after + d * (k - 1) + 1 + extra
+        for size, k, s, d, extra, (before, after) in zip(
+            x.shape[2:], kernel, strides, dilations, more, sides, strict=True
+        )
+    ]
+    if output_size is not None:
+        extents = spread(output_size, rank)[-rank:]
+    shape = [x.shape[0], weight.shape[1] * groups, *extents]
+    unfold = weight.shape[1] * prod(kernel) * prod(x.shape[2:]) * ITEM_BYTES[x.dtype]
+    flops = 2.0 * x.size * weight.shape[1] * prod(kernel)
+    return _biased(run, x, weight, bias, shape, unfold, flops, False)
+
+
+def pool(run: Run, name: str, x: Tensor, kernel: Value, stride: Value, padding: Value,
+         ceil_mode: bool, rank: int) -> Tensor:  # fmt: skip
+    """Pool over the last `rank` axes (channels first)."""
+    if len(x.shape) != rank + 2:
+        raise ShapeFault(f"{rank}-D pooling needs {rank + 2} dimensions", x.shape)
+    kernels = spread(kernel, rank)
+    strides = spread(kernel if stride is None else stride, rank)
+    sides = paddings(padding, rank, kernels, strides, [1] * rank, x.shape[2:])
+    step = ceil if ceil_mode else floor
+    extents = [
+        step((size + before + after - k) / s) + 1
+        for size, k, s, (before, after) in zip(x.shape[2:], kernels, strides, sides, strict=True)
+    ]
+    if any(extent < 1 for extent in extents):
+        raise ShapeFault(f"a {kernels} window does not fit into {list(x.shape[2:])}", x.shape)
+    shape = [*x.shape[:2], *extents]
+    return ops.apply(run, name, (x,), shape, flops=prod(shape) * prod(kernels))
+
+
+def adaptive_pool(run: Run, name: str, x: Tensor, size: Value, rank: int) -> Tensor:
+    """Pool to a given size; None keeps an axis."""
+    wanted = list(size) if isinstance(size, (list, tuple)) else [size] * rank
+    extents = [
+        old if new is None else int(new) for old, new in zip(x.shape[2:], wanted, strict=True)
+    ]
+    extra = 0
+    if name == "max_pool":
+        extra = prod(x.shape[:2]) * prod(extents) * 4
+    return ops.apply(run, name, (x,), [*x.shape[:2], *extents], extra=extra, flops=x.size)
+
+
+def batch_norm(run: Run, x: Tensor, weight: Tensor | None, bias: Tensor | None,
+               channels: int, *, channels_last: bool = False) -> Tensor:  # fmt: skip
+    """Normalise over batch and space; two statistics per channel are saved."""
+    found = x.shape[-1 if channels_last or len(x.shape) == 2 else 1] if len(x.shape) > 1 else 0
+    if found != channels:
+        raise ShapeFault(
+            f"BatchNorm expects {channels} channels, {found} arrive", x.shape, (channels,)
+        )
+    given = [one for one in (weight, bias) if one is not None]
+    return ops.apply(run, "batch_norm", (x, *given), x.shape, extra=2 * channels * 4,
+                     flops=4.0 * x.size)  # fmt: skip
+
+
+def norm(run: Run, name: str, x: Tensor, given: Sequence[Tensor], rows: int) -> Tensor:
+    """Run a norm that saves a mean and a variance for each of `rows` groups."""
+    return ops.apply(run, name, (x, *given), x.shape, extra=2 * rows * 4, flops=5.0 * x.size)
+
+
+def dropout(run: Run, x: Tensor, p: Value, training: bool) -> Tensor:
+    """Drop elements: the output and one mask byte each; nothing at all when p is 0."""
+    if isinstance(p, (int, float)) and p == 0:
+        return x
+    if not training:
+        return ops.apply(run, "dropout_eval", (x,), x.shape)
+    return ops.apply(run, "dropout", (x,), x.shape, extra=x.size, flops=x.size)
+
+
+def embedding(run: Run, ids: Tensor, weight: Tensor) -> Tensor:
+    """Look rows up; the ids stay saved, the weight is not needed."""
+    shape = (*ids.shape, weight.shape[1])
+    out = run.tensor(shape, weight.dtype)
+    ops.attach(run, (weight,), [out], (ids.storage,), "new")
+    return out
+
+
+def reduced(run: Run, loss: Tensor, reduction: Value) -> Tensor:
+    """Reduce a loss as `reduction` says."""
+    if reduction == "mean":
+        return ops.reduce(run, "mean", loss, None, False)
+    if reduction == "sum":
+        return ops.reduce(run, "sum", loss, None, False)
+    return loss
+
+
+def cross_entropy(run: Run, logits: Tensor, label: Tensor, *, reduction: Value = "mean",
+                  soft_label: bool = False, axis: int = -1) -> Tensor:  # fmt: skip
+    """Softmax and negative log likelihood; the softmax is saved and becomes the gradient."""
+    axis = ops.check_axis(axis, len(logits.shape))
+    shape = (*logits.shape[:axis], *logits.shape[axis + 1 :])
+    plain = label.shape[:-1] if len(label.shape) == len(logits.shape) else label.shape
+    if not soft_label and axis == len(logits.shape) - 1 and plain != shape:
+        raise ShapeFault(
+            f"cross_entropy of logits {list(logits.shape)} and labels {list(label.shape)}",
+            logits.shape,
+            label.shape,
+        )
+    if soft_label and label.shape != logits.shape:
+        raise ShapeFault(
+            f"cross_entropy of logits {list(logits.shape)} and soft labels {list(label.shape)}",
+            logits.shape,
+            label.shape,
+        )
+    (logits,) = ops.amp_inputs(run, "full", (logits,))
+    copies = ops.contiguous(run, (logits,))
+    softmax = run.storage(logits.nbytes)
+    out = run.tensor((*shape, 1), logits.dtype)
+    del copies
+    run.flops += 5.0 * logits.size
+    ops.attach(run, (logits,), [out], (softmax, label.storage), "saved")
+    del softmax
+    if reduction in ("mean", "sum") and not soft_label:
+        run.scratch(2 * out.nbytes)
+    return reduced(run, out, reduction) if reduction != "none" else ops.reshape(run, out, shape)
+
+
+def interpolate(run: Run, x: Tensor, size: Value, scale: Value) -> Tensor:
+    """Resize the axes after the channels."""
+    rank = len(x.shape) - 2
+    if size is not None:
+        extents = spread(list(size) if isinstance(size, (list, tuple)) else size, rank)
+    else:
+        factors = list(scale) if isinstance(scale, (list, tuple)) else [scale] * rank
+        extents = [int(old * factor) for old, factor in zip(x.shape[2:], factors, strict=True)]
+    return ops.apply(run, "interpolate", (x,), [*x.shape[:2], *extents], flops=4.0 * prod(extents))

@@ -1,0 +1,563 @@
+"""`paddle.nn`: the base class, containers, and layers with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from gpuconsole.preflight.scan import kernels, ops
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Parameter, Tensor, as_shape
+from gpuconsole.preflight.scan.values import (
+    MISSING,
+    BoundMethod,
+    Function,
+    Native,
+    ShapeFault,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+
+class Layer(Native):
+    """`paddle.nn.Layer`: everything it owns lies in `attrs`, in the order it was set."""
+
+    label = "Layer"
+    inner: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training = True
+
+    def get_training(self, run: Run) -> Value:
+        """Give the mode."""
+        return self.training
+
+    def set_training(self, value: Value) -> None:
+        """Set the mode."""
+        self.training = value is True
+
+    def members(self) -> Iterator[tuple[str, Value]]:
+        """Give what belongs to this layer by name."""
+        yield from list(self.attrs.items())
+
+    def children(self) -> list[tuple[str, Layer]]:
+        """Return the direct sublayers by name, each once."""
+        found: dict[int, tuple[str, Layer]] = {}
+        for name, value in self.members():
+            if isinstance(value, Layer):
+                found.setdefault(id(value), (name, value))
+        return list(found.values())
+
+    def walk(self, seen: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Layer]]:
+        """Give this layer and all below it by name, each once."""
+        seen = seen if seen is not None else set()
+        if id(self) in seen:
+            return
+        seen.add(id(self))
+        yield prefix, self
+        for name, child in self.children():
+            yield from child.walk(seen, f"{prefix}.{name}" if prefix else name)
+
+    def parameters(self) -> list[tuple[str, Parameter]]:
+        """Return all parameters below by name, each once."""
+        found: dict[int, tuple[str, Parameter]] = {}
+        for prefix, layer in self.walk():
+            for name, value in layer.members():
+                if isinstance(value, Parameter) and value.trainable:
+                    found.setdefault(id(value), (f"{prefix}.{name}" if prefix else name, value))
+        return list(found.values())
+
+    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+        """Run the layer's forward."""
+        run: Run = calls.run
+        unknown = first_unknown(*args)
+        if unknown is not None and any(isinstance(one, Unknown) for one in args):
+            run.block(unknown)
+            return unknown
+        for one in args:
+            if isinstance(one, Tensor) and one.shape and not run.loaders:
+                run.found_batch(one.shape[0])
+        forward = self.cls.find("forward") if self.cls is not None else MISSING
+        if isinstance(forward, Function):
+            return calls.call(BoundMethod(forward, self), list(args), kwargs)
+        if forward is not MISSING:
+            return calls.call(calls.bind(forward, self), list(args), kwargs)
+        native = getattr(self, "forward", None)
+        if native is None:
+            return run.unknown(f"{self.label} has no forward")
+        try:
+            return native(run, *args, **kwargs)
+        except ShapeFault as fault:
+            run.fault(fault.message, fault.shapes)
+            return self.recover(run, *args)
+
+    def recover(self, run: Run, *args: Value) -> Value:
+        """Return a stand-in for the output after a fault, so that later faults are found too."""
+        return run.unknown("the output of a layer whose input has a wrong shape")
+
+    def clone(self, run: Run) -> Layer:
+        """Copy with parameters of its own, as `deepcopy` does."""
+        made = type(self)()
+        made.cls = self.cls
+        made.training = self.training
+        made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("attrs", "cls")})
+        made.attrs = {name: _clone(run, value) for name, value in self.attrs.items()}
+        return made
+
+    def do_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give all parameters."""
+        return [one for _, one in self.parameters()]
+
+    def do_named_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give all parameters by name."""
+        return list(self.parameters())
+
+    def do_sublayers(self, run: Run, *_: Value, include_self: bool = False, **__: Value) -> Value:
+        """Give all layers below."""
+        return [one for _, one in self.walk() if include_self or one is not self]
+
+    do_modules = do_sublayers
+
+    def do_named_sublayers(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give all layers below by name."""
+        return [(name, one) for name, one in self.walk() if one is not self]
+
+    def do_children(self, run: Run) -> Value:
+        """Give the direct sublayers."""
+        return [one for _, one in self.children()]
+
+    def do_named_children(self, run: Run) -> Value:
+        """Give the direct sublayers by name."""
+        return list(self.children())
+
+    def do_train(self, run: Run) -> Value:
+        """Switch to training."""
+        for _, one in self.walk():
+            one.training = True
+        return self
+
+    def do_eval(self, run: Run) -> Value:
+        """Switch to evaluation."""
+        for _, one in self.walk():
+            one.training = False
+        return self
+
+    def do_add_sublayer(self, run: Run, name: Value, layer: Value) -> Value:
+        """Add a sublayer."""
+        self.attrs[name if isinstance(name, str) else f"layer{len(self.attrs)}"] = layer
+        return layer
+
+    do_add_module = do_add_sublayer
+
+    def do_add_parameter(self, run: Run, name: Value, value: Value) -> Value:
+        """Add a parameter."""
+        self.attrs[str(name)] = value
+        return value
+
+    def do_register_buffer(self, run: Run, name: Value, value: Value, *_: Value, **__: Value) -> None:
+        """Add a buffer."""
+        self.attrs[str(name)] = value
+
+    def do_create_parameter(self, run: Run, shape: Value, *_: Value, dtype: Value = None,
+                            **__: Value) -> Value:  # fmt: skip
+        """Make a parameter."""
+        unknown = first_unknown(shape)
+        if unknown is not None:
+            run.block(unknown)
+            return unknown
+        return run.parameter(as_shape(shape), dtype if isinstance(dtype, str) else "")
+
+    def do_apply(self, run: Run, function: Value) -> Value:
+        """Initialisers change no sizes."""
+        return self
+
+    def do_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give the parameters by name."""
+        return dict(self.parameters())
+
+    def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> None:
+        """Load weights: no sizes change."""
+
+    do_load_dict = do_set_dict = do_load_state_dict = do_set_state_dict
+    do_clear_gradients = do_full_name = do_set_state_dict
+
+    def do_to(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Move: there is one device."""
+        return self
+
+    do_cuda = do_cpu = do_float = do_to
+
+    def weight(self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None) -> Tensor | None:
+        """Make a parameter of this layer unless its attribute is False."""
+        if attr is False:
+            self.attrs[name] = None
+            return None
+        one = run.parameter(shape)
+        if getattr(attr, "frozen", False):
+            one.stop_gradient = True
+        self.attrs[name] = one
+        return one
+
+    def tensor(self, name: str) -> Tensor | None:
+        """Return a parameter or buffer by name."""
+        value = self.attrs.get(name)
+        return value if isinstance(value, Tensor) else None
+
+
+def _clone(run: Run, value: Value) -> Value:
+    if isinstance(value, Layer):
+        return value.clone(run)
+    if isinstance(value, Parameter):
+        return run.parameter(value.shape, value.dtype, trainable=value.trainable)
+    if isinstance(value, list):
+        return [_clone(run, one) for one in value]
+    return value
+
+
+class Identity(Layer):
+    """`nn.Identity`."""
+
+    label = "Identity"
+
+    def forward(self, run: Run, x: Tensor, *_: Value) -> Value:
+        """Return the input."""
+        return x
+
+
+class Sequential(Layer):
+    """`nn.Sequential`: layers, or (name, layer) pairs."""
+
+    label = "Sequential"
+
+    def init(self, run: Run, *layers: Value, **_: Value) -> None:
+        """Take the layers in order."""
+        if len(layers) == 1 and isinstance(layers[0], (dict, list)):
+            only = layers[0]
+            layers = tuple(only.items() if isinstance(only, dict) else only)
+        for place, one in enumerate(layers):
+            if isinstance(one, (tuple, list)):
+                self.attrs[str(one[0])] = one[1]
+            else:
+                self.attrs[str(place)] = one
+
+    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+        """Run the layers one after the other."""
+        if self.cls is not None and self.cls.find("forward") is not MISSING:
+            return super().call(calls, *args, **kwargs)
+        (x,) = args
+        for layer in list(self.attrs.values()):
+            if layer is not None and not isinstance(layer, (int, str, bool, float)):
+                x = calls.call(layer, [x], {})
+        return x
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Index or slice."""
+        layers = [one for one in self.attrs.values() if isinstance(one, Layer)]
+        if isinstance(key, slice):
+            made = Sequential()
+            made.init(calls.run, *layers[key])
+            return made
+        return layers[key] if isinstance(key, int) else self.attrs[key]
+
+    def count(self, calls: Any) -> int:
+        """Number of layers."""
+        return len(self.children())
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the layers."""
+        yield from [one for one in self.attrs.values() if isinstance(one, Layer)]
+
+
+class LayerList(Layer):
+    """`nn.LayerList` and `nn.ParameterList`."""
+
+    label = "LayerList"
+
+    def init(self, run: Run, layers: Value = None) -> None:
+        """Take the layers in order."""
+        items = getattr(layers, "items", layers) or ()
+        for one in list(items) if isinstance(items, (list, tuple)) else ():
+            self.do_append(run, one)
+
+    def do_append(self, run: Run, layer: Value) -> Value:
+        """Add one."""
+        self.attrs[str(len(self.attrs))] = layer
+        return self
+
+    def do_extend(self, run: Run, layers: Value) -> Value:
+        """Add several."""
+        for one in layers:
+            self.do_append(run, one)
+        return self
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Index or slice."""
+        found = list(self.attrs.values())[key]
+        if isinstance(found, list):
+            made = LayerList()
+            made.init(calls.run, found)
+            return made
+        return found
+
+    def count(self, calls: Any) -> int:
+        """Number of layers."""
+        return len(self.attrs)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the layers."""
+        yield from list(self.attrs.values())
+
+
+class LayerDict(Layer):
+    """`nn.LayerDict`."""
+
+    label = "LayerDict"
+
+    def init(self, run: Run, layers: Value = None) -> None:
+        """Take the layers by name."""
+        self.attrs.update(dict(layers or {}))
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Index by name."""
+        return self.attrs[key]
+
+    def store(self, calls: Any, key: Value, value: Value) -> None:
+        """Set by name."""
+        self.attrs[key] = value
+
+
+class Linear(Layer):
+    """`nn.Linear`."""
+
+    label = "Linear"
+
+    def init(self, run: Run, in_features: int, out_features: int, weight_attr: Value = None,
+             bias_attr: Value = None, name: Value = None) -> None:  # fmt: skip
+        """Make weight [in, out] and bias [out]."""
+        self.weight(run, "weight", (in_features, out_features), weight_attr)
+        self.weight(run, "bias", (out_features,), bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Multiply and add."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return ops.linear(run, x, weight, self.tensor("bias"))
+
+    def recover(self, run: Run, *args: Value) -> Value:
+        """Go on with the features that were meant."""
+        weight = self.tensor("weight")
+        x = args[0]
+        if weight is None or not isinstance(x, Tensor) or not x.shape:
+            return super().recover(run, *args)
+        meant = run.tensor((*x.shape[:-1], weight.shape[0]))
+        meant.stop_gradient = False
+        return self.forward(run, meant)
+
+
+class Conv(Layer):
+    """`nn.Conv1D`, `Conv2D`, `Conv3D`."""
+
+    label = "Conv"
+    rank = 2
+
+    def init(self, run: Run, in_channels: int, out_channels: int, kernel_size: Value,
+             stride: Value = 1, padding: Value = 0, dilation: Value = 1, groups: int = 1,
+             padding_mode: str = "zeros", weight_attr: Value = None, bias_attr: Value = None,
+             data_format: str = "") -> None:  # fmt: skip
+        """Make weight [out, in/groups, *kernel] and bias [out]."""
+        if in_channels % groups or out_channels % groups:
+            raise ShapeFault(
+                f"{in_channels} input and {out_channels} output channels do not divide by "
+                f"{groups} groups"
+            )
+        kernel = kernels.spread(kernel_size, self.rank)
+        self.weight(run, "weight", (out_channels, in_channels // groups, *kernel), weight_attr)
+        self.weight(run, "bias", (out_channels,), bias_attr)
+        self.geometry = {"stride": stride, "padding": padding, "dilation": dilation,
+                         "groups": groups, "data_format": data_format or "NCHW"}  # fmt: skip
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Convolve."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return kernels.conv(run, x, weight, self.tensor("bias"), **self.geometry)
+
+    def recover(self, run: Run, *args: Value) -> Value:
+        """Channels-last data: go on as if they came channels-first."""
+        weight, x = self.tensor("weight"), args[0]
+        if weight is None or not isinstance(x, Tensor) or len(x.shape) != len(weight.shape):
+            return super().recover(run, *args)
+        channels = weight.shape[1] * int(self.geometry["groups"])
+        extents = x.shape[1:-1] if x.shape[-1] == channels else x.shape[2:]
+        meant = run.tensor((x.shape[0], channels, *extents))
+        meant.stop_gradient = x.stop_gradient
+        return self.forward(run, meant)
+
+
+class Conv1D(Conv):
+    """`nn.Conv1D`."""
+
+    rank = 1
+
+
+class Conv3D(Conv):
+    """`nn.Conv3D`."""
+
+    rank = 3
+
+
+class ConvTranspose(Layer):
+    """`nn.Conv1DTranspose`, `Conv2DTranspose`, `Conv3DTranspose`."""
+
+    label = "ConvTranspose"
+    rank = 2
+
+    def init(self, run: Run, in_channels: int, out_channels: int, kernel_size: Value,
+             stride: Value = 1, padding: Value = 0, output_padding: Value = 0, groups: int = 1,
+             dilation: Value = 1, weight_attr: Value = None, bias_attr: Value = None,
+             data_format: str = "") -> None:  # fmt: skip
+        """Make weight [in, out/groups, *kernel] and bias [out]."""
+        kernel = kernels.spread(kernel_size, self.rank)
+        self.weight(run, "weight", (in_channels, out_channels // groups, *kernel), weight_attr)
+        self.weight(run, "bias", (out_channels,), bias_attr)
+        self.geometry = {"stride": stride, "padding": padding, "output_padding": output_padding,
+                         "dilation": dilation, "groups": groups}  # fmt: skip
+
+    def forward(self, run: Run, x: Tensor, output_size: Value = None) -> Value:
+        """Convolve backwards."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return kernels.conv_transpose(
+            run, x, weight, self.tensor("bias"), output_size=output_size, **self.geometry
+        )
+
+
+class Conv1DTranspose(ConvTranspose):
+    """`nn.Conv1DTranspose`."""
+
+    rank = 1
+
+
+class BatchNorm(Layer):
+    """`nn.BatchNorm1D/2D/3D`, `nn.BatchNorm`, `nn.SyncBatchNorm`."""
+
+    label = "BatchNorm"
+
+    def init(self, run: Run, num_features: int, *_: Value, weight_attr: Value = None,
+             bias_attr: Value = None, data_format: str = "NCHW", act: Value = None,
+             **__: Value) -> None:  # fmt: skip
+        """Make scale, shift and the running statistics."""
+        self.channels = num_features
+        self.last = data_format in ("NHWC", "NLC", "NDHWC")
+        self.act = act
+        self.weight(run, "weight", (num_features,), weight_attr)
+        self.weight(run, "bias", (num_features,), bias_attr)
+        self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
+        self.attrs["_variance"] = run.parameter((num_features,), trainable=False)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise."""
+        out = kernels.batch_norm(
+            run, x, self.tensor("weight"), self.tensor("bias"), self.channels,
+            channels_last=self.last,
+        )  # fmt: skip
+        return ops.unary(run, self.act, out) if isinstance(self.act, str) else out
+
+
+class LayerNorm(Layer):
+    """`nn.LayerNorm`."""
+
+    label = "LayerNorm"
+
+    def init(self, run: Run, normalized_shape: Value, epsilon: Value = 1e-5,
+             weight_attr: Value = None, bias_attr: Value = None, name: Value = None) -> None:  # fmt: skip
+        """Make scale and shift of the normalised shape, flattened."""
+        self.shape = as_shape(normalized_shape)
+        self.weight(run, "weight", self.shape, weight_attr)
+        self.weight(run, "bias", self.shape, bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise over the last axes."""
+        if x.shape[len(x.shape) - len(self.shape) :] != self.shape:
+            raise ShapeFault(
+                f"LayerNorm expects {list(self.shape)} at the end, {list(x.shape)} arrives",
+                x.shape, self.shape,
+            )  # fmt: skip
+        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(self.shape)))
+
+
+class GroupNorm(Layer):
+    """`nn.GroupNorm`."""
+
+    label = "GroupNorm"
+
+    def init(self, run: Run, num_groups: int, num_channels: int, epsilon: Value = 1e-5,
+             weight_attr: Value = None, bias_attr: Value = None, *_: Value, **__: Value) -> None:  # fmt: skip
+        """Make scale and shift per channel."""
+        self.groups, self.channels = num_groups, num_channels
+        self.weight(run, "weight", (num_channels,), weight_attr)
+        self.weight(run, "bias", (num_channels,), bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise over groups of channels."""
+        if x.shape[1] != self.channels:
+            raise ShapeFault(
+                f"GroupNorm expects {self.channels} channels, {x.shape[1]} arrive", x.shape
+            )
+        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "group_norm", x, given, x.shape[0] * self.groups)
+
+
+class InstanceNorm(Layer):
+    """`nn.InstanceNorm1D/2D/3D`."""
+
+    label = "InstanceNorm"
+
+    def init(self, run: Run, num_features: int, epsilon: Value = 1e-5, momentum: Value = 0.9,
+             weight_attr: Value = None, bias_attr: Value = None, *_: Value, **__: Value) -> None:  # fmt: skip
+        """Make scale and shift per channel."""
+        self.weight(run, "scale", (num_features,), weight_attr)
+        self.weight(run, "bias", (num_features,), bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise each channel of each sample."""
+        given = [one for one in (self.tensor("scale"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
+
+
+class Embedding(Layer):
+    """`nn.Embedding`."""
+
+    label = "Embedding"
+
+    def init(self, run: Run, num_embeddings: int, embedding_dim: int, padding_idx: Value = None,
+             sparse: Value = False, weight_attr: Value = None, name: Value = None,
+             **_: Value) -> None:  # fmt: skip
+        """Make the table."""
+        self.weight(run, "weight", (num_embeddings, embedding_dim), weight_attr)
+
+    def forward(self, run: Run, ids: Tensor) -> Value:
+        """Look up."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return kernels.embedding(run, ids, weight)
+
+
+class PReLU(Layer):
+    """`nn.PReLU`."""
+
+    label = "PReLU"
+
+    def init(self, run: Run, num_parameters: int = 1, *_: Value, **__: Value) -> None:
+        """Make the slopes."""
+        self.weight(run, "weight", (num_parameters,))
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Activate."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return ops.apply(run, "prelu", (x, weight), x.shape, flops=x.size)

@@ -1,0 +1,266 @@
+"""The namespaces that a script can import: Paddle, NumPy, PIL, the standard modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.preflight.scan import (
+    arrays,
+    blocks,
+    data,
+    functional,
+    layers,
+    pictures,
+    stdlib,
+    tensor_api,
+    training,
+    zoo,
+)
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
+from gpuconsole.preflight.scan.values import (
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Value,
+)
+
+
+class Attr(Native):
+    """`paddle.ParamAttr`, initialisers, regularisers: only `trainable=False` matters."""
+
+    label = "ParamAttr"
+
+    def init(self, run: Run, *_: Value, trainable: Value = True, **__: Value) -> None:
+        """Keep whether the parameter is trained."""
+        self.frozen = trainable is False
+
+    def call(self, calls: Any, *_: Value) -> None:
+        """Initialisers can be called on a parameter."""
+
+
+class Quiet(Native):
+    """An object whose methods change no sizes: metrics, callbacks, writers."""
+
+    label = "object"
+
+    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
+        """Give nothing."""
+        return None
+
+
+def _quiet_methods() -> None:
+    def nothing(self: Quiet, run: Run, *_: Value, **__: Value) -> Value:
+        return run.unknown("a figure that depends on data")
+
+    for name in ("update", "compute", "accumulate", "reset", "name", "add_scalar", "close"):
+        setattr(Quiet, "do_" + name, nothing)
+
+
+_quiet_methods()
+_INITIALIZERS = ("Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal",
+                 "XavierUniform", "KaimingNormal", "KaimingUniform", "Assign", "Orthogonal")  # fmt: skip
+_SCHEDULERS = (
+    "CosineAnnealingDecay", "LinearWarmup", "StepDecay", "MultiStepDecay", "PiecewiseDecay",
+    "PolynomialDecay", "ExponentialDecay", "NoamDecay", "ReduceOnPlateau", "LambdaDecay",
+    "NaturalExpDecay", "InverseTimeDecay", "OneCycleLR", "CyclicLR", "LRScheduler",
+    "CosineAnnealingWarmRestarts",
+)  # fmt: skip
+
+
+def _nothing(run: Run, *_: Value, **__: Value) -> None:
+    return None
+
+
+def _functions(table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
+    return {name: NativeFunction(call, name) for name, call in table.items()}
+
+
+def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
+    return {name: NativeClass(kind, name) for name, kind in table.items()}
+
+
+def _nn() -> Namespace:
+    names: dict[str, Value] = {**functional.layer_classes()}
+    names.update(_classes({
+        "Layer": layers.Layer, "Sequential": layers.Sequential, "LayerList": layers.LayerList,
+        "ParameterList": layers.LayerList, "LayerDict": layers.LayerDict,
+        "Linear": layers.Linear, "Conv1D": layers.Conv1D, "Conv2D": layers.Conv,
+        "Conv3D": layers.Conv3D, "Conv2DTranspose": layers.ConvTranspose,
+        "Conv1DTranspose": layers.Conv1DTranspose, "BatchNorm": layers.BatchNorm,
+        "BatchNorm1D": layers.BatchNorm, "BatchNorm2D": layers.BatchNorm,
+        "BatchNorm3D": layers.BatchNorm, "SyncBatchNorm": layers.BatchNorm,
+        "LayerNorm": layers.LayerNorm, "GroupNorm": layers.GroupNorm,
+        "InstanceNorm1D": layers.InstanceNorm, "InstanceNorm2D": layers.InstanceNorm,
+        "InstanceNorm3D": layers.InstanceNorm, "Embedding": layers.Embedding,
+        "Identity": layers.Identity, "PReLU": layers.PReLU, "LSTM": blocks.LSTM,
+        "GRU": blocks.GRU, "SimpleRNN": blocks.SimpleRNN,
+        "MultiHeadAttention": blocks.MultiHeadAttention,
+        "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
+        "TransformerEncoder": blocks.TransformerEncoder, "ClipGradByGlobalNorm": training.Clip,
+        "ClipGradByNorm": training.Clip, "ClipGradByValue": training.Clip,
+    }))  # fmt: skip
+    names["functional"] = Namespace("paddle.nn.functional", {**functional.functions()})
+    names["initializer"] = Namespace(
+        "paddle.nn.initializer", _classes(dict.fromkeys(_INITIALIZERS, Attr))
+    )
+    return Namespace("paddle.nn", names)
+
+
+def _optimizer() -> Namespace:
+    names: dict[str, Value] = {
+        name: NativeClass(training.optimizer_class(name), name) for name in training.STATES
+    }
+    names["lr"] = Namespace(
+        "paddle.optimizer.lr", _classes(dict.fromkeys(_SCHEDULERS, training.Scheduler))
+    )
+    names["Optimizer"] = NativeClass(training.Optimizer, "Optimizer")
+    return Namespace("paddle.optimizer", names)
+
+
+def _io() -> Namespace:
+    names = _classes({
+        "Dataset": data.Dataset, "IterableDataset": data.Dataset, "DataLoader": data.Loader,
+        "BatchSampler": data.BatchSampler, "DistributedBatchSampler": data.BatchSampler,
+        "TensorDataset": data.TensorDataset, "Subset": data.Subset,
+        "ConcatDataset": data.Subset, "RandomSampler": Quiet, "SequenceSampler": Quiet,
+    })  # fmt: skip
+    return Namespace("paddle.io", {**names, **_functions({"random_split": data.random_split})})
+
+
+def _flag(name: str, value: Value = None) -> Callable[..., Value]:
+    def call(run: Run, *args: Value, **_: Value) -> Value:
+        run.flags.add("distributed")
+        return args[0] if args and value is None else value
+
+    return call
+
+
+def _distributed(run: Run) -> Namespace:
+    def again(_run: Run, function: Value, *args: Value, **kwargs: Value) -> Value:
+        return training.recompute(run.calls, function, *args, **kwargs)
+
+    recompute = _functions({"recompute": again})
+    fleet = Namespace("paddle.distributed.fleet", {
+        **_functions({
+            "init": _flag("init", False), "distributed_optimizer": _flag("distributed_optimizer"),
+            "distributed_model": _flag("distributed_model"), "worker_num": lambda run: 1,
+            "worker_index": lambda run: 0, "is_first_worker": lambda run: True,
+        }),
+        **_classes({"DistributedStrategy": Quiet, "UserDefinedRoleMaker": Quiet}),
+        "utils": Namespace("paddle.distributed.fleet.utils", recompute),
+        **recompute,
+    })  # fmt: skip
+    return Namespace("paddle.distributed", {
+        "fleet": fleet,
+        **_functions({
+            "init_parallel_env": _flag("init", False), "get_rank": lambda run, *a: 0,
+            "get_world_size": lambda run, *a: 1, "spawn": _spawn(run), "barrier": _nothing,
+            "all_reduce": _nothing, "broadcast": _nothing,
+        }),
+        **_classes({"ParallelEnv": Quiet}),
+    })  # fmt: skip
+
+
+def _spawn(run: Run) -> Callable[..., Value]:
+    def call(_run: Run, function: Value, args: Value = (), *_: Value, **__: Value) -> Value:
+        run.flags.add("distributed")
+        return run.calls.call(function, list(args), {})
+
+    return call
+
+
+def paddle(run: Run) -> Namespace:
+    """Return `paddle` for a run."""
+    distributed = _distributed(run)
+    nn, io, transforms = _nn(), _io(), pictures.transforms()
+    vision = Namespace("paddle.vision", {
+        "models": Namespace("paddle.vision.models", zoo.names()), "transforms": transforms,
+        "datasets": Namespace("paddle.vision.datasets", _classes({**data.KNOWN})),
+        "set_image_backend": NativeFunction(_nothing, "set_image_backend"),
+    })  # fmt: skip
+    vision.names.update(vision.names["models"].names)
+    vision.names["ops"] = Namespace("paddle.vision.ops")
+    metric = Namespace("paddle.metric", {
+        **_classes(dict.fromkeys(("Accuracy", "Precision", "Recall", "Auc", "Metric"), Quiet)),
+        **_functions({"accuracy": tensor_api.accuracy}),
+    })  # fmt: skip
+    amp = Namespace("paddle.amp", {
+        **_classes({"auto_cast": training.AutoCast, "GradScaler": training.GradScaler}),
+        **_functions({"decorate": training.decorate}),
+    })  # fmt: skip
+    device = Namespace("paddle.device", _functions({
+        "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
+        "is_compiled_with_cuda": lambda run: not run.on_cpu,
+    }))  # fmt: skip
+    names: dict[str, Value] = {
+        **_functions(tensor_api.FUNCTIONS), **_functions({
+            "seed": _nothing, "save": _nothing, "summary": _nothing, "flops": _nothing,
+            "set_default_dtype": _default_dtype, "get_default_dtype": lambda run: run.dtype,
+            "disable_static": _nothing, "set_flags": _nothing, "create_parameter": _create,
+            "load": lambda run, *a, **k: {}, "in_dynamic_mode": lambda run: True,
+            "DataParallel": _flag("DataParallel"),
+            "enable_static": lambda run: run.block(run.unknown("static graph mode")),
+            "is_tensor": lambda run, x: isinstance(x, Tensor),
+            "tanh": tensor_api.unary("tanh"),
+        }),
+        **_classes({"no_grad": training.NoGrad, "enable_grad": training.EnableGrad,
+                    "Model": training.Model, "ParamAttr": Attr, "Tensor": Tensor,
+                    "Parameter": Parameter}),
+        **{name: arrays.DType(name) for name in ITEM_BYTES},
+        "nn": nn, "io": io, "vision": vision, "metric": metric, "amp": amp, "device": device,
+        "optimizer": _optimizer(), "distributed": distributed,
+        "regularizer": Namespace("paddle.regularizer", _classes({"L1Decay": Attr, "L2Decay": Attr})),
+        "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(
+            ("VisualDL", "ModelCheckpoint", "EarlyStopping", "LRScheduler", "Callback",
+             "ProgBarLogger", "ReduceLROnPlateau"), Quiet))),
+        "jit": Namespace("paddle.jit", _functions({
+            "to_static": lambda run, f=None, *a, **k: f, "save": _nothing})),
+        "static": Namespace("paddle.static", _classes({"InputSpec": Quiet})),
+        "autograd": Namespace("paddle.autograd"), "linalg": Namespace("paddle.linalg", _functions(
+            {"norm": tensor_api.FUNCTIONS["norm"]})),
+        "__version__": "3.3.1",
+    }  # fmt: skip
+    names.update(device.names)
+    names["tensor"] = Namespace("paddle.tensor", names)
+    return Namespace("paddle", names)
+
+
+def _default_dtype(run: Run, dtype: Value) -> None:
+    run.dtype = tensor_api.dtype_of(run, dtype)
+
+
+def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
+    return run.parameter(tuple(shape), tensor_api.dtype_of(run, dtype))
+
+
+def library(run: Run) -> Callable[[str], Namespace | None]:
+    """Return the importer of modelled libraries for a run."""
+    made: dict[str, Namespace | None] = {}
+
+    def find(name: str) -> Namespace | None:
+        if name in made:
+            return made[name]
+        root, *path = name.split(".")
+        if name in ("os.path", "tqdm.auto"):
+            found: Value = stdlib.namespace_for(name)
+        elif root == "paddle":
+            found = made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
+        elif root == "numpy":
+            found = made.setdefault("numpy", arrays.namespace()) if root not in made else made[root]
+        elif root == "PIL":
+            found = pictures.pil()
+        else:
+            found, path = stdlib.namespace_for(name), []
+        for part in path if found is not None and name not in ("os.path", "tqdm.auto") else ():
+            found = found.names.get(part)
+            if not isinstance(found, Namespace):
+                return None
+        if root in ("paddle", "numpy") and not path:
+            made[root] = found
+        made[name] = found if isinstance(found, Namespace) else None
+        return made[name]
+
+    return find

@@ -1,0 +1,264 @@
+"""Operators and subscripts on tensors, arrays and other modelled objects."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.scan import constants, ops
+from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
+from gpuconsole.preflight.scan.values import (
+    MISSING,
+    Function,
+    Native,
+    ShapeFault,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.evaluate import Expressions
+
+NAMES: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+    ast.Pow: "elementwise_pow",
+}  # fmt: skip
+_SPECIAL = {
+    ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
+    ast.Mod: "__mod__", ast.MatMult: "__matmul__",
+}  # fmt: skip
+
+
+def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute `left op right` where one side is a modelled object."""
+    run = calls.run
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return tensor_binary(run, kind, left, right)
+    if isinstance(left, Array) or isinstance(right, Array):
+        return array_binary(run, kind, left, right)
+    if isinstance(left, Native) and left.cls is not None:
+        method = left.cls.find(_SPECIAL.get(kind, ""))
+        if isinstance(method, Function):
+            return calls.call(calls.bind(method, left), [right], {})
+    return run.unknown("this operator is not known for these values")
+
+
+def tensor_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute with tensors: two tensors, or a tensor and a scalar."""
+    if isinstance(left, Array):
+        left = run.tensor(left.shape, left.dtype)
+    if isinstance(right, Array):
+        right = run.tensor(right.shape, right.dtype)
+    if kind is ast.MatMult:
+        return ops.matmul(run, left, right)
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        if kind in NAMES:
+            return ops.binary(run, NAMES[kind], left, right)
+        shape = broadcast(left.shape, right.shape)
+        if shape is None:
+            raise ShapeFault("shapes do not broadcast together", left.shape, right.shape)
+        return run.tensor(shape, ops.promote(left, right))
+    tensor, scalar = (left, right) if isinstance(left, Tensor) else (right, left)
+    if not isinstance(scalar, (int, float, bool, Unknown)):
+        raise TypeError("a tensor and something else")
+    return _with_scalar(run, kind, tensor, scalar, isinstance(left, Tensor))
+
+
+def _with_scalar(
+    run: Run, kind: type[ast.operator], x: Tensor, scalar: Value, tensor_first: bool
+) -> Tensor:
+    dtype = x.dtype
+    if dtype not in FLOATS and (isinstance(scalar, float) or kind is ast.Div):
+        dtype = run.dtype
+    if dtype != x.dtype:
+        x = ops.cast(run, x, dtype)
+    if kind is ast.Pow:
+        return ops.unary(run, "square" if scalar == 2 and tensor_first else "pow", x)
+    if kind is ast.Div and not tensor_first:
+        full = run.tensor(x.shape, dtype)
+        return ops.binary(run, "divide", full, x)
+    return ops.apply(run, "scale", (x,), x.shape, dtype, flops=x.size)
+
+
+def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute with arrays: only the shape and type are known."""
+    unknown = first_unknown(left, right)
+    arrays = [one for one in (left, right) if isinstance(one, Array)]
+    shape: tuple[int, ...] | None = arrays[0].shape
+    dtype = arrays[0].dtype
+    if kind is ast.MatMult:
+        if len(arrays) < 2 or len(arrays[0].shape) < 2 or len(arrays[1].shape) < 2:
+            return run.unknown("a product of arrays that is not followed")
+        return Array((*arrays[0].shape[:-1], arrays[1].shape[-1]), dtype)
+    if len(arrays) == 2:
+        shape = broadcast(arrays[0].shape, arrays[1].shape)
+        dtypes = [one.dtype for one in arrays]
+        dtype = "float64" if "float64" in dtypes else dtypes[0]
+        if dtype not in FLOATS and dtypes[1] in FLOATS:
+            dtype = dtypes[1]
+    elif not isinstance(left, (Array, int, float, Unknown)) or not isinstance(
+        right, (Array, int, float, Unknown)
+    ):
+        return unknown or run.unknown("an array and something else")
+    if dtype not in FLOATS and (kind is ast.Div or isinstance(left, float)
+                                or isinstance(right, float)):  # fmt: skip
+        dtype = "float64"
+    if shape is None:
+        raise ShapeFault(
+            f"arrays of {list(arrays[0].shape)} and {list(arrays[1].shape)} do not broadcast",
+            arrays[0].shape, arrays[1].shape,
+        )  # fmt: skip
+    if shape == () and unknown is not None:
+        return unknown
+    return Array(shape, dtype)
+
+
+def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
+    """Compute `-x` or `~x`."""
+    run = calls.run
+    if isinstance(value, Tensor):
+        if kind is ast.UAdd:
+            return value
+        if kind is ast.Invert:
+            return run.tensor(value.shape, value.dtype)
+        return ops.unary(run, "scale", value)
+    if isinstance(value, Array):
+        return Array(value.shape, value.dtype)
+    return run.unknown("this operator is not known for this value")
+
+
+def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """Compare modelled objects: elementwise on tensors and arrays."""
+    run = calls.run
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        shapes = [one.shape for one in (left, right) if isinstance(one, (Tensor, Array))]
+        shape = shapes[0] if len(shapes) == 1 else broadcast(*shapes)
+        if shape is None:
+            raise ShapeFault("shapes do not broadcast together", *shapes)
+        return run.tensor(shape, "bool")
+    if isinstance(left, Array) or isinstance(right, Array):
+        array = left if isinstance(left, Array) else right
+        return Array(array.shape, "bool") if array.shape else run.unknown("a number from data")
+    if kind is ast.Eq:
+        return left is right
+    if kind is ast.NotEq:
+        return left is not right
+    return run.unknown("a comparison that cannot be told")
+
+
+def subscript(calls: Expressions, target: Value, key: Value) -> Value:
+    """Return `target[key]` for anything."""
+    run = calls.run
+    if isinstance(target, (list, tuple, str, range, bytes)):
+        return _sequence_item(run, target, key)
+    if isinstance(target, dict):
+        unknown = first_unknown(key)
+        if unknown is not None:
+            return unknown
+        if key in target:
+            return target[key]
+        run.fault(f"there is no key {key!r}"[:200])
+        return run.unknown("a key that is not there")
+    if isinstance(target, (Tensor, Array)):
+        shape, strided, copied = indexed(target.shape, key)
+        if isinstance(target, Array):
+            # One number out of an array is data, which reading the script cannot tell.
+            return Array(shape, target.dtype)
+        if copied is not None:
+            return ops.apply(run, "gather", (target, copied), shape)
+        return ops.sliced(run, target, shape, strided=strided or target.strided)
+    if isinstance(target, Native):
+        item = getattr(target, "item", None)
+        if item is not None:
+            return item(calls, key)
+        method = target.cls.find("__getitem__") if target.cls is not None else MISSING
+        if isinstance(method, Function):
+            return calls.call(calls.bind(method, target), [key], {})
+    return run.unknown("this cannot be indexed by the analysis")
+
+
+def _sequence_item(run: Run, target: Value, key: Value) -> Value:
+    if isinstance(key, Unknown):
+        items = list(target)
+        if items and all(constants.same(items[0], one) for one in items[1:64]):
+            return items[0]
+        return key
+    if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
+        return first_unknown(key.start, key.stop, key.step)
+    try:
+        return target[key]
+    except IndexError:
+        run.fault(f"index {key} of a sequence of {len(target)}")
+        return run.unknown("an index out of range")
+
+
+def indexed(shape: tuple[int, ...], key: Value) -> tuple[tuple[int, ...], bool, Tensor | None]:
+    """Return the shape of `x[key]`, whether it is strided, and the index tensor of a gather."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    consumed = sum(1 for one in keys if one is not None and one is not Ellipsis)
+    if Ellipsis in [one for one in keys if one is Ellipsis]:
+        at = next(place for place, one in enumerate(keys) if one is Ellipsis)
+        keys[at : at + 1] = [slice(None)] * (len(shape) - consumed)
+    out: list[int] = []
+    axis, strided, picked = 0, False, None
+    full = True
+    for one in keys:
+        if one is None:
+            out.append(1)
+            continue
+        if axis >= len(shape):
+            raise ShapeFault(f"too many indices for {list(shape)}", shape)
+        extent = shape[axis]
+        if isinstance(one, slice):
+            length = _slice_length(one, extent)
+            strided = strided or (length != extent and not full) or one.step not in (None, 1)
+            full = full and length == extent
+            full = full and axis == 0 if length != extent else full
+            if length != extent and axis:
+                strided = True
+            out.append(length)
+        elif isinstance(one, (Tensor, Array)):
+            if one.dtype == "bool":
+                raise TypeError("how many elements a mask picks depends on data")
+            out.extend(one.shape)
+            picked = one if isinstance(one, Tensor) else picked
+        elif isinstance(one, list):
+            out.append(len(one))
+        elif isinstance(one, (int, Unknown)):
+            if isinstance(one, int) and not -extent <= one < extent:
+                raise ShapeFault(f"index {one} on an axis of {extent}", shape)
+            strided = strided or axis > 0
+        else:
+            raise TypeError("an index of another kind")
+        axis += 1
+    out.extend(shape[axis:])
+    return tuple(out), strided, picked
+
+
+def _slice_length(one: slice, extent: int) -> int:
+    for part in (one.start, one.stop, one.step):
+        if part is not None and not isinstance(part, int):
+            raise TypeError("a slice whose ends are not known")
+    return len(range(*one.indices(extent)))
+
+
+def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
+    """Run `target[key] = value`."""
+    if isinstance(target, dict):
+        if isinstance(key, (str, int, float, bool, tuple)):
+            target[key] = value
+    elif isinstance(target, list):
+        if isinstance(key, int) and -len(target) <= key < len(target):
+            target[key] = value
+    elif isinstance(target, Native) and not isinstance(target, (Tensor, Array)):
+        change = getattr(target, "store", None)
+        if change is not None:
+            change(calls, key, value)
+            return
+        method = target.cls.find("__setitem__") if target.cls is not None else MISSING
+        if isinstance(method, Function):
+            calls.call(calls.bind(method, target), [key, value], {})

@@ -1,0 +1,341 @@
+"""The operators: output shapes, what backward keeps, temporaries and floating point operations.
+
+What each operator saves is data (`paddle-3.3.1-ops.json`); shapes and special cases are here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib import resources
+from math import prod
+from typing import NamedTuple
+
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import (
+    FLOATS,
+    ITEM_BYTES,
+    Edge,
+    Node,
+    Tensor,
+    broadcast,
+)
+from gpuconsole.preflight.scan.values import ShapeFault
+from gpuconsole.preflight.trace import Storage
+
+
+class Rule(NamedTuple):
+    """One operator's row of the table."""
+
+    save: str
+    grad: str
+    work: float
+    amp: str
+
+
+@lru_cache(maxsize=1)
+def rules() -> dict[str, Rule]:
+    """Return the operator table that ships with the package."""
+    text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
+    return {
+        name: Rule(row["save"], row["grad"], row.get("work", 0.0), row.get("amp", ""))
+        for name, row in json.loads(text)["ops"].items()
+    }
+
+
+def attach(
+    run: Run,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    saved: Iterable[Storage],
+    mode: str,
+    work: float = 0.0,
+) -> Node | None:
+    """Hang a backward node behind `outputs` when a gradient would flow to any input."""
+    if not run.grad_enabled or not any(one.needs_grad for one in inputs):
+        return None
+    if all(one.dtype not in FLOATS for one in outputs):
+        return None
+    edges = [Edge(one) for one in inputs if one.needs_grad]
+    if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
+        mode = "new"
+    node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
+    for slot, one in enumerate(outputs):
+        one.node, one.slot, one.stop_gradient = node, slot, False
+    return node
+
+
+def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
+    """Copy strided views for a kernel; the copies live as long as the returned list."""
+    return [run.storage(one.nbytes, "workspace") for one in inputs if one.strided]
+
+
+def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Cast float inputs as automatic mixed precision would; a CPU run ignores it, as Paddle does."""
+    if run.amp.level == "O0" or run.on_cpu:
+        return list(inputs)
+    floats = [one.dtype for one in inputs if one.dtype in FLOATS]
+    if amp == "half" or (run.amp.level == "O2" and amp != "full"):
+        wanted = run.amp.dtype
+    elif amp == "full" or "float32" in floats:
+        wanted = "float32"
+    else:
+        return list(inputs)
+    return [cast(run, one, wanted) if one.dtype in FLOATS else one for one in inputs]
+
+
+def apply(
+    run: Run,
+    name: str,
+    inputs: Sequence[Tensor],
+    shape: Sequence[int],
+    dtype: str = "",
+    *,
+    extra: int = 0,
+    work: float = 0.0,
+    temp: float = 0.0,
+    flops: float = 0.0,
+) -> Tensor:
+    """Run one operator with a row in the table.
+
+    `extra` bytes are saved beside the row's tensors, `temp` bytes live while the forward kernel
+    runs, `work` bytes while the backward kernel runs.
+    """
+    rule = rules()[name]
+    if run.amp.level != "O0":
+        inputs = amp_inputs(run, rule.amp, inputs)
+    copies = contiguous(run, inputs)
+    out = run.tensor(tuple(shape), dtype or (inputs[0].dtype if inputs else ""))
+    saved = [run.storage(extra)] if extra else []
+    run.scratch(temp)
+    del copies
+    run.flops += flops
+    if run.grad_enabled:
+        kept: list[Storage] = []
+        for word in rule.save.split():
+            kept.append(
+                out.storage
+                if word == "out"
+                else inputs[0].storage
+                if word == "x"
+                else inputs[1].storage
+            )
+        attach(run, inputs, [out], [*saved, *kept], rule.grad, work + rule.work * out.nbytes)
+    return out
+
+
+def view(
+    run: Run, x: Tensor, shape: Sequence[int], *, strided: bool = False, order: bool = False
+) -> Tensor:
+    """Look at the same storage with another shape; `order` when the elements' order changes."""
+    out = Tensor(tuple(shape), x.dtype, x.storage)
+    out.strided = strided
+    if x.needs_grad:
+        node = attach(run, [x], [out], (), "strided" if order else "view")
+        if node is not None and order:
+            node.wants_contiguous = False
+    return out
+
+
+def cast(run: Run, x: Tensor, dtype: str) -> Tensor:
+    """Cast; to the same type costs nothing."""
+    if x.dtype == dtype:
+        return x
+    out = run.tensor(x.shape, dtype)
+    attach(run, [x], [out], (), "new")
+    return out
+
+
+def unary(run: Run, name: str, x: Tensor) -> Tensor:
+    """Run an elementwise operator of one input."""
+    return apply(run, name, (x,), x.shape, flops=x.size)
+
+
+def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
+    """Run an elementwise operator of two inputs with broadcasting."""
+    shape = broadcast(x.shape, y.shape)
+    if shape is None:
+        raise ShapeFault(
+            f"shapes {list(x.shape)} and {list(y.shape)} do not broadcast together",
+            x.shape,
+            y.shape,
+        )
+    dtype = promote(x, y)
+    work = 0.0
+    if run.on_cpu and name in ("add", "subtract") and x.shape != y.shape:
+        # Reducing a broadcast gradient goes through two full-size copies, except to a row.
+        small = x if x.size < y.size else y
+        row = small.shape == shape[len(shape) - len(small.shape) :]
+        if small.needs_grad and not row:
+            work = 2.0 * prod(shape) * ITEM_BYTES[dtype]
+    return apply(run, name, (x, y), shape, dtype, work=work, flops=prod(shape))
+
+
+def promote(x: Tensor, y: Tensor) -> str:
+    """Return the type of a result of two tensors: float wins over int, wide over narrow."""
+    if x.dtype == y.dtype:
+        return x.dtype
+    for one in (x, y):
+        other = y if one is x else x
+        if one.dtype in FLOATS and other.dtype not in FLOATS:
+            return one.dtype
+    return x.dtype if ITEM_BYTES[x.dtype] >= ITEM_BYTES[y.dtype] else y.dtype
+
+
+def matmul(
+    run: Run, x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False
+) -> Tensor:
+    """Multiply matrices, broadcasting the leading dimensions."""
+    if not x.shape or not y.shape:
+        raise ShapeFault("matmul needs at least one dimension on both sides", x.shape, y.shape)
+    left = list(x.shape) if len(x.shape) > 1 else [1, *x.shape]
+    right = list(y.shape) if len(y.shape) > 1 else [*y.shape, 1]
+    if transpose_x and len(x.shape) > 1:
+        left[-2:] = left[:-3:-1]
+    if transpose_y and len(y.shape) > 1:
+        right[-2:] = right[:-3:-1]
+    lead = broadcast(left[:-2], right[:-2])
+    if left[-1] != right[-2] or lead is None:
+        raise ShapeFault(
+            f"matmul of {list(x.shape)} and {list(y.shape)}: {left[-1]} and {right[-2]} differ"
+            if left[-1] != right[-2]
+            else f"matmul of {list(x.shape)} and {list(y.shape)}: leading dimensions differ",
+            x.shape,
+            y.shape,
+        )
+    tail = ([left[-2]] if len(x.shape) > 1 else []) + ([right[-1]] if len(y.shape) > 1 else [])
+    flops = 2.0 * prod(lead) * left[-2] * left[-1] * right[-1]
+    strided = sum(one.nbytes for one in (x, y) if one.strided)
+    return apply(run, "matmul", (x, y), [*lead, *tail], work=strided, flops=flops)
+
+
+def linear(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Multiply by a weight and add a bias, each with its own output as Paddle does."""
+    if not x.shape or x.shape[-1] != weight.shape[0]:
+        got = x.shape[-1] if x.shape else 0
+        raise ShapeFault(
+            f"Linear expects {weight.shape[0]} input features, {got} arrive", x.shape, weight.shape
+        )
+    out = matmul(run, x, weight)
+    return out if bias is None else binary(run, "add", out, bias)
+
+
+def concat(run: Run, parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Join tensors along an axis."""
+    first = parts[0]
+    axis = check_axis(axis, len(first.shape))
+    for one in parts:
+        if len(one.shape) != len(first.shape) or any(
+            a != b
+            for place, (a, b) in enumerate(zip(one.shape, first.shape, strict=True))
+            if place != axis
+        ):
+            raise ShapeFault(
+                f"concat along axis {axis} of {list(first.shape)} and {list(one.shape)}",
+                first.shape,
+                one.shape,
+            )
+    shape = list(first.shape)
+    shape[axis] = sum(one.shape[axis] for one in parts)
+    return apply(run, "concat", parts, shape)
+
+
+def stack(run: Run, parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Join tensors of one shape along a new axis."""
+    first = parts[0]
+    for one in parts:
+        if one.shape != first.shape:
+            raise ShapeFault(
+                f"stack of {list(first.shape)} and {list(one.shape)}", first.shape, one.shape
+            )
+    axis = check_axis(axis, len(first.shape) + 1)
+    return apply(run, "stack", parts, [*first.shape[:axis], len(parts), *first.shape[axis:]])
+
+
+def split(run: Run, x: Tensor, sections: Sequence[int], axis: int) -> list[Tensor]:
+    """Cut a tensor into copies of its parts."""
+    copies = contiguous(run, (x,))
+    outs = [
+        run.tensor((*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype) for extent in sections
+    ]
+    del copies
+    attach(run, (x,), outs, (), "fill")
+    return outs
+
+
+def reduce(
+    run: Run, name: str, x: Tensor, axis: Sequence[int] | int | None, keepdim: bool
+) -> Tensor:
+    """Reduce over some or all axes."""
+    rank = len(x.shape)
+    if axis is None or (isinstance(axis, (list, tuple)) and not axis):
+        gone = set(range(rank))
+    else:
+        gone = {check_axis(one, rank) for one in ([axis] if isinstance(axis, int) else axis)}
+    shape = [
+        1 if place in gone else extent
+        for place, extent in enumerate(x.shape)
+        if keepdim or place not in gone
+    ]
+    return apply(run, name, (x,), shape, flops=x.size)
+
+
+def check_axis(axis: int, rank: int) -> int:
+    """Return the axis counted from the front; ShapeFault when there is no such axis."""
+    if not isinstance(axis, int):
+        raise TypeError("an axis is a whole number")
+    if not -rank <= axis < max(rank, 1):
+        raise ShapeFault(f"axis {axis} of a tensor with {rank} dimensions")
+    return axis + rank if axis < 0 else axis
+
+
+def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Reshape: a view of a contiguous tensor, a copy of a strided one; 0 keeps, -1 infers."""
+    wanted = [
+        x.shape[place] if extent == 0 and place < len(x.shape) else extent
+        for place, extent in enumerate(shape)
+    ]
+    known = prod(extent for extent in wanted if extent != -1)
+    if wanted.count(-1) == 1 and known and x.size % known == 0:
+        wanted[wanted.index(-1)] = x.size // known
+    if -1 in wanted or prod(wanted) != x.size:
+        raise ShapeFault(
+            f"reshape of {list(x.shape)} ({x.size} elements) to {list(shape)}",
+            x.shape,
+            tuple(shape),
+        )
+    if not x.strided:
+        return view(run, x, wanted)
+    out = run.tensor(tuple(wanted), x.dtype)
+    attach(run, (x,), [out], (), "view")
+    return out
+
+
+def transpose(run: Run, x: Tensor, order: Sequence[int]) -> Tensor:
+    """Permute axes: a strided view."""
+    axes = [check_axis(one, len(x.shape)) for one in order]
+    if sorted(axes) != list(range(len(x.shape))):
+        raise ShapeFault(f"transpose of {list(x.shape)} by {list(order)}", x.shape, tuple(order))
+    shape = [x.shape[one] for one in axes]
+    moved = [one for one in axes if x.shape[one] > 1]
+    same = moved == sorted(moved)
+    return view(run, x, shape, strided=x.strided or not same, order=not same)
+
+
+def flatten(run: Run, x: Tensor, start: int = 0, stop: int = -1) -> Tensor:
+    """Merge the axes from `start` to `stop`."""
+    if not x.shape:
+        return reshape(run, x, [1])
+    first, last = check_axis(start, len(x.shape)), check_axis(stop, len(x.shape))
+    return reshape(
+        run, x, [*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]]
+    )
+
+
+def sliced(run: Run, x: Tensor, shape: Sequence[int], *, strided: bool) -> Tensor:
+    """Take a basic slice: a view whose gradient is a full-size tensor."""
+    out = Tensor(tuple(shape), x.dtype, x.storage)
+    out.strided = strided
+    attach(run, (x,), [out], (), "new")
+    return out

@@ -1,0 +1,240 @@
+"""Pictures and transforms: what shape a data set's images have when they reach the loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuconsole.preflight.scan.arrays import Array, shape_of
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.values import (
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    ShapeFault,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4, "1": 1, "P": 1, "CMYK": 4}
+
+
+class Picture(Native):
+    """A PIL image; height, width or channels are None where the script does not say them."""
+
+    label = "Image"
+
+    def __init__(
+        self, height: int | None = None, width: int | None = None, channels: int | None = None
+    ) -> None:
+        super().__init__()
+        self.height, self.width, self.channels = height, width, channels
+
+    def pixels(self) -> tuple[int, ...]:
+        """Return the shape of the picture as an array."""
+        if self.height is None or self.width is None or self.channels is None:
+            raise TypeError("the size of a picture that the script does not state")
+        if self.channels == 1:
+            return (self.height, self.width)
+        return (self.height, self.width, self.channels)
+
+    def get_size(self, run: Run) -> Value:
+        """Give (width, height)."""
+        unknown = run.unknown("the size of a picture that the script does not state")
+        return (unknown if self.width is None else self.width,
+                unknown if self.height is None else self.height)  # fmt: skip
+
+    def do_convert(self, run: Run, mode: Value = "RGB") -> Value:
+        """Change the channels."""
+        return Picture(self.height, self.width, CHANNELS.get(mode))
+
+    def do_resize(self, run: Run, size: Value, *_: Value, **__: Value) -> Value:
+        """Resize to (width, height)."""
+        if first_unknown(size) is not None:
+            return Picture(None, None, self.channels)
+        return Picture(size[1], size[0], self.channels)
+
+    def do_copy(self, run: Run, *_: Value) -> Value:
+        """Copy or turn without changing the size."""
+        return self
+
+    do_close = do_copy
+
+
+def opened(run: Run, *_: Value) -> Value:
+    """`Image.open`: the file is not looked at."""
+    return Picture()
+
+
+def from_array(run: Run, array: Value, *_: Value, **__: Value) -> Value:
+    """`Image.fromarray`."""
+    shape = array.shape
+    return Picture(shape[0], shape[1], shape[2] if len(shape) > 2 else 1)
+
+
+def pil() -> Namespace:
+    """Return `PIL`."""
+    image = Namespace("PIL.Image", {
+        "open": NativeFunction(opened, "open"), "fromarray": NativeFunction(from_array, "fromarray"),
+        "Image": NativeClass(Picture, "Image"), "BILINEAR": 2, "BICUBIC": 3, "LANCZOS": 1,
+        "new": NativeFunction(lambda run, mode, size, *a: Picture(
+            size[1], size[0], CHANNELS.get(mode)), "new"),
+    })  # fmt: skip
+    return Namespace("PIL", {"Image": image})
+
+
+def _picture(value: Value) -> Picture:
+    if isinstance(value, Picture):
+        return value
+    shape = value.shape
+    return Picture(shape[0], shape[1], shape[2] if len(shape) > 2 else 1)
+
+
+def _wrap(value: Value, made: Picture) -> Value:
+    """Return the kind of thing that came in: a picture stays one, an array stays an array."""
+    return made if isinstance(value, Picture) else Array(made.pixels(), value.dtype)
+
+
+class Transform(Native):
+    """One transform: `change` says what becomes of the shape."""
+
+    label = "transform"
+    change: Callable[..., Value]
+
+    def init(self, run: Run, *args: Value, **kwargs: Value) -> None:
+        """Keep the arguments."""
+        self.args, self.kwargs = args, kwargs
+
+    def call(self, calls: Any, value: Value) -> Value:
+        """Transform."""
+        if isinstance(value, Unknown):
+            return value
+        return type(self).change(calls.run, value, *self.args, **self.kwargs)
+
+
+class Compose(Native):
+    """`transforms.Compose`."""
+
+    label = "Compose"
+
+    def init(self, run: Run, transforms: Value, *_: Value) -> None:
+        """Keep the parts."""
+        self.parts = list(transforms)
+
+    def call(self, calls: Any, value: Value) -> Value:
+        """Apply the parts in order."""
+        for one in self.parts:
+            value = calls.call(one, [value], {})
+        return value
+
+
+def keep(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    """Flips, colour and blur keep the shape."""
+    return value
+
+
+def _sides(size: Value) -> tuple[int, int]:
+    if isinstance(size, int):
+        return size, size
+    return size[0], size[1]
+
+
+def exact(run: Run, value: Value, size: Value, *_: Value, **__: Value) -> Value:
+    """Crops to a size."""
+    height, width = _sides(size)
+    return _wrap(value, Picture(height, width, _picture(value).channels))
+
+
+def resize(run: Run, value: Value, size: Value, *_: Value, **__: Value) -> Value:
+    """`Resize`: two numbers are exact, one is the shorter side."""
+    old = _picture(value)
+    if not isinstance(size, int):
+        return exact(run, value, size)
+    if old.height is None or old.width is None:
+        return Picture(None, None, old.channels)
+    short = min(old.height, old.width)
+    made = Picture(int(size * old.height / short), int(size * old.width / short), old.channels)
+    return _wrap(value, made)
+
+
+def padded(run: Run, value: Value, padding: Value, *_: Value, **__: Value) -> Value:
+    """`Pad`: one number, (left/right, top/bottom), or four."""
+    old = _picture(value)
+    if old.height is None or old.width is None:
+        return value
+    sides = [padding] * 4 if isinstance(padding, int) else list(padding) * (4 // len(padding))
+    return _wrap(value, Picture(old.height + sides[1] + sides[3], old.width + sides[0] + sides[2],
+                                old.channels))  # fmt: skip
+
+
+def grayscale(run: Run, value: Value, num_output_channels: int = 1, *_: Value) -> Value:
+    """`Grayscale`."""
+    old = _picture(value)
+    return _wrap(value, Picture(old.height, old.width, num_output_channels))
+
+
+def to_tensor(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    """`ToTensor`: channels first, float32."""
+    old = _picture(value)
+    height, width = old.pixels()[:2]
+    return Array((old.channels or 1, height, width), "float32")
+
+
+def transposed(run: Run, value: Value, order: Value = (2, 0, 1), *_: Value, **__: Value) -> Value:
+    """`Transpose`: an array with its axes permuted."""
+    shape, dtype = shape_of(value)
+    if len(shape) == 2:
+        shape = (*shape, 1)
+    return Array(tuple(shape[one] for one in order), dtype)
+
+
+def normalized(run: Run, value: Value, mean: Value = 0.0, std: Value = 1.0,
+               data_format: Value = "CHW", *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`Normalize`: keeps the axes as they are; a picture becomes a channels-last array."""
+    shape, _dtype = shape_of(value)
+    count = len(mean) if isinstance(mean, (list, tuple)) else 3
+    axis = 0 if data_format == "CHW" else -1
+    if len(shape) == 3 and count != 1 and shape[axis] not in (1, count):
+        raise ShapeFault(
+            f"Normalize with {count} channel values and data_format {data_format} "
+            f"gets {list(shape)}",
+            shape,
+            (count,),
+        )
+    return Array(shape, "float32")
+
+
+CHANGES: dict[str, Callable[..., Value]] = {
+    "Resize": resize, "CenterCrop": exact, "RandomCrop": exact, "RandomResizedCrop": exact,
+    "Pad": padded, "Grayscale": grayscale, "ToTensor": to_tensor, "Transpose": transposed,
+    "Normalize": normalized,
+    **dict.fromkeys((
+        "RandomHorizontalFlip", "RandomVerticalFlip", "ColorJitter", "BrightnessTransform",
+        "ContrastTransform", "SaturationTransform", "HueTransform", "RandomRotation",
+        "RandomErasing", "RandomAffine", "RandomPerspective",
+    ), keep),
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "resize": resize, "center_crop": exact, "to_tensor": to_tensor, "normalize": normalized,
+    "hflip": keep, "vflip": keep, "pad": padded,
+}  # fmt: skip
+
+
+def transforms() -> Namespace:
+    """Return `paddle.vision.transforms`."""
+    names: dict[str, Value] = {
+        name: NativeClass(
+            type(name, (Transform,), {"label": name, "change": staticmethod(change)}), name
+        )
+        for name, change in CHANGES.items()
+    }
+    names["Compose"] = NativeClass(Compose, "Compose")
+    functions = {name: NativeFunction(call, name) for name, call in FUNCTIONS.items()}
+    names["functional"] = Namespace("paddle.vision.transforms.functional", {**functions})
+    names.update(functions)
+    return Namespace("paddle.vision.transforms", names)
+
+
+Sizes = Sequence[int]

@@ -1,0 +1,157 @@
+"""One abstract run of a script: its trace, its settings, and what was found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from gpuconsole.core.estimate import BatchSource, ScriptFault
+from gpuconsole.core.fleet import Backend
+from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
+from gpuconsole.preflight.scan.values import Blocked, ShapeFault, Sourced, Unknown, Value
+from gpuconsole.preflight.trace import Kind, Ledger, Storage
+
+CYCLES = 2
+"""Optimizer steps followed: from the second on, gradients and optimizer state exist."""
+MAX_STEPS = 400_000
+"""Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
+LARGEST_TENSOR = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one run is asked: the back end, the batch size, and answers to open questions."""
+
+    backend: Backend = "gpu"
+    batch: int | None = None
+    batch_key: str = ""
+    """The `Sourced.key` where `batch` is put in; "" puts it in at the loader."""
+    mixed_precision: bool = False
+
+
+@dataclass(slots=True)
+class Amp:
+    """The state of automatic mixed precision at a moment."""
+
+    level: str = "O0"
+    dtype: str = "float16"
+
+
+@dataclass(slots=True)
+class Run:
+    """The state of one abstract run, handed to every operator."""
+
+    setting: Setting
+    args: Sequence[str] = ()
+    call: Callable[[Value, list[Value], dict[str, Value]], Value] | None = None
+    calls: Any = None
+    ledger: Ledger = field(default_factory=Ledger)
+    file: str = ""
+    line: int = 0
+    steps: int = 0
+    grad_enabled: bool = True
+    amp: Amp = field(default_factory=Amp)
+    dtype: str = "float32"
+    unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
+    blocking: Unknown | None = None
+    faults: dict[tuple[str, int, str], ScriptFault] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    flops: float = 0.0
+    flops_done: float = 0.0
+    cycles: int = 0
+    optimizer_steps: int = 0
+    steps_closed: int = 0
+    backwards: int = 0
+    optimizers: int = 0
+    loaders: int = 0
+    fetched: bool = False
+    batch_seen: int | None = None
+    batch_source: BatchSource | None = None
+    batch_key: str = ""
+    lines_seen: set[tuple[str, int]] = field(default_factory=set)
+    lines_lost: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether Paddle's CPU back end is modelled, with its own temporaries."""
+        return self.setting.backend == "cpu"
+
+    def unknown(self, reason: str) -> Unknown:
+        """Return an unknown value that arises here."""
+        return Unknown(self.file, self.line, reason)
+
+    def note_unknown(self, unknown: Unknown) -> None:
+        """List an unknown that was met, whether or not it is on the memory path."""
+        self.unknowns.setdefault((unknown.file, unknown.line, unknown.reason), unknown)
+        self.lines_lost.add((self.file, self.line))
+
+    def block(self, unknown: Unknown) -> None:
+        """Record that the memory cannot be told, unless the steady state is already known."""
+        self.note_unknown(unknown)
+        if self.cycles < CYCLES and self.blocking is None:
+            self.blocking = unknown
+
+    def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
+        """Record a mistake in the script at the line being run."""
+        plain = tuple(tuple(int(extent) for extent in shape) for shape in shapes)
+        key = (self.file, self.line, message)
+        self.faults.setdefault(key, ScriptFault(self.file, self.line, message, plain))
+
+    def storage(self, nbytes: int, kind: Kind = "activations") -> Storage:
+        """Allocate a block."""
+        if nbytes > LARGEST_TENSOR:
+            raise Blocked(self.unknown(f"a tensor of {nbytes} bytes cannot be meant"))
+        return Storage(self.ledger, int(nbytes), kind)
+
+    def tensor(
+        self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations"
+    ) -> Tensor:
+        """Allocate a tensor."""
+        dtype = dtype or self.dtype
+        if any(extent < 0 for extent in shape):
+            raise ShapeFault(f"a tensor cannot have the shape {list(shape)}", shape)
+        return Tensor(shape, dtype, self.storage(prod(shape) * ITEM_BYTES[dtype], kind))
+
+    def parameter(self, shape: Sequence[int], dtype: str = "", *, trainable: bool = True) -> Tensor:
+        """Allocate a parameter; buffers and running statistics are not trainable."""
+        dtype = dtype or self.dtype
+        shape = tuple(int(extent) for extent in shape)
+        if any(extent < 0 for extent in shape):
+            raise ShapeFault(f"a parameter cannot have the shape {list(shape)}", shape)
+        storage = self.storage(prod(shape) * ITEM_BYTES[dtype], "parameters")
+        one = Parameter(shape, dtype, storage, stop_gradient=not trainable)
+        one.trainable = trainable
+        return one
+
+    def scratch(self, nbytes: float) -> None:
+        """Allocate and free at once what a kernel needs while it runs."""
+        if nbytes:
+            self.storage(int(nbytes), "workspace")
+
+    def found_batch(self, batch: Value) -> None:
+        """Remember where the training loader's batch size was written, first come first kept."""
+        if self.batch_seen is not None or not isinstance(batch, int):
+            return
+        self.batch_seen = int(batch)
+        if isinstance(batch, Sourced):
+            self.batch_source = BatchSource(batch.file, batch.line, batch.kind)
+            self.batch_key = batch.key
+        else:
+            self.batch_source = BatchSource(self.file, self.line, "constant")
+            self.batch_key = ""
+
+    def close_cycle(self) -> None:
+        """Close a cycle when the optimizer has stepped since the last, or nothing is trained."""
+        if self.optimizers and self.optimizer_steps == self.steps_closed:
+            return
+        self.steps_closed = self.optimizer_steps
+        self.cycles += 1
+        self.flops_done, self.flops = self.flops, 0.0
+
+    def close_hand_made_cycle(self) -> None:
+        """Close a cycle at the end of a loop's turn in scripts without a loader."""
+        if not self.loaders and self.optimizer_steps != self.steps_closed:
+            self.close_cycle()

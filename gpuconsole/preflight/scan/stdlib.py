@@ -1,0 +1,488 @@
+"""Built-in functions and the few standard modules that scripts set themselves up with."""
+
+from __future__ import annotations
+
+import math
+import os.path
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.preflight.scan import constants
+from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
+from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.calls import Calls
+from gpuconsole.preflight.scan.documents import load_json, load_yaml
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import (
+    MISSING,
+    BoundMethod,
+    Function,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Stop,
+    Unknown,
+    UserClass,
+    Value,
+    first_unknown,
+)
+
+QUIET = (
+    "print", "random", "time", "logging", "warnings", "tqdm", "copy", "typing", "visualdl",
+    "datetime", "signal", "gc", "shutil", "subprocess", "traceback", "pprint", "matplotlib",
+    "matplotlib.pyplot", "abc", "enum", "re", "threading", "tempfile", "platform", "socket",
+    "pickle", "csv", "string", "uuid", "itertools", "operator", "glob", "sys", "types", "inspect",
+)  # fmt: skip
+
+
+class Open(Native):
+    """An opened file: its path, when the script says it."""
+
+    label = "file"
+
+    def init(self, run: Run, path: Value = None, *_: Value, **__: Value) -> None:
+        """Keep the path; nothing is opened."""
+        self.path = path
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Open and close are free."""
+        return lambda: None
+
+    def iterate(self, calls: Calls) -> Iterator[Value]:
+        """Give one line nobody knows."""
+        yield calls.run.unknown("a line of a file that the analysis does not read")
+
+    def do_read(self, run: Run, *_: Value) -> Value:
+        """Give contents nobody knows."""
+        return run.unknown("the contents of a file that the analysis does not read")
+
+    do_readlines = do_readline = do_read
+
+    def do_write(self, run: Run, *_: Value) -> None:
+        """Write nothing."""
+
+    do_close = do_flush = do_writelines = do_write
+
+
+def _quiet(run: Run, *args: Value, **kwargs: Value) -> None:
+    return None
+
+
+def namespace_for(name: str) -> Namespace | None:
+    """Return a standard module, or None when it is not modelled."""
+    makers: dict[str, Callable[[], Namespace]] = {
+        "argparse": argparse_namespace, "os": _os, "os.path": lambda: _path(), "math": _math,
+        "json": _json, "yaml": _yaml, "collections": _collections, "functools": _functools,
+        "pathlib": _pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
+        "tqdm": _tqdm, "tqdm.auto": _tqdm, "itertools": _itertools, "dataclasses": _dataclasses,
+    }  # fmt: skip
+    if name in makers:
+        return makers[name]()
+    return Namespace(name) if name in QUIET else None
+
+
+def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:
+    names = {key: NativeFunction(call, f"{name}.{key}") for key, call in table.items()}
+    return Namespace(name, {**names, **values})
+
+
+def _math() -> Namespace:
+    def wrap(function: Callable[..., Any]) -> Callable[..., Value]:
+        def call(run: Run, *args: Value) -> Value:
+            return first_unknown(*args) or function(*args)
+
+        return call
+
+    names = ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "cos", "sin", "pow", "tanh",
+             "fabs", "gcd", "radians", "isnan", "isinf")  # fmt: skip
+    table = {name: wrap(getattr(math, name)) for name in names}
+    table["prod"] = lambda run, items: math.prod(items)
+    return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf)
+
+
+def _path() -> Namespace:
+    def text(function: Callable[..., str]) -> Callable[..., Value]:
+        def call(run: Run, *args: Value) -> Value:
+            return first_unknown(*args) or function(*args)
+
+        return call
+
+    def unknown(run: Run, *args: Value) -> Value:
+        return run.unknown("what lies on the disk where the script will run")
+
+    table: dict[str, Any] = {
+        name: text(getattr(os.path, name)) for name in ("join", "dirname", "basename", "splitext")
+    }
+    table["abspath"] = table["realpath"] = lambda run, path: path
+    table.update(exists=unknown, isfile=unknown, isdir=unknown, getsize=unknown,
+                 expanduser=lambda run, path: path)  # fmt: skip
+    return _functions("os.path", table)
+
+
+def _os() -> Namespace:
+    def environ(run: Run, name: Value = None, default: Value = None) -> Value:
+        if default is not None:
+            return default
+        return run.unknown(f"the environment variable {name}")
+
+    class Environ(Native):
+        label = "os.environ"
+
+        def do_get(self, run: Run, name: Value, default: Value = None) -> Value:
+            # The usual meaning of a default here is a plain run on one device.
+            return default
+
+        def item(self, calls: Calls, key: Value) -> Value:
+            return calls.run.unknown(f"the environment variable {key}")
+
+        def store(self, calls: Calls, key: Value, value: Value) -> None:
+            """Set a variable: nothing here."""
+
+    def unknown(run: Run, *args: Value) -> Value:
+        return run.unknown("what lies on the disk where the script will run")
+
+    table = {"listdir": unknown, "walk": unknown, "getenv": environ, "makedirs": _quiet,
+             "getcwd": lambda run: ".", "mkdir": _quiet, "cpu_count": unknown, "getpid": unknown,
+             "remove": _quiet}  # fmt: skip
+    return _functions("os", table, path=_path(), environ=Environ(), sep="/")
+
+
+def _json() -> Namespace:
+    return _functions("json", {"load": load_json, "dump": _quiet,
+                               "dumps": lambda run, *a, **k: run.unknown("text")})  # fmt: skip
+
+
+def _yaml() -> Namespace:
+    table = {"safe_load": load_yaml, "load": load_yaml, "dump": _quiet}
+    return _functions("yaml", table, FullLoader=None, SafeLoader=None, Loader=None)
+
+
+def _collections() -> Namespace:
+    def mapping(run: Run, items: Value = None, **kwargs: Value) -> Value:
+        made = dict(items) if items is not None else {}
+        return {**made, **kwargs}
+
+    table = {"OrderedDict": mapping, "defaultdict": lambda run, *a: {},
+             "Counter": lambda run, *a: {}, "deque": lambda run, items=(), *a, **k: list(items),
+             "namedtuple": lambda run, *a, **k: run.unknown("a namedtuple")}  # fmt: skip
+    return _functions("collections", table)
+
+
+class Partial(Native):
+    """`functools.partial`."""
+
+    label = "partial"
+
+    def init(self, run: Run, function: Value, *args: Value, **kwargs: Value) -> None:
+        """Keep the function and what was given."""
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def call(self, calls: Calls, *args: Value, **kwargs: Value) -> Value:
+        """Call with both."""
+        return calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+
+def _functools() -> Namespace:
+    def keep(run: Run, *args: Value, **kwargs: Value) -> Value:
+        return args[0] if args and isinstance(args[0], Function) else None
+
+    table = {"wraps": keep, "lru_cache": keep, "cache": keep}
+    return _functions("functools", table, partial=NativeClass(Partial, "partial"))
+
+
+def _pathlib() -> Namespace:
+    return _functions("pathlib", {"Path": lambda run, *a: run.unknown("a path on the disk")})
+
+
+def _random() -> Namespace:
+    def unknown(run: Run, *args: Value) -> Value:
+        return run.unknown("a number drawn at random")
+
+    names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample")
+    return _functions("random", {**dict.fromkeys(names, unknown), "seed": _quiet,
+                                 "shuffle": _quiet})  # fmt: skip
+
+
+def _time() -> Namespace:
+    def now(run: Run) -> Value:
+        return run.unknown("the time")
+
+    names = ("time", "perf_counter", "monotonic", "strftime", "localtime")
+    return _functions("time", {**dict.fromkeys(names, lambda run, *a: now(run)), "sleep": _quiet})
+
+
+def _sys() -> Namespace:
+    def leave(run: Run, *args: Value) -> Value:
+        raise Stop
+
+    return _functions("sys", {"exit": leave}, path=[], stdout=Open(), stderr=Open(), argv=["script"])
+
+
+def _copy() -> Namespace:
+    def deep(calls: Run, value: Value) -> Value:
+        clone = getattr(value, "clone", None)
+        return clone(calls) if clone is not None else value
+
+    return _functions("copy", {"copy": deep, "deepcopy": deep})
+
+
+def _tqdm() -> Namespace:
+    def wrap(run: Run, items: Value = None, *args: Value, **kwargs: Value) -> Value:
+        return items
+
+    return _functions("tqdm", {"tqdm": wrap, "trange": lambda run, n, **k: range(n)})
+
+
+def _itertools() -> Namespace:
+    def chain(run: Run, *parts: Value) -> Value:
+        return [one for part in parts for one in part]
+
+    return _functions("itertools", {"chain": chain})
+
+
+def _dataclasses() -> Namespace:
+    return _functions("dataclasses", {"field": lambda run, default=None, **k: default})
+
+
+# -- built-ins
+
+
+def builtins(calls: Calls) -> dict[str, Value]:
+    """Return the built-in names of a script."""
+    run_iter = calls.iterate
+
+    def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
+        def walk() -> Iterator[Value]:
+            count = int(start)
+            for item in run_iter(items):
+                yield (count, item)
+                count += 1
+
+        return constants.Lazy(walk())
+
+    def zip_(run: Run, *parts: Value) -> Value:
+        return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)))
+
+    def map_(run: Run, function: Value, *parts: Value) -> Value:
+        return constants.Lazy(
+            calls.call(function, list(one), {})
+            for one in zip(*map(run_iter, parts), strict=False)
+        )
+
+    def filter_(run: Run, function: Value, items: Value) -> Value:
+        return [one for one in run_iter(items)
+                if calls.truth(one if function is None else calls.call(function, [one], {}))
+                is not False]  # type: ignore[attr-defined]  # fmt: skip
+
+    table: dict[str, Callable[..., Value]] = {
+        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_, "print": _quiet,
+        "input": _quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
+        "iter": lambda run, items: constants.Lazy(run_iter(items)),
+        "next": lambda run, items, *d: _next(calls, items, *d),
+        "list": lambda run, items=(): list(run_iter(items)),
+        "tuple": lambda run, items=(): tuple(run_iter(items)),
+        "set": lambda run, items=(): {one for one in run_iter(items) if _hashable(one)},
+        "dict": lambda run, items=(), **k: _dict(calls, items, k),
+        "sorted": lambda run, items, **k: _sorted(calls, items, k),
+        "reversed": lambda run, items: list(run_iter(items))[::-1],
+        "len": lambda run, value: _len(calls, value), "range": _range,
+        "sum": lambda run, items, start=0: _sum(calls, items, start),
+        "max": lambda run, *a, **k: _extreme(calls, max, a), 
+        "min": lambda run, *a, **k: _extreme(calls, min, a),
+        "any": lambda run, items: _any(calls, items, True),
+        "all": lambda run, items: _any(calls, items, False),
+        "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
+        "abs": lambda run, x: abs(x) if isinstance(x, (int, float)) else x,
+        "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
+        "pow": lambda run, a, b: constants.BINARY[_pow()](a, b), 
+        "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
+        "issubclass": lambda run, *a: run.unknown("a class relation"),
+        "hasattr": lambda run, x, name: not isinstance(calls.get_attr(x, name), Unknown),
+        "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
+        "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
+        "callable": lambda run, x: isinstance(x, (Function, NativeFunction, NativeClass, Native)),
+        "type": lambda run, x: calls.get_attr(x, "__class__"), "repr": _str, "hash": _str,
+        "slice": lambda run, *a: slice(*a), "vars": lambda run, x: calls.get_attr(x, "__dict__"),
+        "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
+    }  # fmt: skip
+    names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
+    names["open"] = NativeClass(Open, "open")
+    names["object"] = NativeClass(Native, "object")
+    names["__name__"] = "__main__"
+    for name in ("Exception", "ValueError", "TypeError", "KeyError", "ImportError", "OSError",
+                 "RuntimeError", "NotImplementedError", "KeyboardInterrupt", "StopIteration",
+                 "AttributeError", "IndexError", "FileNotFoundError", "AssertionError"):  # fmt: skip
+        names[name] = NativeClass(Native, name)
+    return names
+
+
+def _pow() -> Any:
+    import ast
+
+    return ast.Pow
+
+
+def _exit(run: Run, *args: Value) -> Value:
+    raise Stop
+
+
+def _hashable(value: Value) -> bool:
+    return isinstance(value, (str, int, float, bool, tuple, type(None)))
+
+
+def _next(calls: Calls, items: Value, *default: Value) -> Value:
+    for item in calls.iterate(items):
+        return item
+    return default[0] if default else calls.run.unknown("next() of an iterator that has ended")
+
+
+def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
+    if isinstance(items, Unknown):
+        return items
+    made = dict(items) if isinstance(items, dict) else {
+        k: v for k, v in (tuple(one) for one in calls.iterate(items)) if _hashable(k)
+    }  # fmt: skip
+    made.update(more)
+    return made
+
+
+def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
+    found = list(calls.iterate(items))
+    if options.get("key") is None and (
+        all(isinstance(one, (int, float)) for one in found)
+        or all(isinstance(one, str) for one in found)
+    ):
+        found.sort(reverse=options.get("reverse") is True)
+    return found
+
+
+def _len(calls: Calls, value: Value) -> Value:
+    if isinstance(value, (str, list, tuple, dict, set, frozenset, range, bytes)):
+        return len(value)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, (Tensor, Array)):
+        return value.shape[0]
+    method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
+    if isinstance(method, Function):
+        return calls.call(BoundMethod(method, value), [], {})
+    size = getattr(value, "count", None)
+    if callable(size):
+        return size(calls)
+    return calls.run.unknown("a length that reading cannot tell")
+
+
+def _range(run: Run, *args: Value) -> Value:
+    unknown = first_unknown(*args)
+    return unknown if unknown is not None else range(*args)
+
+
+def _sum(calls: Calls, items: Value, start: Value) -> Value:
+    import ast
+
+    total = start
+    for item in calls.iterate(items):
+        total = item if isinstance(item, Tensor) and total == 0 else (
+            calls.binary(ast.Add, total, item)  # type: ignore[attr-defined]
+        )  # fmt: skip
+    return total
+
+
+def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...]) -> Value:
+    items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
+    unknown = first_unknown(items)
+    if unknown is not None:
+        return unknown
+    if all(isinstance(one, (int, float)) for one in items) and items:
+        return pick(items)
+    return calls.run.unknown("an extreme that reading cannot tell")
+
+
+def _any(calls: Calls, items: Value, wanted: bool) -> Value:
+    for item in calls.iterate(items):
+        truth = calls.truth(item)  # type: ignore[attr-defined]
+        if truth is None:
+            return calls.run.unknown("a condition that is not known")
+        if truth is wanted:
+            return wanted
+    return not wanted
+
+
+def _number(run: Run, value: Value) -> Value:
+    if isinstance(value, (Tensor, Array)):
+        return run.unknown("a number out of data that the script does not state")
+    return value
+
+
+def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
+    value = _number(run, value)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return int(value[:64], base)
+    return int(value)
+
+
+def _float(run: Run, value: Value = 0.0) -> Value:
+    value = _number(run, value)
+    if isinstance(value, Unknown):
+        return value
+    return float(value[:64]) if isinstance(value, str) else float(value)
+
+
+def _str(run: Run, value: Value = "") -> Value:
+    if isinstance(value, (int, float, bool)) or value is None:
+        return str(value)
+    return value if isinstance(value, str) else run.unknown("text of something")
+
+
+def _bool(calls: Calls, value: Value) -> Value:
+    truth = calls.truth(value)  # type: ignore[attr-defined]
+    return calls.run.unknown("a condition that is not known") if truth is None else truth
+
+
+def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
+    if not isinstance(name, str):
+        return first_unknown(name) or calls.run.unknown("a name that is not known")
+    found = calls.get_attr(value, name)
+    if isinstance(found, Unknown) and default:
+        return default[0]
+    return found
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
+    "dict": (dict,), "bool": (bool,), "set": (set,),
+}  # fmt: skip
+
+
+def _isinstance(calls: Calls, value: Value, kinds: Value) -> Value:
+    if isinstance(value, Unknown):
+        return value
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, NativeFunction) and kind.name in _TYPES:
+            if isinstance(value, _TYPES[kind.name]):
+                return True
+        elif isinstance(kind, NativeClass):
+            if isinstance(value, kind.type) and kind.name != "object":
+                return True
+        elif isinstance(kind, UserClass):
+            cls = getattr(value, "cls", None)
+            if cls is not None and kind in cls.mro():
+                return True
+        elif isinstance(kind, Unknown):
+            return kind
+    return False
+
+
+def project_file(run: Run, project: Path, path: Value) -> Path | None:
+    """Return a data file of the project that the script names, or None."""
+    if not isinstance(path, str):
+        return None
+    found = Path(path) if Path(path).is_absolute() else project / path
+    return found if found.is_file() else None

@@ -1,0 +1,524 @@
+"""Functions of `paddle` on tensors, and the same as methods of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from gpuconsole.preflight.scan import functional, kernels, ops
+from gpuconsole.preflight.scan.arrays import Array, DType, make, shape_of
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import (
+    FLOATS,
+    ITEM_BYTES,
+    Tensor,
+    as_shape,
+    backward,
+    broadcast,
+)
+from gpuconsole.preflight.scan.values import (
+    NativeFunction,
+    ShapeFault,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+
+def dtype_of(run: Run, value: Value, default: str = "") -> str:
+    """Return a tensor type's name from what a script passes."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, str):
+        name = value.removeprefix("paddle.")
+        return name if name in ITEM_BYTES else {"float": "float32", "int": "int32"}.get(name, name)
+    if isinstance(value, NativeFunction):
+        return {"float": "float32", "int": "int64", "bool": "bool"}.get(value.name, default)
+    return default or run.dtype
+
+
+def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
+              stop_gradient: Value = True, **_: Value) -> Value:  # fmt: skip
+    """`paddle.to_tensor`."""
+    if isinstance(data, Tensor):
+        return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
+    if isinstance(data, Unknown):
+        return run.tensor((), dtype_of(run, dtype)) if dtype is not None else data
+    shape, found = shape_of(data)
+    if not isinstance(data, Array) and found == "float64":
+        found = run.dtype
+    out = run.tensor(shape, dtype_of(run, dtype, found))
+    out.stop_gradient = stop_gradient is not False
+    return out
+
+
+def filled(default: str = "") -> Callable[..., Value]:
+    """Return a function that makes a tensor of a shape."""
+
+    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
+        unknown = first_unknown(shape)
+        if unknown is not None:
+            return unknown
+        if isinstance(shape, Tensor):
+            return run.unknown("a shape held by a tensor")
+        given = dtype if dtype is not None else next(
+            (one for one in args if isinstance(one, (str, DType))), None
+        )  # fmt: skip
+        return run.tensor(as_shape(shape), dtype_of(run, given, default))
+
+    return build
+
+
+def varargs(default: str = "") -> Callable[..., Value]:
+    """Return a maker that takes its shape as one list or as several numbers."""
+    build = filled(default)
+
+    def call(run: Run, *shape: Value, **options: Value) -> Value:
+        whole = shape[0] if shape and isinstance(shape[0], (list, tuple, Unknown)) else list(shape)
+        rest = shape[1:] if shape and isinstance(shape[0], (list, tuple)) else ()
+        return build(run, options.pop("shape", whole), *rest, **options)
+
+    return call
+
+
+def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
+    """`zeros_like`, `ones_like`, `full_like`."""
+    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+
+
+def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
+            name: Value = None) -> Value:  # fmt: skip
+    """`paddle.randint`."""
+    return filled("int64")(run, shape, dtype=dtype)
+
+
+def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
+    """`paddle.normal`."""
+    return filled()(run, shape if shape is not None else mean.shape)
+
+
+def uniform(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
+    """`paddle.uniform`."""
+    return filled()(run, shape, dtype=dtype)
+
+
+def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype: Value = None,
+           name: Value = None) -> Value:  # fmt: skip
+    """`paddle.arange`."""
+    if end is None:
+        start, end = 0, start
+    unknown = first_unknown(start, end, step)
+    if unknown is not None:
+        return unknown
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    length = max(0, -int(-(end - start) // step))
+    return run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+
+
+def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
+    """`paddle.linspace`."""
+    return run.tensor((num,))
+
+
+def binary(name: str) -> Callable[..., Value]:
+    """Return an elementwise function of two."""
+
+    def call(run: Run, x: Value, y: Value, *_: Value, **__: Value) -> Value:
+        if isinstance(x, Tensor) and isinstance(y, Tensor):
+            return ops.binary(run, name, x, y)
+        x = x if isinstance(x, Tensor) else y
+        return ops.apply(run, "scale", (x,), x.shape, flops=x.size)
+
+    return call
+
+
+def unary(name: str) -> Callable[..., Value]:
+    """Return an elementwise function of one."""
+
+    def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
+        return ops.unary(run, name, x)
+
+    return call
+
+
+def compare(run: Run, x: Tensor, y: Value = None, *_: Value, **__: Value) -> Value:
+    """Elementwise comparison and logic."""
+    shape = broadcast(x.shape, y.shape) if isinstance(y, Tensor) else x.shape
+    if shape is None:
+        raise ShapeFault("shapes do not broadcast together", x.shape, y.shape)
+    return run.tensor(shape, "bool")
+
+
+def reduction(name: str) -> Callable[..., Value]:
+    """Return a reduction."""
+
+    def call(run: Run, x: Tensor, axis: Value = None, *args: Value, keepdim: Value = False,
+             dtype: Value = None, **_: Value) -> Value:  # fmt: skip
+        if any(one is True for one in args):
+            keepdim = True
+        if x.dtype not in FLOATS and name == "mean":
+            x = ops.cast(run, x, run.dtype)
+        return ops.reduce(run, name, x, axis, keepdim is True)
+
+    return call
+
+
+def variance(run: Run, x: Tensor, axis: Value = None, unbiased: Value = True,
+             keepdim: Value = False, *_: Value) -> Value:  # fmt: skip
+    """`paddle.var` and `std`, built of a mean and a square as Paddle builds them."""
+    mean = ops.reduce(run, "mean", x, axis, True)
+    square = ops.unary(run, "square", ops.binary(run, "subtract", x, mean))
+    return ops.unary(run, "scale", ops.reduce(run, "sum", square, axis, keepdim is True))
+
+
+def index_reduction(run: Run, x: Tensor, axis: Value = None, keepdim: Value = False, *_: Value,
+                    **__: Value) -> Value:  # fmt: skip
+    """`argmax`, `argmin`, `all`, `any`: no gradient."""
+    rank = len(x.shape)
+    gone = set(range(rank)) if axis is None else {ops.check_axis(axis, rank)}
+    shape = [one for place, one in enumerate(x.shape) if place not in gone]
+    return run.tensor(tuple(shape), "int64")
+
+
+def concat(run: Run, x: Value, axis: Value = 0, *_: Value, **__: Value) -> Value:
+    """`paddle.concat`."""
+    unknown = first_unknown(x)
+    if unknown is not None:
+        run.block(unknown)
+        return unknown
+    return ops.concat(run, list(x), axis)
+
+
+def stack(run: Run, x: Value, axis: Value = 0, *_: Value) -> Value:
+    """`paddle.stack`."""
+    return ops.stack(run, list(x), axis)
+
+
+def split(run: Run, x: Tensor, num_or_sections: Value, axis: Value = 0, *_: Value) -> Value:
+    """`paddle.split`."""
+    place = ops.check_axis(axis, len(x.shape))
+    extent = x.shape[place]
+    if isinstance(num_or_sections, int):
+        if extent % num_or_sections:
+            raise ShapeFault(f"split of {extent} into {num_or_sections} equal parts", x.shape)
+        sections = [extent // num_or_sections] * num_or_sections
+    else:
+        sections = list(num_or_sections)
+        if -1 in sections:
+            sections[sections.index(-1)] = extent - sum(one for one in sections if one != -1)
+        if sum(sections) != extent:
+            raise ShapeFault(f"split of {extent} into {sections}", x.shape)
+    return ops.split(run, x, sections, place)
+
+
+def unbind(run: Run, x: Tensor, axis: Value = 0) -> Value:
+    """`paddle.unbind`."""
+    place = ops.check_axis(axis, len(x.shape))
+    shape = [*x.shape[:place], *x.shape[place + 1 :]]
+    return [ops.sliced(run, x, shape, strided=place > 0) for _ in range(x.shape[place])]
+
+
+def reshape(run: Run, x: Tensor, *shape: Value, **options: Value) -> Value:
+    """`paddle.reshape`."""
+    wanted = options.get("shape", shape[0] if len(shape) == 1 else list(shape))
+    unknown = first_unknown(wanted)
+    if unknown is not None:
+        return unknown
+    return ops.reshape(run, x, as_shape(wanted))
+
+
+def transpose(run: Run, x: Tensor, perm: Value = None, *more: Value, **_: Value) -> Value:
+    """`paddle.transpose` and `permute`."""
+    order = [perm, *more] if isinstance(perm, int) else list(perm)
+    return ops.transpose(run, x, order)
+
+
+def turned(run: Run, x: Tensor, *_: Value) -> Value:
+    """`paddle.t` and `.T`."""
+    return ops.transpose(run, x, list(range(len(x.shape)))[::-1])
+
+
+def swapped(run: Run, x: Tensor, first: int, second: int) -> Value:
+    """`paddle.swapaxes`."""
+    order = list(range(len(x.shape)))
+    order[first], order[second] = order[second], order[first]
+    return ops.transpose(run, x, order)
+
+
+def flatten(run: Run, x: Tensor, start_axis: int = 0, stop_axis: int = -1, *_: Value) -> Value:
+    """`paddle.flatten`."""
+    return ops.flatten(run, x, start_axis, stop_axis)
+
+
+def squeeze(run: Run, x: Tensor, axis: Value = None, *_: Value) -> Value:
+    """`paddle.squeeze`."""
+    rank = len(x.shape)
+    axes = set(range(rank)) if axis is None else {ops.check_axis(a, rank) for a in as_shape(axis)}
+    shape = [one for place, one in enumerate(x.shape) if place not in axes or one != 1]
+    return ops.view(run, x, shape, strided=x.strided)
+
+
+def unsqueeze(run: Run, x: Tensor, axis: Value, *_: Value) -> Value:
+    """`paddle.unsqueeze`."""
+    shape = list(x.shape)
+    for one in as_shape(axis):
+        shape.insert(one if one >= 0 else len(shape) + 1 + one, 1)
+    return ops.view(run, x, shape, strided=x.strided)
+
+
+def expand(run: Run, x: Tensor, *shape: Value, **options: Value) -> Value:
+    """`paddle.expand`: a copy in Paddle."""
+    wanted = list(as_shape(options.get("shape", shape[0] if len(shape) == 1 else list(shape))))
+    gap = len(wanted) - len(x.shape)
+    for place, extent in enumerate(x.shape):
+        if wanted[gap + place] == -1:
+            wanted[gap + place] = extent
+        elif extent not in (1, wanted[gap + place]):
+            raise ShapeFault(f"expand of {list(x.shape)} to {wanted}", x.shape, tuple(wanted))
+    return ops.apply(run, "expand", (x,), wanted)
+
+
+def expand_as(run: Run, x: Tensor, y: Tensor, *_: Value) -> Value:
+    """`paddle.expand_as`."""
+    return expand(run, x, list(y.shape))
+
+
+def tile(run: Run, x: Tensor, *times: Value, **options: Value) -> Value:
+    """`paddle.tile`."""
+    repeats = list(as_shape(options.get("repeat_times", times[0] if len(times) == 1 else times)))
+    shape = [1] * (len(repeats) - len(x.shape)) + list(x.shape)
+    repeats = [1] * (len(shape) - len(repeats)) + repeats
+    return ops.apply(run, "tile", (x,), [a * b for a, b in zip(shape, repeats, strict=True)])
+
+
+def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Value) -> Value:
+    """`paddle.where`: the condition stays saved."""
+    tensors = [one for one in (x, y) if isinstance(one, Tensor)]
+    shape = condition.shape
+    for one in tensors:
+        joined = broadcast(shape, one.shape)
+        if joined is None:
+            raise ShapeFault("where of shapes that do not go together", shape, one.shape)
+        shape = joined
+    out = run.tensor(shape, tensors[0].dtype if tensors else run.dtype)
+    ops.attach(run, tensors, [out], (condition.storage,), "new")
+    return out
+
+
+def masked_fill(run: Run, x: Tensor, mask: Tensor, value: Value, *_: Value) -> Value:
+    """`paddle.masked_fill`."""
+    return where(run, mask, x)
+
+
+def gather(run: Run, x: Tensor, index: Tensor, axis: Value = 0, *_: Value, **__: Value) -> Value:
+    """`paddle.gather` and `index_select`."""
+    place = ops.check_axis(axis, len(x.shape))
+    shape = (*x.shape[:place], *index.shape, *x.shape[place + 1 :])
+    return ops.apply(run, "gather", (x, index), shape)
+
+
+def gather_nd(run: Run, x: Tensor, index: Tensor, *_: Value) -> Value:
+    """`paddle.gather_nd`."""
+    shape = (*index.shape[:-1], *x.shape[index.shape[-1] :])
+    return ops.apply(run, "gather", (x, index), shape)
+
+
+def take_along(run: Run, x: Tensor, indices: Tensor, *_: Value, **__: Value) -> Value:
+    """`paddle.take_along_axis`."""
+    return ops.apply(run, "gather", (x, indices), indices.shape)
+
+
+def topk(run: Run, x: Tensor, k: int, axis: Value = -1, *_: Value, **__: Value) -> Value:
+    """`paddle.topk`."""
+    place = ops.check_axis(axis, len(x.shape))
+    shape = (*x.shape[:place], k, *x.shape[place + 1 :])
+    index = run.tensor(shape, "int64")
+    return (ops.apply(run, "gather", (x, index), shape), index)
+
+
+def cast(run: Run, x: Tensor, dtype: Value, *_: Value) -> Value:
+    """`paddle.cast`."""
+    return ops.cast(run, x, dtype_of(run, dtype, x.dtype))
+
+
+def keep_shape(name: str) -> Callable[..., Value]:
+    """Return a function whose output is shaped as its input and saves nothing."""
+
+    def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
+        return ops.apply(run, name, (x,), x.shape)
+
+    return call
+
+
+def accuracy(run: Run, input: Tensor, label: Tensor, k: int = 1, *_: Value, **__: Value) -> Value:
+    """`paddle.metric.accuracy`."""
+    with_top = topk(run, input, k)
+    del with_top
+    return run.tensor((), "float32")
+
+
+def shape_value(run: Run, x: Tensor) -> Value:
+    """`paddle.shape`: as numbers, for they decide later shapes."""
+    return list(x.shape)
+
+
+def matmul(run: Run, x: Tensor, y: Tensor, transpose_x: Value = False, transpose_y: Value = False,
+           *_: Value) -> Value:  # fmt: skip
+    """`paddle.matmul`."""
+    return ops.matmul(run, x, y, transpose_x is True, transpose_y is True)
+
+
+def einsum(run: Run, equation: str, *operands: Tensor) -> Value:
+    """`paddle.einsum` of one or two operands."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    extents: dict[str, int] = {}
+    for letters, one in zip(left.split(","), operands, strict=True):
+        if len(letters) != len(one.shape):
+            raise ShapeFault(f"einsum {equation}", *(x.shape for x in operands))
+        for letter, extent in zip(letters, one.shape, strict=True):
+            if extents.setdefault(letter, extent) != extent:
+                raise ShapeFault(f"einsum {equation}: {letter} differs", *(x.shape for x in operands))
+    flops = 2.0 * prod(extents.values())
+    pair = list(operands) if len(operands) > 1 else [operands[0], operands[0]]
+    return ops.apply(run, "matmul", pair, [extents[one] for one in right], flops=flops)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "to_tensor": to_tensor, "zeros": varargs(), "ones": varargs(), "empty": varargs(),
+    "full": filled(), "rand": varargs(), "randn": varargs(), "randint": randint,
+    "normal": normal, "uniform": uniform, "standard_normal": varargs(), "arange": arange,
+    "linspace": linspace, "zeros_like": like, "ones_like": like, "full_like": like,
+    "rand_like": like, "randn_like": like, "empty_like": like,
+    "eye": lambda run, n, *a, **k: run.tensor((n, n)),
+    "randperm": lambda run, n, *a, **k: run.tensor((n,), "int64"),
+    "bernoulli": like, "assign": keep_shape("assign"), "clone": keep_shape("assign"),
+    "add": binary("add"), "subtract": binary("subtract"), "multiply": binary("multiply"),
+    "divide": binary("divide"), "maximum": binary("maximum"), "minimum": binary("minimum"),
+    "pow": lambda run, x, y, *a: ops.unary(run, "square" if y == 2 else "pow", x),
+    "matmul": matmul, "mm": matmul, "bmm": matmul, "dot": matmul, "einsum": einsum,
+    "mean": reduction("mean"), "sum": reduction("sum"), "max": reduction("max"),
+    "min": reduction("min"), "prod": reduction("prod"), "logsumexp": reduction("logsumexp"),
+    "amax": reduction("max"), "amin": reduction("min"), "var": variance, "std": variance,
+    "norm": lambda run, x, p=None, axis=None, keepdim=False, *a: ops.reduce(
+        run, "norm", x, axis, keepdim is True),
+    "argmax": index_reduction, "argmin": index_reduction, "all": index_reduction,
+    "any": index_reduction, "concat": concat, "cat": concat, "stack": stack, "split": split,
+    "chunk": split, "unbind": unbind, "unstack": unbind, "reshape": reshape,
+    "transpose": transpose, "permute": transpose, "t": turned, "swapaxes": swapped,
+    "flatten": flatten, "squeeze": squeeze, "unsqueeze": unsqueeze, "expand": expand,
+    "broadcast_to": expand, "expand_as": expand_as, "tile": tile, "where": where,
+    "masked_fill": masked_fill, "gather": gather, "index_select": gather, "gather_nd": gather_nd,
+    "take_along_axis": take_along, "topk": topk, "cast": cast, "shape": shape_value,
+    "tril": keep_shape("tril"), "triu": keep_shape("tril"), "roll": keep_shape("roll"),
+    "flip": keep_shape("flip"), "cumsum": keep_shape("cumsum"), "clip": unary("clip"),
+    "scale": unary("scale"), "argsort": index_reduction, "sort": keep_shape("roll"),
+    **{name: unary(name) for name in (
+        "exp", "log", "sqrt", "rsqrt", "abs", "square", "sin", "cos", "erf", "tanh", "reciprocal",
+    )},
+    "neg": unary("scale"), "sigmoid": unary("sigmoid"), "log1p": unary("log"),
+    **{name: compare for name in (
+        "equal", "not_equal", "greater_than", "less_than", "greater_equal", "less_equal",
+        "logical_and", "logical_or", "logical_not", "isnan", "isinf",
+    )},
+    "equal_all": lambda run, x, y: run.tensor((), "bool"), "outer": lambda run, x, y: matmul(
+        run, ops.reshape(run, x, [-1, 1]), ops.reshape(run, y, [1, -1])),
+}  # fmt: skip
+
+
+# -- methods
+
+
+def _number(run: Run, x: Tensor, *_: Value) -> Value:
+    return run.unknown("a number out of a tensor")
+
+
+def _numpy(run: Run, x: Tensor, *_: Value) -> Value:
+    return Array(x.shape, x.dtype)
+
+
+def _tolist(run: Run, x: Tensor) -> Value:
+    return Array(x.shape, x.dtype).do_tolist(run)
+
+
+def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Value = False) -> None:
+    if x.node is None and run.faults:
+        return
+    run.backwards += 1
+    backward(run, x, retain=retain_graph is True)
+
+
+def _detach(run: Run, x: Tensor) -> Value:
+    out = Tensor(x.shape, x.dtype, x.storage)
+    out.strided = x.strided
+    return out
+
+
+def _same(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
+    return x
+
+
+def _clear_gradient(run: Run, x: Tensor, set_to_zero: Value = True) -> None:
+    if set_to_zero is False:
+        x.grad = None
+
+
+def _set_value(run: Run, x: Tensor, value: Value) -> None:
+    shape = getattr(value, "shape", x.shape)
+    if shape != x.shape:
+        raise ShapeFault(f"set_value of {list(shape)} into {list(x.shape)}", shape, x.shape)
+
+
+def _inplace(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
+    return x
+
+
+def _item(run: Run, x: Tensor, *_: Value) -> Value:
+    return run.unknown("a number out of a tensor")
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    **{name: call for name, call in FUNCTIONS.items() if name not in (
+        "to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty")},
+    "softmax": functional.activation("softmax"), "backward": _backward, "item": _item,
+    "numpy": _numpy, "tolist": _tolist, "detach": _detach, "clear_gradient": _clear_gradient,
+    "clear_grad": _clear_gradient, "astype": cast, "set_value": _set_value, "cuda": _same,
+    "cpu": _same, "contiguous": _same, "to": _same, "pin_memory": _same, "register_hook": _same,
+    "float": lambda run, x: ops.cast(run, x, "float32"), "view": reshape,
+    "int": lambda run, x: ops.cast(run, x, "int32"), "dim": lambda run, x: len(x.shape),
+    "long": lambda run, x: ops.cast(run, x, "int64"), "numel": lambda run, x: x.size,
+    "bool": lambda run, x: ops.cast(run, x, "bool"),
+    **{f"{name}_": _inplace for name in (
+        "add", "subtract", "multiply", "scale", "clip", "zero", "fill", "normal", "uniform",
+        "exponential",
+    )},
+    "copy_": _inplace, "is_leaf": lambda run, x: x.node is None,
+    "norm": FUNCTIONS["norm"], "__len__": lambda run, x: x.shape[0],
+}  # fmt: skip
+PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
+    "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
+    "size": lambda run, x: x.size, "dtype": lambda run, x: DType(x.dtype),
+    "grad": lambda run, x: x.grad, "T": turned, "name": lambda run, x: x.name or "tensor",
+    "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
+    "trainable": lambda run, x: x.trainable, "data": lambda run, x: x,
+    "is_leaf": lambda run, x: x.node is None,
+}  # fmt: skip
+
+
+def _install() -> None:
+    """Give tensors their methods: the look-up asks for `do_` and `get_` names."""
+
+    def method(call: Callable[..., Value]) -> Callable[..., Value]:
+        return lambda self, run, *args, **kwargs: call(run, self, *args, **kwargs)
+
+    def prop(call: Callable[[Run, Tensor], Value]) -> Callable[..., Value]:
+        return lambda self, run: call(run, self)
+
+    for name, call in METHODS.items():
+        setattr(Tensor, "do_" + name, method(call))
+    for name, read in PROPERTIES.items():
+        setattr(Tensor, "get_" + name, prop(read))
+
+
+_install()
+__all__ = ["FUNCTIONS", "METHODS", "dtype_of", "kernels", "make", "to_tensor"]

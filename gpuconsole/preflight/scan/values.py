@@ -1,0 +1,241 @@
+"""The values of interpreted scripts beside plain Python constants.
+
+Native objects answer to a script's attribute names only through methods named `do_<name>` and
+properties named `get_<name>`, so no name in a script can reach the interpreter's own insides.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Value = Any
+"""A constant, a list/tuple/dict/set of values, or one of the classes of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that reading the script cannot tell, with the place and the reason."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class Scope:
+    """Names of one module, function call or class body."""
+
+    __slots__ = ("captured", "declared", "kind", "names", "parent")
+
+    def __init__(self, parent: Scope | None, kind: str = "function") -> None:
+        self.names: dict[str, Value] = {}
+        self.parent = parent
+        self.kind = kind
+        self.captured = False
+        self.declared: dict[str, Scope] = {}
+
+    def find(self, name: str) -> Scope | None:
+        """Return the scope that holds `name`; class bodies are seen only by themselves."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names and (scope is self or scope.kind != "class"):
+                return scope
+            scope = scope.parent
+        return None
+
+    def module(self) -> Scope:
+        """Return the module's scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+
+class Function:
+    """A `def` or `lambda` with the scope that it closes over."""
+
+    __slots__ = ("args", "body", "decorators", "defaults", "file", "generator", "kind", "kw_defaults",
+                 "name", "owner", "scope")  # fmt: skip
+
+    def __init__(self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope) -> None:
+        self.name = name
+        self.args = args
+        self.body = body
+        self.scope = scope
+        self.file = ""
+        self.defaults: list[Value] = []
+        self.kw_defaults: list[Value] = []
+        self.generator = False
+        self.decorators: tuple[str, ...] = ()
+        self.kind = "function"
+        self.owner: UserClass | None = None
+
+
+class UserClass:
+    """A class of the script. `native` is the library class at the root of its bases, if any."""
+
+    __slots__ = ("attrs", "bases", "line", "name", "native")
+
+    def __init__(self, name: str, bases: tuple[Value, ...], line: int) -> None:
+        self.name = name
+        self.bases = bases
+        self.line = line
+        self.attrs: dict[str, Value] = {}
+        self.native: type[Native] | None = None
+        for base in bases:
+            if isinstance(base, UserClass):
+                self.native = self.native or base.native
+            elif isinstance(base, NativeClass):
+                self.native = self.native or base.type
+
+    def mro(self) -> list[UserClass]:
+        """Return the script's classes in look-up order (depth first, each once, last kept)."""
+        order: list[UserClass] = [self]
+        for base in self.bases:
+            if isinstance(base, UserClass):
+                for one in base.mro():
+                    if one in order:
+                        order.remove(one)
+                    order.append(one)
+        return order
+
+    def find(self, name: str) -> Value:
+        """Return the class attribute `name` or `MISSING`."""
+        for one in self.mro():
+            if name in one.attrs:
+                return one.attrs[name]
+        return MISSING
+
+
+class Missing:
+    """No such name."""
+
+
+MISSING = Missing()
+
+
+class Native:
+    """An object of a library, as far as the interpreter models it.
+
+    A user class may derive from it: then `cls` is that class and `attrs` what the script set.
+    """
+
+    label = "object"
+
+    def __init__(self) -> None:
+        self.cls: UserClass | None = None
+        self.attrs: dict[str, Value] = {}
+
+    def init(self, run: Any, *args: Value, **kwargs: Value) -> None:
+        """Stand for the library's `__init__`."""
+
+
+class Plain(Native):
+    """An instance of a user class with no library base."""
+
+    label = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeClass:
+    """A class of a library."""
+
+    type: type[Native]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """A function of a library: `call(run, *args, **kwargs)`."""
+
+    call: Callable[..., Value]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod:
+    """A user function taken from an instance."""
+
+    function: Function
+    instance: Value
+
+
+@dataclass(frozen=True, slots=True)
+class SuperOf:
+    """What `super()` returns: the next classes after `owner` in the instance's order."""
+
+    instance: Native
+    owner: UserClass
+
+
+class Namespace:
+    """A library module. Names that it does not list are unknown, not errors."""
+
+    __slots__ = ("name", "names", "quiet")
+
+    def __init__(self, name: str, names: dict[str, Value] | None = None, *, quiet: bool = False):
+        self.name = name
+        self.names = names if names is not None else {}
+        self.quiet = quiet
+
+
+class UserModule:
+    """A module of the script's own project."""
+
+    __slots__ = ("name", "scope")
+
+    def __init__(self, name: str, scope: Scope) -> None:
+        self.name = name
+        self.scope = scope
+
+
+class Sourced(int):
+    """An int that remembers where it was written, so that the batch size can be replaced there."""
+
+    file: str
+    line: int
+    kind: str
+    key: str
+
+    @classmethod
+    def at(cls, number: int, file: str, line: int, kind: str, key: str) -> Sourced:
+        """Make an int with its place. `kind`: constant, argument, default."""
+        one = cls(number)
+        one.file, one.line, one.kind, one.key = file, line, kind, key
+        return one
+
+
+class Stop(Exception):  # noqa: N818 - a control signal, not an error
+    """The script has shown all that the analysis needs, or calls exit."""
+
+
+class Blocked(Exception):  # noqa: N818 - a control signal, not an error
+    """The memory of the script cannot be told; carries why."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__(unknown.reason)
+        self.unknown = unknown
+
+
+class ShapeFault(Exception):
+    """Shapes that cannot go together, raised by an operator."""
+
+    def __init__(self, message: str, *shapes: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.message = message
+        self.shapes = shapes
+
+
+def first_unknown(*values: Value) -> Unknown | None:
+    """Return the first unknown among the values, looking into containers a few levels deep."""
+    pending = [(value, 0) for value in values]
+    for value, depth in pending:
+        if isinstance(value, Unknown):
+            return value
+        if depth < 4 and isinstance(value, (list, tuple)) and len(pending) < 4096:
+            pending.extend((one, depth + 1) for one in value[:64])
+        elif depth < 4 and isinstance(value, dict) and len(pending) < 4096:
+            pending.extend((one, depth + 1) for one in list(value.values())[:64])
+    return None

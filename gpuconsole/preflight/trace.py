@@ -1,0 +1,107 @@
+"""What a run allocates and frees, in order, and the sizes as functions of the batch size.
+
+A `Storage` is one block of tensor memory. It is freed when the last interpreted name, autograd
+node or temporary lets go of it: the interpreter keeps exactly the references that the script
+would, so the reference counts of CPython itself decide lifetimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["parameters", "gradients", "optimizer", "activations", "inputs", "workspace"]
+KINDS: tuple[Kind, ...] = (
+    "parameters",
+    "gradients",
+    "optimizer",
+    "activations",
+    "inputs",
+    "workspace",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Allocations of one run. `events` holds `i` where block `i` is born and `~i` where it dies."""
+
+    events: Sequence[int]
+    sizes: Sequence[int]
+    """Bytes of each block, unrounded."""
+    kinds: Sequence[Kind]
+
+
+class Ledger:
+    """Writes the trace of a run."""
+
+    __slots__ = ("events", "kinds", "open", "sizes")
+
+    def __init__(self) -> None:
+        self.events: list[int] = []
+        self.sizes: list[int] = []
+        self.kinds: list[Kind] = []
+        self.open = True
+
+    def close(self) -> Trace:
+        """End the recording: what dies from now on is only the interpreter's own tidying up."""
+        self.open = False
+        return Trace(tuple(self.events), tuple(self.sizes), tuple(self.kinds))
+
+
+class Storage:
+    """One block of tensor memory, freed with its last reference."""
+
+    __slots__ = ("index", "ledger", "nbytes")
+
+    def __init__(self, ledger: Ledger, nbytes: int, kind: Kind) -> None:
+        self.ledger = ledger
+        self.nbytes = nbytes
+        self.index = len(ledger.sizes)
+        if ledger.open:
+            ledger.sizes.append(nbytes)
+            ledger.kinds.append(kind)
+            ledger.events.append(self.index)
+
+    def __del__(self) -> None:
+        if self.ledger.open:
+            self.ledger.events.append(~self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class AffineTrace:
+    """A trace whose block sizes are `fixed + per_sample * batch`."""
+
+    events: Sequence[int]
+    fixed: Sequence[int]
+    per_sample: Sequence[int]
+    kinds: Sequence[Kind]
+
+    def at(self, batch: int) -> Trace:
+        """Return the trace at a batch size."""
+        sizes = [a + b * batch for a, b in zip(self.fixed, self.per_sample, strict=True)]
+        return Trace(self.events, sizes, self.kinds)
+
+
+def affine(traces: Sequence[tuple[int, Trace]]) -> AffineTrace | None:
+    """Fit runs at two or more batch sizes; None unless every block is exactly affine in all.
+
+    A line through the *peaks* of two batch sizes would be unsafe, for the peak moves to another
+    moment as the batch grows; a line through each block is exact.
+    """
+    (low, first), (high, last) = traces[0], traces[-1]
+    if any(trace.events != first.events or trace.kinds != first.kinds for _, trace in traces):
+        return None
+    fixed: list[int] = []
+    slopes: list[int] = []
+    for small, large in zip(first.sizes, last.sizes, strict=True):
+        slope, rest = divmod(large - small, high - low)
+        if rest or slope < 0 or small - slope * low < 0:
+            return None
+        slopes.append(slope)
+        fixed.append(small - slope * low)
+    line = AffineTrace(first.events, fixed, slopes, first.kinds)
+    for batch, trace in traces[1:-1]:
+        if list(trace.sizes) != list(line.at(batch).sizes):
+            return None
+    return line
