@@ -39,6 +39,8 @@ class Picture:
     def __init__(self, base: Host) -> None:
         self._base = base
         self._whole = False
+        self.taken = 0.0
+        """The host's own time of the last line."""
         self._forget()
 
     def _forget(self) -> None:
@@ -81,7 +83,7 @@ class Picture:
             self._whole = True
         elif not self._whole:
             return None
-        taken = _number(frame["t"], 0, 1e11)
+        self.taken = taken = _number(frame["t"], 0, 1e11)
         if "k" in frame:
             self._skew = _number(frame["k"][0], -1e11, 1e11)
         if "h" in frame:
@@ -246,6 +248,17 @@ def _throttle(value: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _cpu_lists(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > 1024:
+        raise FrameError("too many NUMA nodes")
+    for listed in value:
+        if _text(listed).strip("0123456789,-"):
+            raise FrameError("a list of processors that is none")
+    return tuple(clean(listed, 1024) for listed in value)
+
+
 _HOST_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "c": ("cpu_percent", _bounded(0, 100)),
     "n": ("cpu_count", _count),
@@ -257,6 +270,7 @@ _HOST_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "v": ("driver_version", _label),
     "r": ("runtime_version", _label),
     "k": ("kernel", _label),
+    "N": ("numa_cpus", _cpu_lists),
 }
 _DEVICE_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "M": ("memory_total_mib", _mib),

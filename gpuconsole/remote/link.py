@@ -48,6 +48,11 @@ class Channel(Protocol):
         """The last bytes of standard error."""
         ...
 
+    @property
+    def lost(self) -> Exception | None:
+        """What broke the link under the command; None while all is well or it ended by itself."""
+        ...
+
     async def close(self) -> None:
         """End the command: its input closes, then it is killed."""
         ...

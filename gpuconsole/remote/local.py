@@ -167,6 +167,11 @@ class LocalChannel(asyncio.SubprocessProtocol):
         """The last bytes of standard error."""
         return self._errors
 
+    @property
+    def lost(self) -> Exception | None:
+        """Nothing can get between this machine and itself."""
+        return None
+
     async def close(self) -> None:
         """Close the command's input, give it a moment, then kill it and its children."""
         if self._transport is None:

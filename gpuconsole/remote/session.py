@@ -32,7 +32,7 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self.queue = LineQueue(LINE_LIMIT, self._pause) if lines else ChunkQueue(self._pause)
         self.closed = asyncio.Event()
-        self.lost: Exception | None = None
+        self._lost: Exception | None = None
 
     @classmethod
     async def start(
@@ -74,7 +74,7 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The command has ended, or the connection."""
-        self.lost = exc
+        self._lost = exc
         self.queue.end()
         self.closed.set()
 
@@ -103,6 +103,11 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
     def error_tail(self) -> bytes:
         """The last bytes of standard error; what start-up files said when nothing else came."""
         return self._tail or (b"" if self._output.begun else self._errors.noise)
+
+    @property
+    def lost(self) -> Exception | None:
+        """What broke the connection under the command."""
+        return self._lost
 
     async def finish(self) -> int:
         """Wait for the end; UnreachableError when the link broke or the shell never began."""

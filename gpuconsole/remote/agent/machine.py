@@ -13,6 +13,7 @@ def steps() -> List[Step]:
         Step("memory", ("M", "m"), memory),
         Step("load", ("l",), load),
         Step("disk", ("D", "f"), disk, every=10),
+        Step("processors by node", ("N",), numa, every=60),
     ]
 
 
@@ -44,6 +45,20 @@ def memory() -> Dict[str, Any]:
                 found[name] = int(value.split()[0])
     free = found.get("MemAvailable", found.get("MemFree", 0))
     return {"M": found["MemTotal"], "m": found["MemTotal"] - free}
+
+
+def numa() -> Dict[str, Any]:
+    """Return the processors of each NUMA node by its number, as the kernel lists them."""
+    root = "/sys/devices/system/node"
+    try:
+        names = [name for name in os.listdir(root) if name[:4] == "node" and name[4:].isdigit()]
+    except OSError:
+        return {"N": None}
+    lists = [""] * (1 + max([int(name[4:]) for name in names] or [-1]))
+    for name in names:
+        with open(os.path.join(root, name, "cpulist")) as file:
+            lists[int(name[4:])] = file.read().strip()
+    return {"N": lists}
 
 
 def load() -> Dict[str, Any]:

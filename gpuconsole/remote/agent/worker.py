@@ -141,7 +141,9 @@ class Worker(object):
             return (self._round - 1) % step.every == 0 or bool(self.values.get("L"))
 
     def _take(self, step: Step, values: Values, problem: str, rest: bool) -> None:
-        self.values.pop("L", None)
+        # Whatever can be read again is not lost any more.
+        self.values["L"] = 0
+        self.problems.pop("", None)
         for key in step.keys:
             self.values[key] = values.get(key)
         if rest:

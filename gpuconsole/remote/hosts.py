@@ -1,0 +1,170 @@
+"""The real fleet: one link and one poller a host, pictures that never block, engines on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random as dice
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.remote.inventory import HostEntry, Inventory
+from gpuconsole.remote.link import Link
+from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.poller import HostPoller
+from gpuconsole.remote.ssh import SshLink
+
+TICK_S = 0.5
+CLOSE_S = 4.0
+
+
+class ClosableEngine(Engine, Protocol):
+    """An engine that can be let go of."""
+
+    async def close(self) -> None:
+        """Let go of the engine; containers run on."""
+        ...
+
+
+EngineFactory = Callable[[Link, HostEntry], ClosableEngine]
+
+
+class RemoteHosts:
+    """The hosts of an inventory. Implements `core.containers.Hosts`.
+
+    `clock` gives seconds since the epoch, `random` a number in [0, 1) for jitter.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        settings: LabSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        random: Callable[[], float] = dice.random,
+        engine_factory: EngineFactory | None = None,
+    ) -> None:
+        settings = settings or inventory.lab
+        self.inventory = inventory
+        self._clock = clock
+        self._grace = settings.lease_grace
+        self._engine_factory = engine_factory or self._docker
+        self._engines: dict[str, ClosableEngine] = {}
+        self._links = make_links(inventory, settings)
+        self._pollers = {
+            entry.name: HostPoller(
+                entry,
+                self._links[entry.name],
+                self._changed,
+                clock=clock,
+                random=random,
+                stale_after=settings.poll.stale_after,
+            )
+            for entry in inventory.hosts
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+        self._revision = 0
+        self._snapshot: FleetSnapshot | None = None
+
+    async def start(self) -> None:
+        """Begin to poll; returns at once."""
+        if not self._tasks:
+            runs = [poller.run() for poller in self._pollers.values()]
+            self._tasks = [asyncio.ensure_future(work) for work in (*runs, self._tick())]
+
+    async def close(self) -> None:
+        """End all links and what runs at their far ends for us, within five seconds."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_S / 2)
+        engines, self._engines = self._engines, {}
+        endings = [engine.close() for engine in engines.values()]
+        endings += [link.close() for link in self._links.values()]
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*endings, return_exceptions=True), CLOSE_S / 2)
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the present picture; the same object while nothing changed."""
+        if self._snapshot is None:
+            hosts = tuple(poller.host for poller in self._pollers.values())
+            self._snapshot = FleetSnapshot(self._revision, self._clock(), hosts)
+        return self._snapshot
+
+    def link(self, host: str) -> Link:
+        """Return the link to a host; UsageError when the inventory does not name it."""
+        self._entry(host)
+        return self._links[host]
+
+    async def engine(self, host: str) -> Engine:
+        """Return the engine of a host; UnreachableError when it cannot be reached now."""
+        entry = self._entry(host)
+        link = self._links[host]
+        if isinstance(link, SshLink) and not link.connected:
+            state = self._pollers[host].host
+            if self._tasks and state.state is HostState.DOWN:
+                # Whoever asks must not wait for a host that is known to be away.
+                raise UnreachableError("Host is down", state.error or f"{host} is down.")
+            await link.connect()
+        if host not in self._engines:
+            self._engines[host] = self._engine_factory(link, entry)
+        return self._engines[host]
+
+    def _docker(self, link: Link, entry: HostEntry) -> ClosableEngine:
+        # Only a session that touches containers pays for the import.
+        from gpuconsole.remote.engine import DockerEngine
+
+        return DockerEngine(link, entry.name, entry.docker_socket, lease_grace_s=self._grace)
+
+    def _entry(self, host: str) -> HostEntry:
+        entry = self.inventory.host(host)
+        if entry is None:
+            known = ", ".join(self._pollers)
+            raise UsageError("No such host", f"{host} is not in the inventory.", f"Known: {known}")
+        return entry
+
+    def _changed(self, host: Host) -> None:
+        self._revision += 1
+        self._snapshot = None
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = loop.time()
+            for poller in self._pollers.values():
+                poller.tick(now)
+
+
+def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
+    """Return a link for each host and each jump host, not yet connected.
+
+    Hosts behind one jump host share its connection, which is the polled one if it has GPUs too.
+    """
+    gate = asyncio.Semaphore(settings.poll.parallel_connects)
+    links: dict[str, Link] = {}
+
+    def ssh(entry: HostEntry) -> SshLink:
+        made = links.get(entry.name)
+        if isinstance(made, SshLink):
+            return made
+        jump = None
+        if entry.jump is not None:
+            alias = HostEntry(entry.jump, address=entry.jump, known_hosts=entry.known_hosts)
+            jump = ssh(inventory.host(entry.jump) or alias)
+        link = SshLink(entry, jump=jump, gate=gate, timeout=settings.poll.connect_timeout)
+        links[entry.name] = link
+        return link
+
+    for entry in inventory.hosts:
+        if entry.local:
+            links[entry.name] = LocalLink(entry.name)
+        else:
+            ssh(entry)
+    return links

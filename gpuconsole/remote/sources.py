@@ -1,0 +1,172 @@
+"""Where a host's frames come from: the agent under Python, else the `nvidia-smi` stream."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, UnreachableError
+from gpuconsole.remote import launch, smi
+from gpuconsole.remote.frames import FrameError, Picture
+from gpuconsole.remote.link import Channel, Link
+
+HELLO_TIMEOUT_S = 5.0
+NOISE_LINES = 1000
+"""Lines that are none of ours before a program is taken for something else."""
+BAD_FRAMES = 20
+"""Unreadable frames in a row after which an agent is given up."""
+PROCESSES_EVERY_S = 5.0
+
+
+class NoSourceError(Exception):
+    """This way of reading the host does not work there; the text says why."""
+
+
+async def agent(
+    link: Link, base: Host, python: str, interval: float, clock: Callable[[], float]
+) -> AsyncGenerator[Host, None]:
+    """Run the agent with that interpreter and give a host record for each of its lines.
+
+    NoSourceError when it does not start or writes garbage; the iterator ends when it ends.
+    """
+    channel = await link.open(launch.command(python))
+    try:
+        await _hello(channel, interval, python)
+        picture = Picture(base)
+        bad = noise = 0
+        while (line := await channel.read_line()) is not None:
+            now = clock()
+            if not line.startswith(launch.MARK):
+                noise += 1
+                if noise > NOISE_LINES:
+                    raise NoSourceError(f"{python} prints lines that are no frames")
+                continue
+            try:
+                host = picture.apply(line[len(launch.MARK) :], now)
+            except FrameError as error:
+                bad += 1
+                if bad > BAD_FRAMES:
+                    raise NoSourceError(f"{python} sends unreadable frames: {error}") from None
+                channel.write(b"r\n")
+                yield replace(base, error=f"unreadable frame: {error}")
+                continue
+            if host is None:
+                continue
+            bad = 0
+            channel.write(b"a %.3f %.3f\n" % (now, picture.taken))
+            yield host
+        _raise_if_lost(channel, base.name)
+    finally:
+        await channel.close()
+
+
+async def _hello(channel: Channel, interval: float, python: str) -> None:
+    nonce = secrets.token_hex(16)
+    channel.write(launch.payload(nonce, interval))
+    try:
+        await asyncio.wait_for(_read_hello(channel, nonce.encode(), python), HELLO_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise NoSourceError(f"{python} started nothing within {HELLO_TIMEOUT_S:g} s") from None
+
+
+async def _read_hello(channel: Channel, nonce: bytes, python: str) -> None:
+    for _ in range(NOISE_LINES):
+        line = await channel.read_line()
+        if line is None:
+            said = channel.error_tail.decode("utf-8", "replace").strip().splitlines()
+            reason = clean(said[-1], 200) if said else "it ended without a word"
+            raise NoSourceError(f"{python}: {reason}")
+        if line.startswith(launch.MARK) and nonce in line:
+            return
+    raise NoSourceError(f"{python} prints lines that are no frames")
+
+
+async def nvidia_smi(
+    link: Link, base: Host, interval: float, clock: Callable[[], float]
+) -> AsyncGenerator[Host, None]:
+    """Follow `nvidia-smi` and give a host record for each round of it."""
+    mask, count, driver = await _probe(link)
+    facts = HostFacts(driver_version=driver, source="nvidia-smi")
+    channel = await link.open(smi.stream(mask, interval))
+    listed = _Processes(link)
+    lister = asyncio.ensure_future(listed.follow())
+    try:
+        columns: tuple[str, ...] = ()
+        devices: list[Device] = []
+        bad = 0
+        while (line := await channel.read_line()) is not None:
+            text = line.decode("utf-8", "replace")
+            if not columns:
+                columns = smi.split_header(text)
+                continue
+            try:
+                devices.append(smi.device(columns, text, listed.found))
+            except ValueError as error:
+                bad += 1
+                if bad > BAD_FRAMES:
+                    raise NoSourceError(f"nvidia-smi cannot be read: {error}") from None
+                devices.clear()
+                continue
+            if len(devices) == count:
+                bad = 0
+                yield replace(
+                    base,
+                    state=HostState.UP,
+                    devices=tuple(devices),
+                    facts=facts,
+                    sampled_at=clock(),
+                )
+                devices.clear()
+        _raise_if_lost(channel, base.name)
+    finally:
+        lister.cancel()
+        await channel.close()
+
+
+async def _probe(link: Link) -> tuple[str, int, str]:
+    """Return the mask field that the tool knows, the number of devices and the driver."""
+    reason = ""
+    for mask in smi.MASK_FIELDS:
+        try:
+            done = await link.run(smi.query(mask), timeout=20.0)
+        except EngineError as error:
+            raise NoSourceError(error.message) from error
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        if done.exit_status == 0 and len(lines) > 1:
+            return mask, len(lines) - 1, smi.driver_version(smi.split_header(lines[0]), lines[1])
+        said = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()
+        reason = clean(said[-1], 200) if said else "it printed nothing"
+        if "not a valid field" not in reason:
+            break
+    raise NoSourceError(f"nvidia-smi: {reason}")
+
+
+class _Processes:
+    """The processes of all devices, asked for seldom: each answer is a program's start."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.found: dict[str, tuple[DeviceProcess, ...]] = {}
+
+    async def follow(self) -> None:
+        """Ask again and again until the link breaks, which the stream tells as well."""
+        while True:
+            try:
+                done = await self._link.run(smi.process_query(), timeout=20.0)
+            except UnreachableError:
+                return
+            except EngineError:
+                self.found = {}
+            else:
+                self.found = smi.processes(done.stdout.decode("utf-8", "replace"))
+            await asyncio.sleep(PROCESSES_EVERY_S)
+
+
+def _raise_if_lost(channel: Channel, host: str) -> None:
+    if channel.lost is not None:
+        reason = clean(str(channel.lost), 200) or "the connection ended"
+        raise UnreachableError("Link lost", f"{host}: {reason}.")
