@@ -8,13 +8,37 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings, combined, load_settings, state_dir
-from gpuconsole.core.containers import Hosts
+from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
+
+if TYPE_CHECKING:
+    from gpuconsole.remote.inventory import Inventory
+
+
+class NoHosts:
+    """No fleet at all, for questions that the journal answers alone."""
+
+    async def start(self) -> None:
+        """Nothing to poll."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the empty picture."""
+        return FleetSnapshot()
+
+    async def engine(self, host: str) -> Engine:
+        """Refuse: this session contacts nobody."""
+        raise UnreachableError("No hosts", f"This session does not contact {host}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +57,50 @@ def open_session(
     read_only: bool = False,
     demo: DemoOptions | None = None,
     dispatch: bool = True,
+    fleet: bool = True,
 ) -> Session:
     """Return a session, not yet entered.
 
     Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
-    its state in a folder of its own that goes with it, unless `state` names one. UsageError for a
-    wrong inventory or settings, JournalError for a state folder that cannot be used.
+    its state in a folder of its own that goes with it, unless `state` names one. Without `fleet`
+    no host is contacted and none is needed: the journal alone answers. UsageError for a wrong
+    inventory or settings, JournalError for a state folder that cannot be used.
     """
     if demo is not None:
         return _demo_session(state, demo, read_only=read_only, dispatch=dispatch)
-    return _real_session(inventory, state, read_only=read_only, dispatch=dispatch)
+    return _real_session(inventory, state, read_only=read_only, dispatch=dispatch, fleet=fleet)
 
 
 def _real_session(
-    inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool
+    inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool, fleet: bool
 ) -> Session:
-    from gpuconsole.remote.hosts import RemoteHosts
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE, open_inventory
+    from gpuconsole.remote.inventory import (
+        DEFAULT_IMAGE,
+        Inventory,
+        find_inventory,
+        open_inventory,
+    )
 
-    lab = open_inventory(inventory, os.environ)
+    if fleet or find_inventory(inventory, os.environ) is not None:
+        lab = open_inventory(inventory, os.environ)
+    else:
+        lab = Inventory("none", ())
     settings = combined(load_settings(), lab.lab)
     images = {host.name: host.image for host in lab.hosts}
     return _session(
-        RemoteHosts(lab, settings),
+        _remote_hosts(lab, settings) if fleet else NoHosts(),
         (state or state_dir()).expanduser(),
         settings,
         lambda host: images.get(host, DEFAULT_IMAGE),
         read_only=read_only,
-        dispatch=dispatch,
+        dispatch=dispatch and fleet,
     )
+
+
+def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
+    from gpuconsole.remote.hosts import RemoteHosts
+
+    return RemoteHosts(lab, settings)
 
 
 def _demo_session(
@@ -102,7 +141,7 @@ def _session(
         journal=Journal(state, clock=clock.now, read_only=read_only),
         settings=settings,
         user=_user(),
-        pack=_pack,
+        pack=pack_project,
         default_image=default_image,
         clock=clock,
         read_only=read_only,
@@ -113,7 +152,8 @@ def _session(
     return Session(parts)
 
 
-def _pack(script: Path, project: Path | None, target: Path, limit_mib: float) -> Packed:
+def pack_project(script: Path, project: Path | None, target: Path, limit_mib: float) -> Packed:
+    """Pack a script's project for the journey to a host; UsageError says why it cannot travel."""
     from gpuconsole.remote.bundle import make_bundle
 
     bundle = make_bundle(script, project, target, limit_mib=limit_mib)

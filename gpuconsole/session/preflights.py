@@ -1,66 +1,88 @@
-"""Preflight beside the event loop, remembered while neither script nor question changes."""
+"""Preflight beside the event loop; a script is read again only when it changed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from gpuconsole import preflight
 from gpuconsole.config import LabSettings
 from gpuconsole.core.estimate import Report
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.state.codec import dump_task
 
-REMEMBERED = 64
-Estimator = Callable[[Task, FleetSnapshot, float], Report]
-"""Answers for a task on a fleet with a memory threshold; pure but for reading the script."""
-
-
-def estimated(task: Task, snapshot: FleetSnapshot, threshold: float) -> Report:
-    """Return what the static tier (or the formula, without a script) says."""
-    cards = preflight.cards(snapshot, min(threshold, task.memory_threshold))
-    return preflight.report(task, cards, backend=task.backend)
+REMEMBERED = 32
+SIBLINGS = 500
+"""Files beside the script whose change counts as one of the script, which may import them."""
+TIERS = ("", "static", "formula")
 
 
 class Preflights:
-    """Reports by question; the oldest question is forgotten first."""
+    """Reports on demand; the scripts asked about last are remembered as analysed."""
 
-    def __init__(self, estimate: Estimator = estimated) -> None:
-        self._estimate = estimate
-        self._known: OrderedDict[tuple[object, ...], Report] = OrderedDict()
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[object, ...], preflight.Analysis] = OrderedDict()
+        # An analysis fills in what it is asked for: one question at a time.
+        self._asking = asyncio.Lock()
 
     async def report(
-        self, task: Task, snapshot: FleetSnapshot, settings: LabSettings, tier: str
+        self,
+        task: Task,
+        snapshot: FleetSnapshot,
+        settings: LabSettings,
+        tier: str = "",
+        *,
+        empty: bool = False,
     ) -> Report:
-        """Return the report of a task. RefusedError for a tier that is not to be had here."""
-        if tier not in ("", "static", "formula"):
+        """Hold a task against the fleet as it is, or, with `empty`, as if nobody used it.
+
+        RefusedError for a tier that is not to be had; UsageError for a script that cannot be read.
+        """
+        if tier not in TIERS:
             raise RefusedError(
                 "Tier is not available",
-                f"The {tier} tier runs the script in a sandbox, which is not built in here.",
-                "Leave out --tier: the static tier answers.",
+                f"There is no {tier} tier here.",
+                "Leave out --tier: the best tier there is answers.",
             )
-        key = (dump_task(task), *_stamp(task), snapshot.revision, tier)
-        known = self._known.get(key)
+        threshold = min(settings.memory_threshold, task.memory_threshold)
+        cards = preflight.cards(snapshot, threshold)
+        if empty:
+            cards = tuple(replace(card, held_mib=0.0) for card in cards)
+        if tier == "formula":
+            task = replace(task, script="")
+        async with self._asking:
+            return await asyncio.to_thread(self._answer, task, cards)
+
+    def _answer(self, task: Task, cards: tuple[preflight.Card, ...]) -> Report:
+        analysis = self._analysis(task) if task.script else None
+        return preflight.report(task, cards, backend=cast(Backend, task.backend), analysis=analysis)
+
+    def _analysis(self, task: Task) -> preflight.Analysis:
+        script = Path(task.script)
+        key = (script, _stamp(script), task.args, tuple(sorted(task.assumptions.items())))
+        known = self._known.pop(key, None)
         if known is None:
-            known = await asyncio.to_thread(
-                self._estimate, task, snapshot, settings.memory_threshold
-            )
-            self._known[key] = known
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
+            known = preflight.analyse(script, task.args, assumptions=task.assumptions)
+        self._known[key] = known
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
         return known
 
 
-def _stamp(task: Task) -> tuple[object, ...]:
-    """Return what changes when the script does."""
+def _stamp(script: Path) -> frozenset[tuple[str, int, int]]:
+    """Return what changes when the script, or a file beside it, does."""
     try:
-        status = Path(task.script).stat()
+        files = [script, *islice(script.parent.glob("*.py"), SIBLINGS)]
+        return frozenset((file.name, *_version(file)) for file in files)
     except OSError:
-        return ("",)
-    return (status.st_mtime_ns, status.st_size)
+        return frozenset()
+
+
+def _version(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from gpuconsole.core.containers import ContainerStatus, Engine
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
@@ -112,6 +112,8 @@ class Runner:
     async def _advance(self) -> bool:
         """Do one step; whether to rest before the next."""
         job, attempt = self._present()
+        if not self._host_is_known(attempt.host):
+            return True
         engine = await self._bench.hosts.engine(attempt.host)
         status = await engine.inspect(attempt.container_name)
         job, attempt = self._present()
@@ -132,6 +134,18 @@ class Runner:
             assert status is not None
             return await self._attend(engine, step, status)
         return False
+
+    def _host_is_known(self, name: str) -> bool:
+        """Whether it can be told if the host is there; not while the first connection is made.
+
+        UnreachableError when the inventory has no such host any more.
+        """
+        host = self._bench.hosts.snapshot().host(name)
+        if host is None:
+            raise UnreachableError(
+                "Host is gone", f"{name} is not in the inventory any more.", "Put it back."
+            )
+        return host.state is not HostState.CONNECTING
 
     async def _attend(self, engine: Engine, step: Step, status: ContainerStatus) -> bool:
         if step is Step.FINISH:

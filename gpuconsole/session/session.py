@@ -18,7 +18,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Hosts, PruneResult
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
@@ -169,8 +169,8 @@ class Session:
             self.now(),
         )
 
-    async def submit(self, task: Task, *, force: bool = False) -> Job:
-        """Pack the project, preflight it and queue it.
+    async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
+        """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
 
         RefusedError when the estimate says it will not fit or will fail and `force` is not set.
         An estimate that is unknown is told as a warning: such a job gets an empty device.
@@ -178,9 +178,12 @@ class Session:
         self._require_writable("Submitting")
         task = completed(task)
         after = tuple(self.job(needed).id for needed in task.after)
-        report = await self.preflight(task)
         if not force:
-            refuse_hopeless(report)
+            # What others hold now they will give back: only what never fits is refused.
+            refuse_hopeless(
+                await self._preflights.report(task, self.snapshot(), self.settings, empty=True)
+            )
+        report = await self.preflight(task)
         job_id = new_job_id(self.now())
         bundle = self._bench.bundle(job_id)
         bundle.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -188,7 +191,7 @@ class Session:
         task, skipped = await asyncio.to_thread(pack_task, task, bundle, limit, self._parts.pack)
         try:
             job = new_job(job_id, replace(task, after=after), self.user, self.now(), report)
-            self._journal.add(job)
+            self._journal.add(replace(job, state=JobState.HELD) if hold else job)
         except BaseException:
             bundle.unlink(missing_ok=True)
             raise
@@ -211,7 +214,7 @@ class Session:
         deadline = self.now() + self.settings.stop_grace + STOP_MARGIN_S
         while self.now() < deadline:
             job = self.job(job.id)
-            if job.state.ended or job.state is JobState.UNKNOWN:
+            if job.state.ended or self._is_out_of_sight(job):
                 break
             await self._clock.sleep(LOOK_EVERY_S)
         return job
@@ -305,6 +308,11 @@ class Session:
         if not self._dispatching and not self.read_only:
             self._dispatching = True
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
+
+    def _is_out_of_sight(self, job: Job) -> bool:
+        host = self.snapshot().host(job.attempt.host) if job.attempt else None
+        away = host is None or host.state is HostState.DOWN
+        return job.state is JobState.UNKNOWN and away
 
     async def _watch_leases(self) -> None:
         """Keep the picture of others' leases fresh while a job waits for a device."""

@@ -339,6 +339,7 @@ class FakeHosts:
             name: FakeEngine(name, docker, console) for name, docker in dockers.items()
         }
         self._console = console
+        self.connecting = False
         self.snapshots = FleetSnapshot(
             1,
             START,
@@ -368,21 +369,21 @@ class FakeHosts:
         pass
 
     def snapshot(self) -> FleetSnapshot:
-        hosts = tuple(
-            replace(
-                host, state=HostState.UP if self._dockers[host.name].reachable else HostState.DOWN
-            )
-            for host in self.snapshots.hosts
-        )
+        hosts = tuple(replace(host, state=self._state(host.name)) for host in self.snapshots.hosts)
         if hosts != self.snapshots.hosts:
             self.snapshots = replace(
                 self.snapshots, hosts=hosts, revision=self.snapshots.revision + 1
             )
         return self.snapshots
 
+    def _state(self, name: str) -> HostState:
+        if self.connecting:
+            return HostState.CONNECTING
+        return HostState.UP if self._dockers[name].reachable else HostState.DOWN
+
     async def engine(self, host: str) -> FakeEngine:
         await self._console.point("engine")
-        if not self._dockers[host].reachable:
+        if self.connecting or not self._dockers[host].reachable:
             raise UnreachableError("Host is out of sight", f"{host} does not answer.")
         return self._engines[host]
 

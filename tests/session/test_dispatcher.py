@@ -189,6 +189,37 @@ async def test_a_host_out_of_sight_makes_a_job_unknown_and_it_comes_back(lab: La
     assert log_file(lab.state, job_id, 1).read_bytes() == b"ran on\n"
 
 
+async def test_a_new_console_that_still_connects_does_not_call_its_jobs_unknown(lab: Lab) -> None:
+    first = lab.desk()
+    job_id = lab.submit(first)
+    first.start()
+    await lab.clock.until(lambda: first.job(job_id).state is JobState.RUNNING)
+    await first.stop()
+    heir = lab.desk()
+    heir.hosts.connecting = True
+    heir.start()
+    number = heir.journal.last_event()
+    await lab.clock.pass_time(60)
+    heir.hosts.connecting = False
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: heir.job(job_id).state.ended)
+    told = [event.message for _, event in heir.journal.events_after(number)]
+    assert told == ["train: succeeded"]
+
+
+async def test_a_host_taken_out_of_the_inventory_is_out_of_sight(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    await desk.stop()
+    heir = lab.desk()
+    heir.hosts.snapshots = replace(heir.hosts.snapshots, hosts=())
+    heir.start()
+    await lab.clock.until(lambda: heir.job(job_id).state is JobState.UNKNOWN)
+    assert "not in the inventory" in heir.job(job_id).detail
+
+
 async def test_a_log_that_breaks_off_is_not_the_end(lab: Lab) -> None:
     lab.docker.logs_break = True
     desk = lab.desk()

@@ -1,0 +1,90 @@
+"""Preflight through the session: analysed once per script, asked of the fleet as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuconsole import preflight
+from gpuconsole.config import LabSettings
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Task
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.submission import refuse_hopeless
+
+SCRIPT = """
+import paddle
+from paddle import nn
+model = nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 10))
+optimizer = paddle.optimizer.Adam(parameters=model.parameters())
+for step in range(10):
+    x = paddle.randn([64, 1024])
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+
+
+def fleet(total: float, used: float) -> FleetSnapshot:
+    device = Device("GPU-0", 0, "A100", memory_total_mib=total, memory_used_mib=used)
+    return FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(device,)),))
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+async def test_a_script_is_analysed_again_only_when_something_changed(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed: list[tuple[str, ...]] = []
+    real = preflight.analyse
+
+    def counted(path: Path, args: tuple[str, ...] = (), **options: object) -> preflight.Analysis:
+        analysed.append(args)
+        return real(path, args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(preflight, "analyse", counted)
+    preflights, settings = Preflights(), LabSettings()
+    task = Task("x", script=str(script))
+    first = await preflights.report(task, fleet(40960.0, 0.0), settings)
+    again = await preflights.report(task, fleet(40960.0, 40000.0), settings)
+    assert len(analysed) == 1
+    assert first.estimate.memory == again.estimate.memory
+    assert [verdict.verdict for verdict in first.verdicts] == ["fits"]
+    assert [verdict.verdict for verdict in again.verdicts] == ["will-not-fit"]
+
+    await preflights.report(replace(task, args=("--x", "1")), fleet(40960.0, 0.0), settings)
+    script.write_text(SCRIPT + "\n")
+    await preflights.report(task, fleet(40960.0, 0.0), settings)
+    (script.parent / "model.py").write_text("")
+    await preflights.report(task, fleet(40960.0, 0.0), settings)
+    assert len(analysed) == 4
+
+
+async def test_only_what_never_fits_is_refused(script: Path) -> None:
+    preflights, settings = Preflights(), LabSettings()
+    task = Task("x", script=str(script))
+    busy = await preflights.report(task, fleet(40960.0, 40000.0), settings, empty=True)
+    refuse_hopeless(busy)
+    small = await preflights.report(task, fleet(512.0, 0.0), settings, empty=True)
+    with pytest.raises(RefusedError, match="will not fit") as refused:
+        refuse_hopeless(small)
+    assert refused.value.exit_code == 1
+
+
+async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path) -> None:
+    preflights, settings = Preflights(), LabSettings()
+    with pytest.raises(RefusedError, match="traced"):
+        await preflights.report(Task("x", script=str(script)), fleet(1.0, 0.0), settings, "traced")
+    with pytest.raises(UsageError):
+        await preflights.report(
+            Task("x", script=str(tmp_path / "none.py")), fleet(1.0, 0.0), settings
+        )
