@@ -2,4 +2,4 @@
 
 from gpuconsole.cli import main
 
-main()
+raise SystemExit(main())

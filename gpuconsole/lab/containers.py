@@ -108,13 +108,13 @@ class SimulatedContainer:
             container_id=self.id,
         )
 
-    def results(self) -> bytes:
+    def results(self, now: float) -> bytes:
         """Return the results folder as a tar: a summary that says it is simulated."""
         plan = self.plan
-        done = plan.step_at((self.ended or 0.0) - (self.started or 0.0)) if plan else 0
+        done = plan.step_at(min(now, self.ended or 0.0) - (self.started or 0.0)) if plan else 0
         summary = {
             "simulated": True,
-            "exit_code": self.exit_code(),
+            "exit_code": self.exit_code() if self.state_at(now) == "exited" else None,
             "steps": done,
             "final_loss": round(plan.loss(done), 4) if plan and done else None,
             "peak_mib": plan.need_mib if plan else None,

@@ -124,6 +124,7 @@ class SimulatedEngine:
             fault=found.fault,
         )
         found.started = self._host.time.now()
+        self._host.ran[found.spec.labels.get(_JOB, "")] = found
 
     async def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
         """Give the container's output from its beginning."""
@@ -173,18 +174,14 @@ class SimulatedEngine:
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""
         self._reach()
-        made = [
-            container
-            for container in self._host.containers.values()
-            if container.spec.labels.get(_JOB) == job_id and container.started is not None
-        ]
-        if not made:
+        ran = self._host.ran.get(job_id)
+        if ran is None:
             raise EngineError(
                 "There are no results",
                 f"{self._host.site.name} has no results folder of {job_id}.",
-                "They went with the job's container.",
+                "Nothing of it has run there.",
             )
-        yield made[-1].results()
+        yield ran.results(self._host.time.now())
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`."""

@@ -34,6 +34,8 @@ class SimulatedHost:
             if device.role == "leased"
         }
         self.images: set[str] = set()
+        self.ran: dict[str, SimulatedContainer] = {}
+        """The last container of each job: its results outlive it."""
         self.containers_made = 0
         self._phase = phase
         self._seconds: int | None = None

@@ -1,0 +1,201 @@
+"""`demo`: everything on the simulated lab, with a screen or without."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import first_frames, show_console
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ReadOnlyError, UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.core.estimate import Report
+    from gpuconsole.session.session import Session
+
+_HEADLESS_LAB_S = 240.0
+"""Lab seconds that pass in a headless run: several times what its job takes."""
+_TAIL = 12
+_CLOSING_S = 2.0
+"""What is kept of a headless run's time for its end."""
+
+
+@click.command()
+@click.option(
+    "--hosts", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Hosts."
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Another seed, another lab.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.1, 100.0),
+    metavar="X",
+    help="Lab seconds a second; 1, and headless as fast as --seconds asks.",
+)
+@click.option("--headless", is_flag=True, help="Run one job to its end without a terminal.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(5.0, 3600.0),
+    default=20.0,
+    show_default=True,
+    help="With --headless: be done within this time.",
+)
+@common
+def demo(hosts: int, seed: int, speed: float | None, headless: bool, seconds: float) -> int:
+    """Open the console on a simulated lab: no hosts, no GPUs, no Docker needed.
+
+    Queue, placement and screens are the real ones; hosts and containers are simulated, and
+    everything says so. The queue lives in a folder that goes with the demo, unless --state
+    names one.
+    """
+    if options().as_json and not headless:
+        raise UsageError("Wrong usage", "demo --json needs --headless.", "Add --headless.")
+    with _state() as folder:
+        if not headless:
+            return _open(Laboratory(hosts, seed, speed or 1.0, Path(folder)))
+        if options().read_only:
+            raise ReadOnlyError(
+                "Read-only", "A headless demo queues a job.", "Leave --read-only out."
+            )
+        chosen = speed or min(100.0, max(1.0, _HEADLESS_LAB_S / seconds))
+        laboratory = Laboratory(hosts, seed, chosen, Path(folder))
+        report, document = asyncio.run(_run(laboratory, seconds))
+    if options().as_json:
+        print_document(document)
+    else:
+        _tell(report, document)
+    return 0 if document["result"]["state"] == JobState.SUCCEEDED.value else 1
+
+
+def _state() -> AbstractContextManager[Any]:
+    named = options().state
+    if named is not None:
+        return nullcontext(named)
+    return tempfile.TemporaryDirectory(prefix="gpuconsole-demo-", ignore_cleanup_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratory:
+    """The simulated lab of a demo, and the state folder that its sessions share."""
+
+    hosts: int
+    seed: int
+    speed: float
+    state: Path
+
+    def session(self, *, dispatching: bool) -> Session:
+        """Return a session on the lab, not entered yet."""
+        from gpuconsole.session.factory import DemoOptions, open_session
+
+        return open_session(
+            None,
+            self.state,
+            read_only=options().read_only,
+            demo=DemoOptions(self.hosts, self.seed, self.speed),
+            dispatch=dispatching,
+        )
+
+
+def _open(lab: Laboratory) -> int:
+    if not options().read_only:
+        note("Queueing the demo's jobs on the simulated lab ...")
+        asyncio.run(_fill(lab))
+    return show_console(lab.session(dispatching=not options().read_only), site="demo")
+
+
+async def _fill(lab: Laboratory) -> None:
+    """Queue the demo's jobs; the console's own session starts them, as it would anyone's."""
+    from gpuconsole.lab.jobs import submit_demo_jobs
+
+    async with lab.session(dispatching=False) as session:
+        if not session.jobs():
+            await submit_demo_jobs(session)
+
+
+async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]:
+    """Run the main job from estimate to result, within `seconds`."""
+    from gpuconsole.lab.jobs import main_task
+
+    deadline = asyncio.get_running_loop().time() + seconds
+    async with lab.session(dispatching=True) as session:
+        await first_frames(session, 2.0)
+        task = main_task()
+        note(f"preflight of {Path(task.script).name}")
+        report = await session.preflight(task)
+        job = await session.submit(task, force=True)
+        note(f"queued as {job.id}")
+        job = await _followed(session, job, deadline)
+        lines = [line async for line in session.logs(job.id, follow=False)]
+        results = await _results(session, job)
+        return report, _document(report, job, lines, results)
+
+
+async def _followed(session: Session, job: Job, deadline: float) -> Job:
+    """Return the job once it has ended, or as it stands shortly before the deadline."""
+    loop = asyncio.get_running_loop()
+    seen = job.state
+    while not job.state.ended and loop.time() < deadline - _CLOSING_S:
+        await asyncio.sleep(0.1)
+        job = session.job(job.id)
+        if job.state is not seen:
+            seen = job.state
+            note(f"{job.state.value} {job.detail or job.cause}".strip())
+    return job
+
+
+async def _results(session: Session, job: Job) -> dict[str, Any] | None:
+    if not job.state.ended:
+        return None
+    with tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") as folder:
+        made = await session.fetch(job.id, Path(folder))
+        summary = made / "summary.json"
+        found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
+        return found
+
+
+def _document(
+    report: Report, job: Job, lines: list[str], results: dict[str, Any] | None
+) -> dict[str, Any]:
+    attempt, estimate = job.attempt, report.as_json()
+    return {
+        "simulated": True,
+        "script": job.task.script,
+        "estimate": {key: estimate[key] for key in estimate if key != "verdicts"},
+        "verdicts": estimate["verdicts"],
+        "placement": None
+        if attempt is None
+        else {
+            "host": attempt.host,
+            "devices": list(attempt.device_uuids),
+            "indexes": list(attempt.device_indexes),
+            "reasons": list(attempt.placement_reasons),
+        },
+        "log_tail": lines[-_TAIL:],
+        "result": {**job.as_json(), "summary": results},
+    }
+
+
+def _tell(report: Report, document: dict[str, Any]) -> None:
+    """Print the same for a person."""
+    from gpuconsole.cli import views
+
+    print("SIMULATED: hosts, devices and containers are made up; the rest is the product itself.")
+    show(*views.report(report, explain=False))
+    placement = document["placement"]
+    if placement is not None:
+        print(f"placed on {placement['host']}, device {placement['indexes']}")
+        for reason in placement["reasons"]:
+            print(clean(f"  · {reason}"))
+    for line in document["log_tail"]:
+        print(clean(f"  | {line}"))
+    result = document["result"]
+    print(clean(f"{result['id']} {result['state']} {result['cause'] or ''}".rstrip()))

@@ -1,0 +1,164 @@
+"""Before a start: estimate a script, and queue it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli.options import ScriptCommand, common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.tasks import DeviceCount, MountType, Pair, SizeType, build_task, task_options
+from gpuconsole.core.estimate import Report
+from gpuconsole.core.jobs import Job, Mount, Task
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+_TIERS = ("static", "formula")
+_FLEET_WAIT_S = 3.0
+"""How long preflight waits for hosts before it judges by the common cards."""
+
+
+@click.command(cls=ScriptCommand)
+@task_options
+@click.option("--tier", metavar="T", help="How to estimate: static or formula; else the best.")
+@click.option(
+    "--memory-mib",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Judge a card of N MiB instead of the fleet: no context, no threshold.",
+)
+@click.option("--offline", is_flag=True, help="Ask no host; answer for common cards.")
+@click.option("--explain", is_flag=True, help="Show the parts, the method and the assumptions.")
+@common
+def preflight(
+    script: Path | None,
+    task_file: Path | None,
+    batch_size: int | None,
+    backend: str | None,
+    assume: tuple[tuple[str, str], ...],
+    project: Path | None,
+    tier: str | None,
+    memory_mib: float | None,
+    offline: bool,
+    explain: bool,
+) -> int:
+    """Say how much memory a Paddle script takes, where it fits, and with which batch.
+
+    The script is read, never run. Exit 0 when a device has room; 1 when none has, when the
+    script is wrong, or when memory cannot be told. Without an inventory it answers for cards
+    that are common in labs.
+    """
+    if tier is not None and tier not in _TIERS:
+        raise UsageError(
+            "This tier is not available",
+            f"{tier!r} is not one of {', '.join(_TIERS)} in this version.",
+            "Leave --tier out for the best there is.",
+        )
+    task = build_task(
+        script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend
+    )
+    from gpuconsole.cli import estimating
+
+    found = estimating.estimate(
+        task,
+        tier=tier or "",
+        memory_mib=memory_mib,
+        inventory=options().inventory,
+        offline=offline,
+        wait_s=_FLEET_WAIT_S,
+    )
+    if options().as_json:
+        print_document(found.as_json())
+    else:
+        from gpuconsole.cli import views
+
+        show(*views.report(found, explain=explain))
+    if found.verdicts or found.estimate.errors:
+        return 0 if _has_room(found) else 1
+    note("No device was there to be judged.")
+    return 0 if found.estimate.memory is not None and task.backend == "cpu" else 1
+
+
+@click.command(cls=ScriptCommand)
+@task_options
+@click.option("--name", metavar="NAME", help="What the queue calls it; else the script's name.")
+@click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
+@click.option("--devices", type=DeviceCount(), help="How many devices; auto = as estimated.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Higher is first.")
+@click.option("--env", type=Pair(), multiple=True, metavar="K=V", help="Environment variable.")
+@click.option("--mount", type=MountType(), multiple=True, help="Folder of the host; ro by default.")
+@click.option("--label", type=Pair(), multiple=True, metavar="K=V", help="Label a host must have.")
+@click.option(
+    "--network", type=click.Choice(["none", "lab", "full"]), help="What the container may reach."
+)
+@click.option("--shm-size", "shm_size_mib", type=SizeType(), help="Size of /dev/shm: 8g.")
+@click.option("--memory-limit", "memory_limit_mib", type=SizeType(), help="Host memory: 32g.")
+@click.option("--force", is_flag=True, help="Queue it even if it will not fit, or is unknown.")
+@click.option("--hold", is_flag=True, help="Queue it held; release it with `gpuconsole hold`.")
+@common
+def submit(
+    script: Path | None,
+    task_file: Path | None,
+    batch_size: int | None,
+    backend: str | None,
+    assume: tuple[tuple[str, str], ...],
+    project: Path | None,
+    name: str | None,
+    image: str | None,
+    devices: int | None,
+    priority: int | None,
+    env: tuple[tuple[str, str], ...],
+    mount: tuple[Mount, ...],
+    label: tuple[tuple[str, str], ...],
+    network: str | None,
+    shm_size_mib: float | None,
+    memory_limit_mib: float | None,
+    force: bool,
+    hold: bool,
+) -> int:
+    """Queue a script: its project folder is shipped, and a container runs it where it fits."""
+    task = build_task(
+        script,
+        task_file,
+        assume=assume,
+        project=project,
+        env=env,
+        label=label,
+        mount=mount,
+        devices=devices,
+        batch_size=batch_size,
+        backend=backend,
+        name=name,
+        image=image,
+        priority=priority,
+        network=network,
+        shm_size_mib=shm_size_mib,
+        memory_limit_mib=memory_limit_mib,
+    )
+    job = _queue(task, force=force, hold=hold)
+    if options().as_json:
+        estimate = {"estimate_mib": job.estimate_mib}
+        print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **estimate})
+    else:
+        print(job.id)
+        note(f"Follow it with: gpuconsole logs -f {job.id}")
+    return 0
+
+
+def _queue(task: Task, *, force: bool, hold: bool) -> Job:
+    from gpuconsole.cli.sessions import drive, first_frames
+
+    async def work(session: Session) -> Job:
+        await first_frames(session, _FLEET_WAIT_S)
+        job = await session.submit(task, force=force)
+        return await session.hold(job.id) if hold else job
+
+    return drive(work)
+
+
+def _has_room(found: Report) -> bool:
+    return any(verdict.verdict in ("fits", "tight") for verdict in found.verdicts)

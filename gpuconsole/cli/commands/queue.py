@@ -1,0 +1,260 @@
+"""The queue: what is in it, why a job stands where it does, and what to do with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import drive, first_frames
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
+
+if TYPE_CHECKING:
+    from gpuconsole.session.placing import Why
+    from gpuconsole.session.session import Session
+
+_PICTURE_S = 5.0
+"""How long a command waits for hosts before it answers with those it has."""
+_REACH_S = 15.0
+"""How long a command waits for the one host that it needs."""
+_RECENT = 20
+"""How many ended jobs a person sees without --all."""
+
+
+@click.command()
+@click.option("--all", "show_all", is_flag=True, help="Show every ended job too.")
+@common
+def jobs(show_all: bool) -> int:
+    """List the queue: what waits, what runs, what ended lately."""
+
+    async def work(session: Session) -> tuple[tuple[Job, ...], float]:
+        return session.jobs(), session.now()
+
+    listed, now = drive(work, fleet=False)
+    if options().as_json:
+        print_document({"jobs": [job.as_json() for job in listed]})
+        return 0
+    if not listed:
+        note("The queue is empty. Queue a script with: gpuconsole submit SCRIPT")
+        return 0
+    from gpuconsole.cli import views
+
+    ended = [job for job in listed if job.state.ended]
+    hidden = set() if show_all else {job.id for job in ended[:-_RECENT]}
+    show(views.jobs([job for job in listed if job.id not in hidden], now))
+    if hidden:
+        note(f"{len(hidden)} older jobs are not shown; see them with --all.")
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
+@common
+def logs(job: str, follow: bool, tail: int | None) -> int:
+    """Print the log of a job's latest attempt."""
+    as_json = options().as_json
+
+    async def work(session: Session) -> tuple[str, list[str]]:
+        from collections import deque
+
+        found = session.job(job)
+        if as_json or (tail is not None and not follow):
+            lines = deque([line async for line in session.logs(job, follow=follow)], maxlen=tail)
+            return found.id, list(lines)
+        async for line in session.logs(job, follow=follow):
+            print(line, flush=follow)
+        return found.id, []
+
+    job_id, lines = drive(work, fleet=follow)
+    if as_json:
+        print_document({"job": job_id, "lines": lines})
+    else:
+        for line in lines:
+            print(line)
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
+def wait(job: str) -> int:
+    """Wait until a job has ended; exit 0 only if it succeeded."""
+
+    async def work(session: Session) -> Job:
+        found = session.job(job)
+        if not found.state.ended and not options().as_json:
+            note(_line(found))
+        return await session.wait(job)
+
+    ended = drive(work)
+    _tell(ended)
+    return 0 if ended.state is JobState.SUCCEEDED else 1
+
+
+@click.command()
+@click.argument("job")
+@common
+def why(job: str) -> int:
+    """Say why a job stands where it does, and what could be done about it."""
+
+    async def work(session: Session) -> Why:
+        if not session.job(job).state.ended:
+            await first_frames(session, _PICTURE_S)
+        return session.why(job)
+
+    document = drive(work).as_json()
+    if options().as_json:
+        print_document(document)
+        return 0
+    print(clean(f"{document['state']}: {document['reason']}"))
+    for blocker in document["blockers"]:
+        print(clean(f"  held up by {_blocker(blocker)}"))
+    if document["estimated_start"]:
+        print(f"  estimated start {document['estimated_start']}")
+    for option in document["options"]:
+        print(clean(f"  → {option}"))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
+def cancel(job: str) -> int:
+    """End a job: out of the queue, or SIGTERM, a grace time, SIGKILL."""
+
+    async def work(session: Session) -> Job:
+        return await session.cancel(job)
+
+    _tell(drive(work))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
+def retry(job: str) -> int:
+    """Queue an ended job again as a new attempt."""
+
+    async def work(session: Session) -> Job:
+        return await session.retry(job)
+
+    _tell(drive(work, fleet=False))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
+def hold(job: str) -> int:
+    """Keep a queued job from starting; a held one is released."""
+
+    async def work(session: Session) -> Job:
+        return await session.hold(job)
+
+    _tell(drive(work, fleet=False))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where the results folder is made; else here.",
+)
+@common
+def fetch(job: str, folder: Path) -> int:
+    """Copy a job's results folder here."""
+
+    target = folder.expanduser().absolute()
+
+    async def work(session: Session) -> tuple[str, Path]:
+        found = session.job(job)
+        if found.attempt is not None:
+            await first_frames(session, _REACH_S, found.attempt.host)
+        return found.id, await session.fetch(job, target)
+
+    job_id, made = drive(work)
+    if options().as_json:
+        print_document({"job": job_id, "folder": str(made)})
+    else:
+        print(made)
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@click.option("--to", "target", type=click.Choice(["docker"]), required=True, help="Which engine.")
+@common
+def render(job: str, target: str) -> int:
+    """Print the command that would run a job's container by hand."""
+
+    async def work(session: Session) -> tuple[str, str]:
+        return session.job(job).id, session.render(job, target)
+
+    job_id, text = drive(work, fleet=False)
+    if options().as_json:
+        print_document({"job": job_id, "target": target, "text": text})
+    else:
+        print(text)
+    return 0
+
+
+@click.command()
+@common
+def prune() -> int:
+    """Clear on every reachable host what ended jobs left; results stay."""
+
+    async def work(session: Session) -> dict[str, dict[str, int]]:
+        await first_frames(session, _PICTURE_S)
+        done = await session.prune()
+        return {
+            host: {
+                "containers": found.containers,
+                "leases": found.leases,
+                "results_kept": found.results_kept,
+                "results_removed": found.results_removed,
+            }
+            for host, found in done.items()
+        }
+
+    hosts = drive(work)
+    if options().as_json:
+        print_document({"hosts": hosts})
+        return 0
+    for host, counts in hosts.items():
+        print(clean(f"{host}: " + ", ".join(f"{n} {what}" for what, n in counts.items())))
+    if not hosts:
+        note("No host could be reached; nothing was removed.")
+    return 0
+
+
+def _blocker(blocker: Mapping[str, Any]) -> str:
+    """Say who stands in the way, whether a device's holder or something else."""
+    if "text" in blocker:
+        return str(blocker["text"])
+    return "{name} of {user} on {host}".format_map(defaultdict(lambda: "?", blocker))
+
+
+def _tell(job: Job) -> None:
+    if options().as_json:
+        print_document(job.as_json())
+    else:
+        print(_line(job))
+
+
+def _line(job: Job) -> str:
+    from gpuconsole.cli import views
+
+    return clean(views.job(job))

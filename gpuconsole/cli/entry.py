@@ -1,0 +1,137 @@
+"""The entry point: reads the command line, runs one command, and turns every end into a code.
+
+0 done; 1 a clear "no"; 2 wrong usage, file or local state; 3 a host or engine out of reach;
+130 interrupted by Ctrl-C, as shells expect.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from gpuconsole import __version__
+from gpuconsole.cli.commands import fleet, lab, planning, queue, service
+from gpuconsole.cli.options import Options, global_options
+from gpuconsole.cli.output import print_error
+from gpuconsole.errors import ConsoleError, UsageError
+
+_INTERRUPTED = 130
+
+_SECTIONS = (
+    ("Look", (fleet.init, fleet.status)),
+    ("Plan and run", (planning.preflight, planning.submit)),
+    (
+        "Queue",
+        (
+            queue.jobs,
+            queue.logs,
+            queue.wait,
+            queue.why,
+            queue.cancel,
+            queue.retry,
+            queue.hold,
+            queue.fetch,
+            queue.render,
+            queue.prune,
+        ),
+    ),
+    ("Run without a terminal", (service.dispatch, lab.demo)),
+)
+
+
+class _Sections(click.Group):
+    """Lists commands by what they are for."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their sections."""
+        for title, commands in _SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(command.name or "", command.get_short_help_str(66)) for command in commands]
+                )
+
+
+@click.group(
+    cls=_Sections,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@global_options
+@click.version_option(__version__, "--version", message="gpuconsole %(version)s")
+@click.pass_context
+def gpuconsole(context: click.Context) -> int:
+    """Watch a lab's GPUs, queue Paddle scripts, and know before a start whether memory suffices.
+
+    Without a command the console opens on your inventory. `gpuconsole demo` needs no hosts.
+    """
+    if context.invoked_subcommand is not None:
+        return 0
+    return service.open_console()
+
+
+for _, _commands in _SECTIONS:
+    for _command in _commands:
+        gpuconsole.add_command(_command)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; nothing escapes as a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Known before anything is parsed, so that a mistake in parsing has the right shape too.
+    before_script = words[: words.index("--")] if "--" in words else words
+    as_json = "--json" in before_script
+    try:
+        code = _run(words, as_json)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader had enough, as `head` does. Python would complain once more at its own end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(words: list[str], as_json: bool) -> int:
+    try:
+        code = gpuconsole.main(
+            args=words, prog_name="gpuconsole", standalone_mode=False, obj=Options()
+        )
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("Interrupted.", file=sys.stderr)
+        return _INTERRUPTED
+    except click.ClickException as error:
+        problem: ConsoleError = _usage_error(error)
+    except ConsoleError as error:
+        problem = error
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        problem = _unexpected(error)
+    print_error(problem, as_json)
+    return problem.exit_code
+
+
+def _usage_error(error: click.ClickException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "gpuconsole"
+    return UsageError("Wrong usage", error.format_message(), f"See: {path} --help")
+
+
+def _unexpected(error: Exception) -> ConsoleError:
+    """Keep the traceback in a file: it is for us, not for the person at the terminal."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="gpuconsole-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as report:
+        traceback.print_exception(error, file=report)
+    return ConsoleError(
+        "Unexpected error",
+        f"{type(error).__name__}: {error}",
+        f"This is a fault of gpuconsole. Details are in {report.name}; please report them.",
+    )

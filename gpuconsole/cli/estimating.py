@@ -1,0 +1,101 @@
+"""Which cards preflight holds a script against: the fleet's, one asked for, or common ones."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from gpuconsole import preflight
+from gpuconsole.cli.sessions import first_frames
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.estimate import Report
+from gpuconsole.core.fleet import Backend, FleetSnapshot
+from gpuconsole.core.jobs import Task
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.config import LabSettings
+    from gpuconsole.remote.inventory import Inventory
+
+COMMON_CARDS = (
+    "Tesla T4",
+    "GeForce RTX 3090",
+    "GeForce RTX 4090",
+    "Tesla V100-PCIE-32GB",
+    "A100-SXM4-40GB",
+    "A100-SXM4-80GB",
+    "Ascend 910A",
+)
+"""Models of the catalogue that a lab is likely to have, for an answer without any host."""
+
+
+def estimate(
+    task: Task,
+    *,
+    tier: str,
+    memory_mib: float | None,
+    inventory: Path | None,
+    offline: bool,
+    wait_s: float,
+) -> Report:
+    """Estimate a task and hold it against cards.
+
+    The fleet is asked for at most `wait_s` seconds; nothing is read from any state folder.
+    UsageError for a wrong inventory, batch size or tier.
+    """
+    if tier == "formula":
+        task = dataclasses.replace(task, script="")
+    elif tier == "static" and not task.script:
+        raise UsageError("Nothing to read", "The static tier needs a script.", "Name one.")
+    cards = _cards(task, memory_mib, inventory, offline, wait_s)
+    return preflight.report(task, cards, backend=cast("Backend", task.backend))
+
+
+def _cards(
+    task: Task, memory_mib: float | None, inventory: Path | None, offline: bool, wait_s: float
+) -> tuple[preflight.Card, ...]:
+    backend = cast("Backend", task.backend)
+    if memory_mib is not None:
+        name = f"card of {memory_mib:g} MiB"
+        return (preflight.Card(name, "", backend, memory_mib, exact=True),)
+    lab = None if offline else _inventory(inventory)
+    if lab is None:
+        return common_cards(backend, task.memory_threshold)
+    from gpuconsole.config import combined, load_settings
+
+    settings = combined(load_settings(), lab.lab)
+    snapshot = asyncio.run(_look(lab, settings, wait_s))
+    threshold = min(settings.memory_threshold, task.memory_threshold)
+    return preflight.cards(snapshot, threshold)
+
+
+def common_cards(backend: Backend, threshold: float) -> tuple[preflight.Card, ...]:
+    """Return empty cards of the common models of a back end."""
+    catalogue = Catalogue.load()
+    specs = [spec for spec in catalogue.specs if spec.model in COMMON_CARDS]
+    return tuple(
+        preflight.Card(spec.model, "", backend, spec.memory_gib * 1024, threshold=threshold)
+        for spec in specs
+        if spec.memory_gib is not None and spec.backend == backend
+    )
+
+
+def _inventory(given: Path | None) -> Inventory | None:
+    from gpuconsole.remote.inventory import find_inventory, load_inventory, local_inventory
+
+    path = find_inventory(given, os.environ)
+    return load_inventory(path) if path is not None else local_inventory()
+
+
+async def _look(lab: Inventory, settings: LabSettings, wait_s: float) -> FleetSnapshot:
+    from gpuconsole.remote.hosts import RemoteHosts
+
+    hosts = RemoteHosts(lab, settings)
+    await hosts.start()
+    try:
+        return await first_frames(hosts, wait_s)
+    finally:
+        await hosts.close()

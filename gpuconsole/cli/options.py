@@ -1,0 +1,94 @@
+"""Options that every command knows, before its name and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Options:
+    """What was said about where and how, wherever on the line it stood."""
+
+    inventory: Path | None = None
+    state: Path | None = None
+    read_only: bool = False
+    as_json: bool = False
+
+
+def options() -> Options:
+    """Return the options of the running command."""
+    found = click.get_current_context().find_root().obj
+    assert isinstance(found, Options)
+    return found
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    root = context.find_root()
+    if not isinstance(root.obj, Options):
+        root.obj = Options()
+    if value:
+        setattr(root.obj, str(parameter.name), value)
+
+
+def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, expose_value=False, is_eager=True, callback=_keep, **settings)
+
+
+def global_options(command: Command) -> Command:
+    """Give a command --inventory, --state and --read-only."""
+    command = _option(
+        "--read-only", "read_only", is_flag=True, help="Look only: refuse every change."
+    )(command)
+    command = _option(
+        "--state",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Folder of the queue and its logs.",
+    )(command)
+    return _option(
+        "--inventory",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The hosts; else $GPUCONSOLE_INVENTORY, else your own inventory.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """Give a command --json."""
+    return _option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document, also for an error."
+    )(command)
+
+
+def common(command: Command) -> Command:
+    """Give a command everything above."""
+    return global_options(json_option(command))
+
+
+class ScriptCommand(click.Command):
+    """A command whose words after `--` belong to the user's script."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Set the script's own arguments aside before options are read."""
+        if "--" in args:
+            place = args.index("--")
+            context.meta["gpuconsole.script_args"] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(context, args)
+
+    def collect_usage_pieces(self, context: click.Context) -> list[str]:
+        """Show where the script's own arguments go."""
+        return [*super().collect_usage_pieces(context), "[-- ARGS...]"]
+
+
+def script_args() -> tuple[str, ...]:
+    """Return the words after `--`."""
+    found: tuple[str, ...] = click.get_current_context().meta.get("gpuconsole.script_args", ())
+    return found

@@ -1,0 +1,79 @@
+"""How a command gets its session, and how long it waits for hosts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from gpuconsole.cli.options import Options, options
+from gpuconsole.core.fleet import FleetSnapshot, HostState
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+Answer = TypeVar("Answer")
+_LOOK_S = 0.05
+
+
+def drive(
+    work: Callable[[Session], Awaitable[Answer]], *, fleet: bool = True, dispatching: bool = False
+) -> Answer:
+    """Open the session that the options name, do one piece of work, and close it.
+
+    Without `fleet` no host is contacted: the journal alone answers. With `dispatching` the
+    session launches jobs for as long as it is open, unless another one does.
+    """
+
+    async def opened() -> Answer:
+        session = open_session(options(), dispatching=dispatching)
+        if fleet:
+            async with session:
+                return await work(session)
+        # A session that is not entered has no links and starts nothing.
+        try:
+            return await work(session)
+        finally:
+            await session.__aexit__(None, None, None)
+
+    return asyncio.run(opened())
+
+
+def open_session(chosen: Options, *, dispatching: bool) -> Session:
+    """Return the session that the options name, not entered yet."""
+    from gpuconsole.session import factory
+
+    return factory.open_session(
+        chosen.inventory, chosen.state, read_only=chosen.read_only, dispatch=dispatching
+    )
+
+
+class Pictures(Protocol):
+    """Whatever has a picture of the fleet: a session, or the hosts alone."""
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the present picture."""
+        ...
+
+
+async def first_frames(source: Pictures, wait_s: float, host: str = "") -> FleetSnapshot:
+    """Wait until every host (or the named one) has answered or failed, at most `wait_s` seconds.
+
+    Returns the picture as it is then.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while loop.time() < deadline:
+        waited_for = [found for found in source.snapshot().hosts if host in ("", found.name)]
+        if all(found.state is not HostState.CONNECTING for found in waited_for):
+            break
+        await asyncio.sleep(_LOOK_S)
+    return source.snapshot()
+
+
+def show_console(session: Session, site: str) -> int:
+    """Open the console over a session, with the looks that its settings name."""
+    from gpuconsole.tui import run_console
+
+    settings = session.settings
+    return run_console(session, site=site, theme=settings.theme, keys=settings.keys)
