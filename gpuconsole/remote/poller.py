@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Host, HostState
@@ -21,7 +21,6 @@ SILENT_S = 20.0
 """A link that stands while no line comes for so long has a dead program at its end."""
 CLOSE_S = 2.0
 """How long the far end's program may take to be let go of."""
-_WAYS = ("python3", "/usr/bin/python3", "nvidia-smi")
 
 
 class HostPoller:
@@ -52,7 +51,7 @@ class HostPoller:
         self.host = self._base
         self._heard: float | None = None
         self._follow: asyncio.Task[None] | None = None
-        self._ways = list(_WAYS)
+        self._ways = list(sources.WAYS)
 
     async def run(self) -> None:
         """Follow the host until cancelled."""
@@ -90,18 +89,20 @@ class HostPoller:
         refused: list[str] = []
         for way in list(self._ways):
             try:
-                await self._read(self._frames(way), way)
+                await self._read(way)
             except NoSourceError as error:
                 refused.append(str(error))
                 continue
             if isinstance(self._link, SshLink) and not self._link.connected:
                 raise UnreachableError("Link lost", f"{self.entry.name}: the connection ended.")
             raise EngineError("Agent ended", f"{way} on {self.entry.name} ended by itself.")
-        self._ways = list(_WAYS)
+        self._ways = list(sources.WAYS)
         raise EngineError("Host cannot be read", f"{self.entry.name}: {'; '.join(refused)}.")
 
-    async def _read(self, frames: AsyncGenerator[Host, None], way: str) -> None:
+    async def _read(self, way: str) -> None:
         loop = asyncio.get_running_loop()
+        interval = self.entry.poll_interval
+        frames = sources.frames(self._link, self._base, way, interval, self._clock)
         async with contextlib.aclosing(frames):
             async for host in frames:
                 if self._heard is None:
@@ -113,12 +114,6 @@ class HostPoller:
                     self._show(host)
                 else:
                     self._show(replace(self.host, error=host.error))
-
-    def _frames(self, way: str) -> AsyncGenerator[Host, None]:
-        interval = self.entry.poll_interval
-        if way == "nvidia-smi":
-            return sources.nvidia_smi(self._link, self._base, interval, self._clock)
-        return sources.agent(self._link, self._base, way, interval, self._clock)
 
     def _show(self, host: Host) -> None:
         self.host = host

@@ -22,13 +22,25 @@ BAD_FRAMES = 20
 PROCESSES_EVERY_S = 5.0
 
 
+Frames = AsyncGenerator[Host, None]
+WAYS = ("python3", "/usr/bin/python3", "nvidia-smi")
+"""Ways to read a host, in the order in which they are tried."""
+
+
 class NoSourceError(Exception):
     """This way of reading the host does not work there; the text says why."""
 
 
+def frames(link: Link, base: Host, way: str, interval: float, clock: Callable[[], float]) -> Frames:
+    """Follow a host by one of the WAYS."""
+    if way == "nvidia-smi":
+        return nvidia_smi(link, base, interval, clock)
+    return agent(link, base, way, interval, clock)
+
+
 async def agent(
     link: Link, base: Host, python: str, interval: float, clock: Callable[[], float]
-) -> AsyncGenerator[Host, None]:
+) -> Frames:
     """Run the agent with that interpreter and give a host record for each of its lines.
 
     NoSourceError when it does not start or writes garbage; the iterator ends when it ends.
@@ -85,9 +97,7 @@ async def _read_hello(channel: Channel, nonce: bytes, python: str) -> None:
     raise NoSourceError(f"{python} prints lines that are no frames")
 
 
-async def nvidia_smi(
-    link: Link, base: Host, interval: float, clock: Callable[[], float]
-) -> AsyncGenerator[Host, None]:
+async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[], float]) -> Frames:
     """Follow `nvidia-smi` and give a host record for each round of it."""
     mask, count, driver = await _probe(link)
     facts = HostFacts(driver_version=driver, source="nvidia-smi")

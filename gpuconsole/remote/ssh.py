@@ -62,6 +62,11 @@ class SshLink:
         self._closed = False
 
     @property
+    def username(self) -> str:
+        """The account on the host, as far as it is known."""
+        return self._options.username if self._options else self.entry.user or ""
+
+    @property
     def connected(self) -> bool:
         """Whether a connection stands, as far as is known."""
         return self._connection is not None
@@ -167,12 +172,27 @@ class SshLink:
     async def _connect(self) -> asyncssh.SSHClientConnection:
         if self._closed:
             raise UnreachableError("Not connected", f"The link to {self.host} is closed.")
-        if self._options is None:
-            self._options = await asyncio.wait_for(self._build_options(), self._timeout)
+        options = await self._prepared()
         tunnel: dict[str, Any] = {}
         if self._jump is not None:
             tunnel["tunnel"] = self._jump._standing()
-        return await asyncssh.connect(self.entry.address, options=self._options, **tunnel)
+        return await asyncssh.connect(self.entry.address, options=options, **tunnel)
+
+    async def target(self) -> tuple[str, int] | None:
+        """Return address and port to which a direct connection goes; None where none does."""
+        try:
+            options = await self._prepared()
+        except (OSError, ValueError, asyncssh.Error, asyncio.TimeoutError) as error:
+            raise self._explained(error) from error
+        if self._jump is not None or options.tunnel or options.proxy_command:
+            return None
+        return options.host, options.port
+
+    async def _prepared(self) -> asyncssh.SSHClientConnectionOptions:
+        if self._options is None:
+            # Reads ssh config and keys; built once, shared by all connections to come.
+            self._options = await asyncio.wait_for(self._build_options(), self._timeout)
+        return self._options
 
     async def _build_options(self) -> asyncssh.SSHClientConnectionOptions:
         entry = self.entry
@@ -245,10 +265,10 @@ class SshLink:
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
             return self.check.error(clean(str(error), 200))
         if isinstance(error, asyncssh.PermissionDenied):
-            user = self._options.username if self._options else self.entry.user
             return LoginError(
                 "Login refused",
-                f"{self.host}: {self._where()} does not let {user} in with the keys at hand.",
+                f"{self.host}: {self._where()} does not let {self.username} in "
+                "with the keys at hand.",
                 f"Try `ssh-copy-id`, load the key with `ssh-add`, or name `identity_file` and "
                 f"`user` for {self.host} in the inventory.",
             )
