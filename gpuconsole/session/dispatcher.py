@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
@@ -33,8 +34,17 @@ RESTART_PAUSE_S = 5.0
 class Dispatcher:
     """Takes the role when it is free, and while it has it drives every active job."""
 
-    def __init__(self, bench: Bench, planner: Planner, leases: LeaseBoard, owner: str) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        planner: Planner,
+        leases: LeaseBoard,
+        owner: str,
+        on_trouble: Callable[[Event], None] = lambda event: None,
+    ) -> None:
+        """`on_trouble` hears errors that cannot be written into the journal either."""
         self._bench = bench
+        self._on_trouble = on_trouble
         self._planner = planner
         self._leases = leases
         self._owner = owner
@@ -122,8 +132,7 @@ class Dispatcher:
                 raise error
             self._restart_at[job_id] = self._bench.clock.now() + RESTART_PAUSE_S
             message = error.message if isinstance(error, ConsoleError) else repr(error)
-            with contextlib.suppress(JournalError):
-                self._bench.journal.tell("error", job_id, clean(message, 500), "error")
+            self._tell(job_id, clean(message, 500))
 
     def _look_after(self, job: Job) -> None:
         assert self._epoch is not None
@@ -208,5 +217,11 @@ class Dispatcher:
         if self._trouble == error.message:
             return
         self._trouble = error.message
-        with contextlib.suppress(JournalError):
-            self._bench.journal.tell("error", "journal", error.message, "error")
+        self._tell("journal", error.message)
+
+    def _tell(self, subject: str, message: str) -> None:
+        try:
+            self._bench.journal.tell("error", subject, message, "error")
+        except JournalError:
+            now = self._bench.clock.now()
+            self._on_trouble(Event("error", subject, message, now, "error"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from gpuconsole.core.containers import Engine, Lease
@@ -111,8 +112,10 @@ class Launch:
             host=self._bench.hosts.snapshot().host(job.attempt.host),
         )
         kept = line_file(self._bench.state, job.id, job.attempt.number)
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept.write_text(docker_line(spec) + "\n", encoding="utf-8")
+        # A full disk must not keep a job from starting for the sake of a line to read.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.write_text(docker_line(spec) + "\n", encoding="utf-8")
         return await self._engine.create(spec)
 
     def _progress(self, sentence: str) -> None:

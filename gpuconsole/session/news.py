@@ -52,12 +52,12 @@ class News:
                 self._last = self._journal.last_event()
             for number, event in self._journal.events_after(self._last):
                 self._last = number
-                self._tell(event)
+                self.tell(event)
             self._trouble = ""
         except JournalError as error:
             if self._trouble != error.message:
                 self._trouble = error.message
-                self._tell(Event("error", "journal", error.message, self._clock.now(), "error"))
+                self.tell(Event("error", "journal", error.message, self._clock.now(), "error"))
 
     def _look_at_hosts(self) -> None:
         for host in self._hosts.snapshot().hosts:
@@ -72,8 +72,9 @@ class News:
                 message = f"{host.name} is up."
             else:
                 continue
-            self._tell(Event("host", host.name, message.strip(), self._clock.now(), severity))
+            self.tell(Event("host", host.name, message.strip(), self._clock.now(), severity))
 
-    def _tell(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
+        """Call every listener here with an event that is in no journal."""
         for listener in tuple(self._listeners.values()):
             listener(event)

@@ -9,6 +9,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import (
+    Blocker,
     Candidate,
     Decision,
     Holder,
@@ -125,6 +126,7 @@ def _dependency(job: Job, jobs: Mapping[str, Job]) -> Why | None:
             "user": other.user,
             "host": other.attempt.host if other.attempt else "",
             "uuid": "",
+            "text": f"job {other.id} ({other.task.name}), {other.state}",
         }
         options: tuple[str, ...] = ()
         if other.state.ended:
@@ -152,6 +154,11 @@ def _choice(job: str, chosen: Candidate) -> Choice:
     )
 
 
+def _blocker_text(blocker: Blocker) -> str:
+    job = f"job {blocker.job} ({blocker.name})"
+    return f"{blocker.uuid} on {blocker.host}: {job} of {blocker.user}"
+
+
 def _why(waiting: Waiting) -> Why:
     blockers = tuple(
         {
@@ -160,6 +167,7 @@ def _why(waiting: Waiting) -> Why:
             "user": blocker.user,
             "host": blocker.host,
             "uuid": blocker.uuid,
+            "text": _blocker_text(blocker),
         }
         for blocker in waiting.blockers
     )

@@ -30,7 +30,7 @@ class Why:
     state: str
     reason: str
     blockers: tuple[Mapping[str, Any], ...] = ()
-    """Jobs that hold what it needs: `job, name, user, host, uuid`."""
+    """Jobs that hold what it needs: `job, name, user, host, uuid, text`."""
     estimated_start: float | None = None
     options: tuple[str, ...] = ()
     """What a person could do about it."""

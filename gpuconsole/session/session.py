@@ -45,10 +45,12 @@ from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
 from gpuconsole.state import Journal, new_job_id
+from gpuconsole.state.filesystem import make_folder
 
 __all__ = ["Event", "Parts", "Session", "Why"]
 
 LOOK_EVERY_S = 0.5
+FIRST_LOOK_S = 0.05
 STOP_MARGIN_S = 20.0
 """How much longer than the grace time `cancel` waits for the end."""
 
@@ -97,8 +99,10 @@ class Session:
             default_image=parts.default_image,
         )
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
-        self._dispatcher = Dispatcher(self._bench, self._placer, self._leases, owner)
         self._news = News(parts.hosts, parts.journal, parts.clock)
+        self._dispatcher = Dispatcher(
+            self._bench, self._placer, self._leases, owner, self._news.tell
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
 
@@ -186,7 +190,7 @@ class Session:
         report = await self.preflight(task)
         job_id = new_job_id(self.now())
         bundle = self._bench.bundle(job_id)
-        bundle.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(bundle.parent)
         limit = self.settings.code_size_limit
         task, skipped = await asyncio.to_thread(pack_task, task, bundle, limit, self._parts.pack)
         try:
@@ -234,6 +238,17 @@ class Session:
         """Change the priority of a queued or held job."""
         self._require_writable("Changing a priority")
         return queue.set_priority(self._journal, self.job(reference), priority)
+
+    async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
+        """Wait until every host has answered or failed, at most so long, and look at the leases
+        there; for a command that asks once."""
+        deadline = self.now() + wait_s
+        while self.now() < deadline and any(
+            host.state is HostState.CONNECTING for host in self.snapshot().hosts
+        ):
+            await self._clock.sleep(FIRST_LOOK_S)
+        await self._leases.refresh()
+        return self.snapshot()
 
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Estimate, Memory, Report, ScriptFault, Verdict
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
@@ -226,6 +227,41 @@ async def test_a_journal_that_cannot_be_written_leaves_no_bundle(
         with pytest.raises(JournalError):
             await session.submit(room.task())
         assert not list((room.state / "bundles").iterdir())
+
+
+async def test_trouble_that_no_journal_can_hold_is_told_here(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(room) as session:
+        heard: list[Event] = []
+        session.subscribe(heard.append)
+        job = await session.submit(room.task())
+        await room.clock.pass_time(0.5)
+
+        def full(*_: object, **__: object) -> None:
+            raise JournalError("Disk is full", "Nothing could be added.")
+
+        with monkeypatch.context() as patched:
+            for name in ("save", "tell"):
+                patched.setattr(session._journal, name, full)
+            await room.clock.pass_time(30)
+            assert session.job(job.id).state is JobState.QUEUED
+            assert [event.message for event in heard].count("Nothing could be added.") == 1
+        await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
+
+
+async def test_a_command_that_asks_once_waits_for_hosts_and_leases(room: Room) -> None:
+    room.docker.leases["GPU-a-0"] = Lease("GPU-a-0", "x", "x-1", "bob", "bob's journal", 1.0)
+    async with opened(room, dispatch=False) as session:
+        job = await session.submit(room.task())
+        assert isinstance(session.hosts, FakeHosts)
+        session.hosts.connecting = True
+        looking = asyncio.ensure_future(session.look_around())
+        await room.clock.pass_time(2)
+        assert not looking.done()
+        session.hosts.connecting = False
+        await room.until(looking.done)
+        assert [blocker["user"] for blocker in session.why(job.id).blockers] == ["bob"]
 
 
 async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room) -> None:
