@@ -215,10 +215,15 @@ class ConsoleApp(App[None]):
         self.notify(message, title=title, severity="error", timeout=8, markup=False)
 
     def _event(self, event: Event) -> None:
-        timeout = 8 if event.severity == "error" else 4
-        words = f"{event.subject}: {event.message}" if event.subject else event.message
-        self.notify(words, severity=event.severity, timeout=timeout, markup=False)
         self.paint(force=True)
+        job = self.picture.job(event.subject) if event.kind == "job" else None
+        if job is not None and not job.state.ended and event.severity == "information":
+            # A job's ordinary steps are on the screen; only its end is worth a toast.
+            return
+        named = job is not None or not event.subject or event.subject in event.message
+        words = event.message if named else f"{event.subject}: {event.message}"
+        timeout = 8 if event.severity == "error" else 4
+        self.notify(words, severity=event.severity, timeout=timeout, markup=False)
 
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:

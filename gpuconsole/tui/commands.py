@@ -11,11 +11,13 @@ from textual.content import Content
 
 from gpuconsole.core.text import clean
 from gpuconsole.tui.keys import in_area
+from gpuconsole.tui.presentation.cells import fit
 
 if TYPE_CHECKING:
     from gpuconsole.tui.app import ConsoleApp
 
 MOST_HITS = 60
+NAME_WIDTH = 58
 
 
 class ConsoleCommands(Provider):
@@ -29,7 +31,7 @@ class ConsoleCommands(Provider):
     async def discover(self) -> Hits:
         """Offer the actions before anything is typed."""
         for name, help_text, run in self.actions():
-            yield DiscoveryHit(Content(name), run, text=name, help=help_text)
+            yield DiscoveryHit(_entry(name, help_text), run, text=name)
 
     async def search(self, query: str) -> Hits:
         """Offer all that matches."""
@@ -38,7 +40,7 @@ class ConsoleCommands(Provider):
         for name, help_text, run in self.everything():
             score = matcher.match(name)
             if score > 0:
-                yield Hit(score, Content(name), run, text=name, help=help_text)
+                yield Hit(score, _entry(name, help_text), run, text=name)
                 found += 1
             if found >= MOST_HITS:
                 return
@@ -84,3 +86,8 @@ class ConsoleCommands(Provider):
     def wear(self, theme: str) -> None:
         """Change the theme."""
         self.app.theme = theme
+
+
+def _entry(name: str, note: str) -> Content:
+    """One line: what it does, and at the right the key or state; never markup."""
+    return Content.assemble(fit(name, NAME_WIDTH), "  ", (note, "$text-muted"))

@@ -23,6 +23,8 @@ class Key:
     help: str
     """What the help screen and the documentation say."""
     footer: bool = False
+    pair: str = ""
+    """What the footer shows instead of the first key, where one entry stands for several."""
     writes: bool = False
     """Changes something outside the console; absent in read-only mode."""
 
@@ -39,7 +41,7 @@ class Key:
     @property
     def short(self) -> str:
         """The first of the keys, for the footer."""
-        return _SHOWN.get(self.keys.split(",")[0], self.keys.split(",")[0])
+        return self.pair or _SHOWN.get(self.keys.split(",")[0], self.keys.split(",")[0])
 
 
 _SHOWN = {
@@ -94,9 +96,10 @@ KEYS: tuple[Key, ...] = (
         "fleet.looser",
         "plus,equals_sign",
         "density(1)",
-        "more",
+        "density",
         "Show more of each host",
         footer=True,
+        pair="+/-",
     ),
     Key(
         "fleet.inspector", "i", "inspector", "inspector", "Show or hide the inspector", footer=True
@@ -127,15 +130,15 @@ KEYS: tuple[Key, ...] = (
         "sibling(-1)",
         "previous",
         "The host before",
-        footer=True,
     ),
     Key(
         "host.next",
         "right_square_bracket",
         "sibling(1)",
-        "next host",
+        "host",
         "The host after",
         footer=True,
+        pair="[ ]",
     ),
     Key("host.job", "enter", "job", "open job", "Open the job that owns the device", footer=True),
     Key("host.copy", "y", "copy", "copy uuid", "Copy the device's UUID", footer=True),
@@ -171,7 +174,15 @@ KEYS: tuple[Key, ...] = (
     Key(
         "submit.send", "ctrl+j,ctrl+s", "send", "submit", "Submit the job", footer=True, writes=True
     ),
-    Key("submit.first", "f2", "apply(0)", "apply 1st", "Apply the first suggestion", footer=True),
+    Key(
+        "submit.first",
+        "f2",
+        "apply(0)",
+        "apply",
+        "Apply the first suggestion",
+        footer=True,
+        pair="F2-F4",
+    ),
     Key("submit.second", "f3", "apply(1)", "apply 2nd", "Apply the second suggestion"),
     Key("submit.third", "f4", "apply(2)", "apply 3rd", "Apply the third suggestion"),
     Key("submit.rerun", "f5", "rerun", "rerun", "Estimate again", footer=True),
@@ -195,7 +206,7 @@ KEYS: tuple[Key, ...] = (
     Key("form.previous", "up", "previous", "previous field", "The field before"),
     Key("job.follow", "f", "log('follow')", "follow", "Follow the log, or stop", footer=True),
     Key("job.search", "slash", "search", "search", "Search the log", footer=True),
-    Key("job.next", "n", "log('next')", "next", "Next match", footer=True),
+    Key("job.next", "n", "log('next')", "match", "Next match", footer=True, pair="n/N"),
     Key("job.previous", "N", "log('previous')", "previous", "Previous match"),
     Key("job.wrap", "w", "log('wrap')", "wrap", "Wrap long lines, or cut them", footer=True),
     Key("job.save", "S", "save", "save log", "Save the log to a file"),

@@ -83,7 +83,7 @@ BUILT_IN = ThemeFile(
         "panel": "#1e2531", "success": "#7fbf8f", "warning": "#e0a458", "error": "#e5707a",
         "muted": "#7d879b", "border": "#39445a",
     },
-    heat=("#22304f", "#2f4570", "#4a5672", "#666a76", "#807f78", "#9c9476", "#bbab6d",
+    heat=("#2d3d60", "#3a4f7c", "#4f5c78", "#666a76", "#807f78", "#9c9476", "#bbab6d",
           "#dcc45d", "#fde345"),
     state={"down": "#e5707a", "fault": "#ff8f6b", "throttled": "#e0a458", "stale": "#8f9bb3"},
 )  # fmt: skip

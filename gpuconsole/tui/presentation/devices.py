@@ -53,11 +53,18 @@ def fp16_words(device: Device) -> str:
 
 def link_words(device: Device) -> str:
     """Return how the device reaches its neighbours: as read, else as its model is built."""
+    if device.backend != "gpu":
+        # Other makers have links of their own, for which the words of `nvidia-smi` say little.
+        return _nominal_link(device)
     nvlink = [peer.kind for peer in device.peers if peer.kind.startswith("NV")]
     if nvlink:
         return max(nvlink, key=lambda kind: (len(kind), kind))
     if device.peers:
         return min((peer.kind for peer in device.peers), key=_distance)
+    return _nominal_link(device)
+
+
+def _nominal_link(device: Device) -> str:
     spec = Catalogue.load().lookup(device.model, device.memory_total_mib)
     if spec is None:
         return "n/a"

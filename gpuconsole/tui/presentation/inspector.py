@@ -47,12 +47,16 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         if value:
             lines += labelled(ink, label, value, width)
     if facts.memory_total_mib:
-        used = format_mib(facts.memory_used_mib)
         cpu = "n/a" if facts.cpu_percent is None else f"{facts.cpu_percent:.0f}%"
         lines += labelled(ink, "cpu", cpu, width)
-        lines += labelled(ink, "ram", f"{used} of {format_mib(facts.memory_total_mib)}", width)
+        lines += labelled(
+            ink,
+            "ram",
+            f"{_gib(facts.memory_used_mib)} of {_gib(facts.memory_total_mib)} GiB",
+            width,
+        )
     if facts.disk_total_mib:
-        words = f"{format_mib(facts.disk_free_mib)} free of {format_mib(facts.disk_total_mib)}"
+        words = f"{_gib(facts.disk_free_mib)} of {_gib(facts.disk_total_mib)} GiB free"
         lines += labelled(ink, "disk", words, width)
     if host.clock_skew_s is not None and abs(host.clock_skew_s) >= 2:
         lines.append([(fit("clock", 10), ink.muted), (f"{host.clock_skew_s:+.0f}s off", ink.warn)])
@@ -104,7 +108,7 @@ def _trouble(device: Device) -> str:
 
 
 def _gpu_heading(ink: Ink) -> list[Piece]:
-    return [(f"gpu   util  {'memory':>9}          C    W", ink.muted)]
+    return [(f"gpu  util  {'memory':>8}         C    W", ink.muted)]
 
 
 def _gpu_line(ink: Ink, host: Host, device: Device, here: bool) -> list[Piece]:
@@ -122,10 +126,10 @@ def _gpu_line(ink: Ink, host: Host, device: Device, here: bool) -> list[Piece]:
     style = ink.muted if step is None else ink.heat[step]
     return [
         *pieces,
-        (fit(words, 6, "right"), ink.text),
-        (fit(memory_words(device), 11, "right") + " ", ink.text),
-        *bar(ink, _share(device), 6, style),
-        (fit(_figure(device.temperature_c), 5, "right"), ink.text),
+        (fit(words, 5, "right"), ink.text),
+        (fit(memory_words(device), 10, "right") + " ", ink.text),
+        *bar(ink, _share(device), 5, style),
+        (fit(_figure(device.temperature_c), 4, "right"), ink.text),
         (fit(_figure(device.power_w), 5, "right"), ink.text),
     ]
 
@@ -134,6 +138,10 @@ def _share(device: Device) -> float | None:
     if not device.memory_total_mib or device.memory_used_mib is None:
         return None
     return 100.0 * device.memory_used_mib / device.memory_total_mib
+
+
+def _gib(size_mib: float | None) -> str:
+    return "n/a" if size_mib is None else f"{size_mib / 1024:,.0f}"
 
 
 def _figure(value: float | None) -> str:

@@ -10,6 +10,7 @@ from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
+from gpuconsole.tui.presentation.devices import short_model
 
 Lines = list[list[Piece]]
 
@@ -75,7 +76,7 @@ def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> 
         share = 100.0 * memory.high_mib / verdict.limit_mib
         rest = (
             f"   up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
-            f" ({share:.0f}%) on {verdict.device}"
+            f" ({share:.0f}%) on {short_model(verdict.device)}"
         )
     elif memory is not None:
         rest = f"   up to {format_mib(memory.high_mib)}; no device to hold it against"
@@ -201,7 +202,7 @@ def _joined(cells: list[Piece]) -> list[Piece]:
 def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
     classes: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        classes.setdefault(verdict.device, []).append(verdict)
+        classes.setdefault(short_model(verdict.device), []).append(verdict)
     name = max(12, min(24, width - 45))
     lines: Lines = [
         [(fit("device", name) + fit("verdict", 15) + fit("headroom", 10, "right")

@@ -202,7 +202,8 @@ class QueueScreen(ConsoleScreen):
 
     def _draw_titles(self, shown: int) -> None:
         total = len(self.picture.jobs)
-        count = f"{shown} of {total} jobs" if shown != total else f"{total} jobs"
+        jobs = "1 job" if total == 1 else f"{total:,} jobs"
+        count = f"{shown:,} of {jobs}" if shown != total else jobs
         only = f"  /{self._filter_text}" if self._filter_text else ""
         name_box(self.query_one(DataTable), f"queue  {count}{only}", "active, waiting, ended")
 

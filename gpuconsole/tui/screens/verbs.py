@@ -16,7 +16,8 @@ def cancel(screen: ConsoleScreen, job: Job) -> None:
         return
     attempt = job.attempt
     if job.state.active and attempt is not None:
-        place = f"{attempt.host}, {len(attempt.device_uuids)} device(s)"
+        count = len(attempt.device_uuids)
+        place = f"{attempt.host}, {count} device{'' if count == 1 else 's'},"
         consequence = (
             f"Its container on {place} gets SIGTERM, then SIGKILL after the grace time. "
             "What it wrote to its results folder stays."
