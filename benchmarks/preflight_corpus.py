@@ -22,7 +22,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "paddle-corpus"
 
 def measured(corpus: Path, entry: dict[str, Any], verbose: bool) -> list[float]:
     """Print one script's points and return its errors in percent."""
-    argv = [word for word in (entry.get("argv") or "").split()]
+    argv = list((entry.get("argv") or "").split())
     start = time.perf_counter()
     analysis: Analysis = analyse(corpus / entry["entry"], argv)
     errors: list[float] = []

@@ -18,7 +18,7 @@ from gpuconsole.preflight.scan import source, values
 from gpuconsole.preflight.scan.calls import UserRaise
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import Amp, CYCLES, Run, Setting
+from gpuconsole.preflight.scan.run import CYCLES, Amp, Run, Setting
 from gpuconsole.preflight.scan.stdlib import builtins
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 
@@ -77,8 +77,11 @@ class Analysis:
         return found
 
     def _run(self, backend: Backend, batch: int | None, mixed: bool) -> Outcome:
-        batch_key = self.outcome(None, backend).batch_key if batch is not None else ""
-        return follow(self.script, self.args, Setting(backend, batch, batch_key, mixed))
+        if batch is None:
+            return follow(self.script, self.args, Setting(backend, mixed_precision=mixed))
+        own = self.outcome(None, backend)
+        setting = Setting(backend, batch, own.batch_key, own.batch, mixed)
+        return follow(self.script, self.args, setting)
 
     def line(self, backend: Backend, mixed: bool) -> AffineTrace | None:
         """Return the trace as a function of the batch size, or None where it is not one."""
@@ -152,14 +155,21 @@ class Analysis:
         """
         if batch_size is not None and batch_size < 1:
             raise UsageError(
-                "Batch size must be positive", f"{batch_size} is not a batch size.", "Give 1 or more."
+                "Batch size must be positive",
+                f"{batch_size} is not a batch size.",
+                "Give 1 or more.",
             )
         first = self.outcome(None, backend, mixed_precision)
         given = batch_size is not None and batch_size != first.batch
         outcome = self.outcome(batch_size, backend, mixed_precision) if given else first
         memory = None
         if not outcome.blocked:
-            memory = as_memory(self._measure(outcome.trace, backend, mixed_precision), backend, "static", context_mib)
+            memory = as_memory(
+                self._measure(outcome.trace, backend, mixed_precision),
+                backend,
+                "static",
+                context_mib,
+            )
         batch_source = BatchSource(str(self.script), 0, "given") if given else outcome.source
         return Estimate(
             script=str(self.script),
@@ -284,7 +294,7 @@ def _outcome(run: Run, trace: Trace) -> Outcome:
         batch_key=run.batch_key,
         unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
         faults=tuple(run.faults.values()),
-        blocked=blocking is not None or bool(run.faults) and run.cycles < CYCLES,
+        blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
         flags=tuple(sorted(run.flags)),
         flops=flops,
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),

@@ -44,7 +44,7 @@ def dtype_name(value: Value, default: str) -> str:
         return value.name
     if isinstance(value, str):
         return {"float": "float64", "int": "int64", "bool_": "bool"}.get(value, value)
-    if isinstance(value, NativeClass) or isinstance(value, NativeFunction):
+    if isinstance(value, (NativeClass, NativeFunction)):
         return {"float": "float64", "int": "int64", "bool": "bool"}.get(value.name, default)
     return default
 
@@ -129,16 +129,16 @@ class Array(Native):
     def do_tolist(self, run: Run) -> Value:
         """Turn into nested lists of numbers that reading cannot tell."""
         if not self.shape:
-            return run.unknown("a number out of data")
+            return run.number("a number out of data")
         if self.shape[0] > 10_000:
             return run.unknown("a long list of numbers out of data")
         inner = Array(self.shape[1:], self.dtype)
-        number = run.unknown("a number out of data that the script does not state")
+        number = run.number("a number out of data that the script does not state")
         return [inner.do_tolist(run) if inner.shape else number for _ in range(self.shape[0])]
 
     def do_item(self, run: Run, *_: Value) -> Value:
         """Take one number."""
-        return run.unknown("a number out of data that the script does not state")
+        return run.number("a number out of data that the script does not state")
 
     def _reduced(self, run: Run, axis: Value = None, keepdims: bool = False, **_: Value) -> Value:
         if axis is None:
@@ -232,7 +232,7 @@ def _linspace(run: Run, start: Value, stop: Value, num: Value = 50, **_: Value) 
 def _same(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     if isinstance(value, Array):
         return Array(value.shape, value.dtype if value.dtype in FLOATS else "float64")
-    return run.unknown("a number that reading cannot tell")
+    return run.number("a number that reading cannot tell")
 
 
 def _pairwise(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
@@ -347,7 +347,7 @@ class Random(Native):
         if unknown is not None:
             return unknown
         if size is None:
-            return run.unknown("a number drawn at random")
+            return run.number("a number drawn at random")
         return Array(as_shape(size), dtype)
 
 

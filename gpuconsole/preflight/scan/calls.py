@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from gpuconsole.preflight.scan.values import (
     UserModule,
     Value,
     first_unknown,
+    plain,
 )
 
 MAX_CALL_DEPTH = 48
@@ -82,7 +84,7 @@ class Calls:
         """Return `value.name` as the script would see it."""
         run = self.run
         if isinstance(value, Unknown):
-            return value
+            return plain(value)
         if isinstance(value, Namespace):
             found = value.names.get(name, MISSING)
             if found is MISSING:
@@ -311,10 +313,8 @@ class Calls:
     def _run_generator(self, function: Function, scope: Scope) -> Value:
         collected: list[Value] = []
         scope.names["yield?"] = collected
-        try:
+        with contextlib.suppress(constants.EnoughItems):
             self.exec_block(function.body, scope)
-        except constants.EnoughItems:
-            pass
         return constants.Items(collected)
 
     def _bind_arguments(

@@ -67,15 +67,55 @@ _SIZED = (str, bytes, list, tuple)
 
 METHODS: Mapping[type, frozenset[str]] = {
     str: frozenset(
-        "lower upper strip lstrip rstrip split rsplit splitlines startswith endswith find count "
-        "title capitalize isdigit isalpha isalnum partition rpartition index removeprefix "
-        "removesuffix swapcase encode isupper islower".split()
+        [
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "splitlines",
+            "startswith",
+            "endswith",
+            "find",
+            "count",
+            "title",
+            "capitalize",
+            "isdigit",
+            "isalpha",
+            "isalnum",
+            "partition",
+            "rpartition",
+            "index",
+            "removeprefix",
+            "removesuffix",
+            "swapcase",
+            "encode",
+            "isupper",
+            "islower",
+        ]
     ),
-    list: frozenset("append extend insert pop remove reverse index count copy clear".split()),
+    list: frozenset(
+        [
+            "append",
+            "extend",
+            "insert",
+            "pop",
+            "remove",
+            "reverse",
+            "index",
+            "count",
+            "copy",
+            "clear",
+        ]
+    ),
     tuple: frozenset(["index", "count"]),
-    dict: frozenset("get pop setdefault copy clear popitem".split()),
-    set: frozenset("add remove discard union intersection difference update copy".split()),
-    frozenset: frozenset("union intersection difference".split()),
+    dict: frozenset(["get", "pop", "setdefault", "copy", "clear", "popitem"]),
+    set: frozenset(
+        ["add", "remove", "discard", "union", "intersection", "difference", "update", "copy"]
+    ),
+    frozenset: frozenset(["union", "intersection", "difference"]),
     int: frozenset(["bit_length", "conjugate"]),
     float: frozenset(["is_integer"]),
     bytes: frozenset(["decode", "hex"]),

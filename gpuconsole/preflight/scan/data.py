@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gpuconsole.preflight.scan import ops
@@ -18,6 +17,8 @@ from gpuconsole.preflight.scan.values import (
     Function,
     Native,
     ShapeFault,
+    SomeInt,
+    SomeNumber,
     Unknown,
     Value,
     first_unknown,
@@ -28,11 +29,6 @@ WAITING_ON_DEVICE = 2
 """Batches beside the current one: five wait in a CPU run (measured, Paddle 3.3.1, no workers);
 on a device the reader copies up to two ahead (its default buffer)."""
 MAX_FETCHES = 512
-
-
-@dataclass(frozen=True, slots=True)
-class SomeInt(Unknown):
-    """A whole number that nobody knows, such as the index of a sample."""
 
 
 class Dataset(Native):
@@ -225,7 +221,9 @@ class Loader(Native):
         if count and run.cycles >= CYCLES:
             return True
         # No backward in two batches while something is trained: an evaluation.
-        return count >= MAX_FETCHES or (count >= 2 and run.optimizers > 0 and run.backwards == before)
+        return count >= MAX_FETCHES or (
+            count >= 2 and run.optimizers > 0 and run.backwards == before
+        )
 
     def _size(self, run: Run) -> int:
         setting = run.setting
@@ -235,7 +233,8 @@ class Loader(Native):
                 raise Blocked(size)
             size = setting.batch
         run.found_batch(size)
-        if setting.batch is not None and not setting.batch_key:
+        # A second loader written with the same number, say for evaluation, follows the first.
+        if setting.batch is not None and (not setting.batch_key or size == setting.batch_was):
             size = setting.batch
         if not isinstance(size, int) or size < 1:
             place = run.line
@@ -270,6 +269,8 @@ def stacked(run: Run, one: Value, batch: int) -> Value:
     """Return the batch of one field of a sample, as the default collate makes it."""
     if isinstance(one, SomeInt):
         return run.tensor((batch,), "int64", "inputs")
+    if isinstance(one, SomeNumber):
+        return run.tensor((batch,), "float64", "inputs")
     if isinstance(one, Unknown):
         return one
     if isinstance(one, Picture):

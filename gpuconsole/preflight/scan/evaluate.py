@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpuconsole.preflight.scan import constants, operators
+from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import MAX_YIELDS, Calls
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -15,11 +16,13 @@ from gpuconsole.preflight.scan.values import (
     Function,
     Native,
     Scope,
+    SomeNumber,
     Sourced,
     SuperOf,
     Unknown,
     Value,
     first_unknown,
+    plain,
 )
 
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -102,9 +105,10 @@ class Expressions(Calls):
         """Compute `left op right` for anything."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Unknown):
-                if isinstance(other, Tensor) and not isinstance(other, Unknown):
-                    # A scalar nobody knows scales a tensor without changing its shape.
+                if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
                     break
+                if isinstance(other, Tensor) and other.needs_grad:
+                    self.run.block(one)
                 return one
         if constants.is_plain(left) and constants.is_plain(right):
             return constants.binary(self, kind, left, right)
@@ -176,7 +180,8 @@ class Expressions(Calls):
         if kind in (ast.In, ast.NotIn):
             return self._contains(left, right, kind is ast.In)
         unknown = first_unknown(left, right)
-        if unknown is not None:
+        arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
+        if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
             return unknown
         if constants.is_plain(left) and constants.is_plain(right):
             try:
@@ -217,7 +222,7 @@ class Expressions(Calls):
     def subscript(self, target: Value, key: Value) -> Value:
         """Return `target[key]`."""
         if isinstance(target, Unknown):
-            return target
+            return plain(target)
         return self.guard(
             lambda run, t, k: operators.subscript(self, t, k), "subscript", (target, key)
         )

@@ -110,7 +110,9 @@ def elementwise_loss(name: str) -> Callable[..., Tensor]:
             raise ShapeFault(
                 f"a loss of {list(input.shape)} and {list(label.shape)}", input.shape, label.shape
             )
-        loss = ops.apply(run, name, (input, label), input.shape, input.dtype, flops=4.0 * input.size)
+        loss = ops.apply(
+            run, name, (input, label), input.shape, input.dtype, flops=4.0 * input.size
+        )
         return kernels.reduced(run, loss, reduction)
 
     return call

@@ -19,7 +19,6 @@ from gpuconsole.preflight.scan.values import (
     Namespace,
     Native,
     NativeClass,
-    NativeFunction,
     Scope,
     Unknown,
     UserClass,
@@ -110,9 +109,7 @@ class Interpreter(Expressions):
         elif isinstance(target, ast.Attribute):
             left = self.get_attr(self.eval(target.value, scope), target.attr)
         else:
-            left = self.subscript(
-                self.eval(target.value, scope), self.eval(target.slice, scope)
-            )
+            left = self.subscript(self.eval(target.value, scope), self.eval(target.slice, scope))
         right = self.eval(node.value, scope)
         if isinstance(left, list) and isinstance(node.op, ast.Add):
             left.extend(self.iterate(right))

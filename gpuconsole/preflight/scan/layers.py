@@ -157,7 +157,9 @@ class Layer(Native):
         self.attrs[str(name)] = value
         return value
 
-    def do_register_buffer(self, run: Run, name: Value, value: Value, *_: Value, **__: Value) -> None:
+    def do_register_buffer(
+        self, run: Run, name: Value, value: Value, *_: Value, **__: Value
+    ) -> None:
         """Add a buffer."""
         self.attrs[str(name)] = value
 
@@ -190,7 +192,9 @@ class Layer(Native):
 
     do_cuda = do_cpu = do_float = do_to
 
-    def weight(self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None) -> Tensor | None:
+    def weight(
+        self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None
+    ) -> Tensor | None:
         """Make a parameter of this layer unless its attribute is False."""
         if attr is False:
             self.attrs[name] = None

@@ -99,7 +99,7 @@ def _nn() -> Namespace:
         "GRU": blocks.GRU, "SimpleRNN": blocks.SimpleRNN,
         "MultiHeadAttention": blocks.MultiHeadAttention,
         "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
-        "TransformerEncoder": blocks.TransformerEncoder, "ClipGradByGlobalNorm": training.Clip,
+        "TransformerEncoder": blocks.TransformerEncoder, "ClipGradByGlobalNorm": training.GlobalClip,
         "ClipGradByNorm": training.Clip, "ClipGradByValue": training.Clip,
     }))  # fmt: skip
     names["functional"] = Namespace("paddle.nn.functional", {**functional.functions()})
@@ -247,7 +247,9 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
         if name in ("os.path", "tqdm.auto"):
             found: Value = stdlib.namespace_for(name)
         elif root == "paddle":
-            found = made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
+            found = (
+                made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
+            )
         elif root == "numpy":
             found = made.setdefault("numpy", arrays.namespace()) if root not in made else made[root]
         elif root == "PIL":

@@ -10,7 +10,14 @@ from typing import Any
 from gpuconsole.core.estimate import BatchSource, ScriptFault
 from gpuconsole.core.fleet import Backend
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
-from gpuconsole.preflight.scan.values import Blocked, ShapeFault, Sourced, Unknown, Value
+from gpuconsole.preflight.scan.values import (
+    Blocked,
+    ShapeFault,
+    SomeNumber,
+    Sourced,
+    Unknown,
+    Value,
+)
 from gpuconsole.preflight.trace import Kind, Ledger, Storage
 
 CYCLES = 2
@@ -28,6 +35,8 @@ class Setting:
     batch: int | None = None
     batch_key: str = ""
     """The `Sourced.key` where `batch` is put in; "" puts it in at the loader."""
+    batch_was: int | None = None
+    """The batch size that the script itself has."""
     mixed_precision: bool = False
 
 
@@ -83,6 +92,10 @@ class Run:
         """Return an unknown value that arises here."""
         return Unknown(self.file, self.line, reason)
 
+    def number(self, reason: str) -> SomeNumber:
+        """Return a number that nobody knows."""
+        return SomeNumber(self.file, self.line, reason)
+
     def note_unknown(self, unknown: Unknown) -> None:
         """List an unknown that was met, whether or not it is on the memory path."""
         self.unknowns.setdefault((unknown.file, unknown.line, unknown.reason), unknown)
@@ -106,9 +119,7 @@ class Run:
             raise Blocked(self.unknown(f"a tensor of {nbytes} bytes cannot be meant"))
         return Storage(self.ledger, int(nbytes), kind)
 
-    def tensor(
-        self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations"
-    ) -> Tensor:
+    def tensor(self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations") -> Tensor:
         """Allocate a tensor."""
         dtype = dtype or self.dtype
         if any(extent < 0 for extent in shape):

@@ -199,7 +199,7 @@ def _pathlib() -> Namespace:
 
 def _random() -> Namespace:
     def unknown(run: Run, *args: Value) -> Value:
-        return run.unknown("a number drawn at random")
+        return run.number("a number drawn at random")
 
     names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample")
     return _functions("random", {**dict.fromkeys(names, unknown), "seed": _quiet,
@@ -218,7 +218,9 @@ def _sys() -> Namespace:
     def leave(run: Run, *args: Value) -> Value:
         raise Stop
 
-    return _functions("sys", {"exit": leave}, path=[], stdout=Open(), stderr=Open(), argv=["script"])
+    return _functions(
+        "sys", {"exit": leave}, path=[], stdout=Open(), stderr=Open(), argv=["script"]
+    )
 
 
 def _copy() -> Namespace:
@@ -268,8 +270,7 @@ def builtins(calls: Calls) -> dict[str, Value]:
 
     def map_(run: Run, function: Value, *parts: Value) -> Value:
         return constants.Lazy(
-            calls.call(function, list(one), {})
-            for one in zip(*map(run_iter, parts), strict=False)
+            calls.call(function, list(one), {}) for one in zip(*map(run_iter, parts), strict=False)
         )
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
@@ -290,14 +291,14 @@ def builtins(calls: Calls) -> dict[str, Value]:
         "reversed": lambda run, items: list(run_iter(items))[::-1],
         "len": lambda run, value: _len(calls, value), "range": _range,
         "sum": lambda run, items, start=0: _sum(calls, items, start),
-        "max": lambda run, *a, **k: _extreme(calls, max, a), 
+        "max": lambda run, *a, **k: _extreme(calls, max, a),
         "min": lambda run, *a, **k: _extreme(calls, min, a),
         "any": lambda run, items: _any(calls, items, True),
         "all": lambda run, items: _any(calls, items, False),
         "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
         "abs": lambda run, x: abs(x) if isinstance(x, (int, float)) else x,
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
-        "pow": lambda run, a, b: constants.BINARY[_pow()](a, b), 
+        "pow": lambda run, a, b: constants.BINARY[_pow()](a, b),
         "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
         "issubclass": lambda run, *a: run.unknown("a class relation"),
         "hasattr": lambda run, x, name: not isinstance(calls.get_attr(x, name), Unknown),
@@ -413,7 +414,7 @@ def _any(calls: Calls, items: Value, wanted: bool) -> Value:
 
 def _number(run: Run, value: Value) -> Value:
     if isinstance(value, (Tensor, Array)):
-        return run.unknown("a number out of data that the script does not state")
+        return run.number("a number out of data that the script does not state")
     return value
 
 

@@ -301,6 +301,9 @@ def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Val
         if joined is None:
             raise ShapeFault("where of shapes that do not go together", shape, one.shape)
         shape = joined
+    if condition.shape != shape:
+        condition = run.tensor(shape, "bool")
+    tensors = [one if one.shape == shape else expand(run, one, list(shape)) for one in tensors]
     out = run.tensor(shape, tensors[0].dtype if tensors else run.dtype)
     ops.attach(run, tensors, [out], (condition.storage,), "new")
     return out
@@ -378,7 +381,9 @@ def einsum(run: Run, equation: str, *operands: Tensor) -> Value:
             raise ShapeFault(f"einsum {equation}", *(x.shape for x in operands))
         for letter, extent in zip(letters, one.shape, strict=True):
             if extents.setdefault(letter, extent) != extent:
-                raise ShapeFault(f"einsum {equation}: {letter} differs", *(x.shape for x in operands))
+                raise ShapeFault(
+                    f"einsum {equation}: {letter} differs", *(x.shape for x in operands)
+                )
     flops = 2.0 * prod(extents.values())
     pair = list(operands) if len(operands) > 1 else [operands[0], operands[0]]
     return ops.apply(run, "matmul", pair, [extents[one] for one in right], flops=flops)
@@ -417,10 +422,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         "exp", "log", "sqrt", "rsqrt", "abs", "square", "sin", "cos", "erf", "tanh", "reciprocal",
     )},
     "neg": unary("scale"), "sigmoid": unary("sigmoid"), "log1p": unary("log"),
-    **{name: compare for name in (
-        "equal", "not_equal", "greater_than", "less_than", "greater_equal", "less_equal",
-        "logical_and", "logical_or", "logical_not", "isnan", "isinf",
-    )},
+    **dict.fromkeys(("equal", "not_equal", "greater_than", "less_than", "greater_equal", "less_equal", "logical_and", "logical_or", "logical_not", "isnan", "isinf"), compare),
     "equal_all": lambda run, x, y: run.tensor((), "bool"), "outer": lambda run, x, y: matmul(
         run, ops.reshape(run, x, [-1, 1]), ops.reshape(run, y, [1, -1])),
 }  # fmt: skip
@@ -430,7 +432,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _number(run: Run, x: Tensor, *_: Value) -> Value:
-    return run.unknown("a number out of a tensor")
+    return run.number("a number out of a tensor")
 
 
 def _numpy(run: Run, x: Tensor, *_: Value) -> Value:
@@ -474,7 +476,7 @@ def _inplace(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
 
 
 def _item(run: Run, x: Tensor, *_: Value) -> Value:
-    return run.unknown("a number out of a tensor")
+    return run.number("a number out of a tensor")
 
 
 METHODS: dict[str, Callable[..., Any]] = {

@@ -123,6 +123,7 @@ def _in_degrees(root: Node) -> dict[int, int]:
     while pending:
         for edge in pending.pop().edges:
             if edge.node is None:
+                degrees[id(edge.leaf)] = degrees.get(id(edge.leaf), 0) + 1
                 continue
             if id(edge.node) not in degrees:
                 degrees[id(edge.node)] = 0
@@ -145,16 +146,20 @@ def backward(run: Run, loss: Tensor, *, retain: bool = False) -> None:
         results = _step(run, node, arrived.pop(id(node)))
         if not retain:
             node.saved.clear()
-        for edge, result in zip(node.edges, results, strict=True):
-            _deliver(run, edge, result, arrived)
+        # Popped one by one: a gradient that was added into a leaf's is gone at once.
+        for edge in node.edges:
+            target = edge.leaf if edge.node is None else edge.node
+            _collect(edge, results.popleft(), arrived)
+            degrees[id(target)] -= 1
+            if degrees[id(target)]:
+                continue
             if edge.node is not None:
-                degrees[id(edge.node)] -= 1
-                if not degrees[id(edge.node)]:
-                    ready.append(edge.node)
-        results.clear()
+                ready.append(edge.node)
+            elif edge.leaf is not None:
+                _accumulate(edge.leaf, arrived.pop(id(edge.leaf)))
 
 
-def _step(run: Run, node: Node, grads: list[Gradient | None]) -> list[Gradient]:
+def _step(run: Run, node: Node, grads: list[Gradient | None]) -> deque[Gradient]:
     """Run one node: the input gradients it makes; its output gradients are dropped on return."""
     scratch: list[Storage] = []
     for slot, grad in enumerate(grads):
@@ -169,7 +174,7 @@ def _step(run: Run, node: Node, grads: list[Gradient | None]) -> list[Gradient]:
         scratch.append(run.storage(node.temp, "workspace"))
     if callable(node.replay):
         node.replay(grads)
-    results: list[Gradient] = []
+    results: deque[Gradient] = deque()
     first = next((grad for grad in grads if grad is not None), None)
     for place, edge in enumerate(node.edges):
         shared = _shared(node, place, first, edge)
@@ -195,18 +200,22 @@ def _shared(node: Node, place: int, first: Gradient | None, edge: Edge) -> Gradi
     return None
 
 
-def _deliver(
-    run: Run, edge: Edge, grad: Gradient, arrived: dict[int, list[Gradient | None]]
-) -> None:
-    if edge.leaf is not None:
-        leaf = edge.leaf
-        if leaf.grad is None:
-            leaf.grad = Tensor(leaf.shape, leaf.dtype, grad.storage)
+def _collect(edge: Edge, grad: Gradient, arrived: dict[int, list[Gradient | None]]) -> None:
+    """Add a gradient, in place, to those that have arrived for a node or a leaf."""
+    if edge.node is None:
+        slots = arrived.setdefault(id(edge.leaf), [None])
+        if slots[0] is None:
+            slots[0] = grad
         return
-    assert edge.node is not None
     slots = arrived.setdefault(id(edge.node), [None] * len(edge.node.outputs))
     if slots[edge.slot] is None:
         slots[edge.slot] = grad
+
+
+def _accumulate(leaf: Tensor, grads: list[Gradient | None]) -> None:
+    """Put a leaf's whole gradient in place, or add it into the one kept from the step before."""
+    if leaf.grad is None and grads[0] is not None:
+        leaf.grad = Tensor(leaf.shape, leaf.dtype, grads[0].storage)
 
 
 def as_shape(value: Value) -> tuple[int, ...]:

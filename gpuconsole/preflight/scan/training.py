@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.run import Amp, Run
 from gpuconsole.preflight.scan.tensors import Parameter, Tensor, backward
 from gpuconsole.preflight.scan.values import Native, Unknown, Value, first_unknown
+from gpuconsole.preflight.trace import Storage
 
 STATES = {
     "SGD": 0, "Momentum": 1, "Adagrad": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "Lamb": 2,
@@ -18,14 +19,21 @@ STATES = {
 }  # fmt: skip
 """State tensors of a parameter's size per optimizer, measured with Paddle 3.3.1."""
 _BETAS = frozenset({"Adam", "AdamW", "Adamax", "Lamb", "NAdam", "RAdam"})
-_DECAY_INSIDE = frozenset({"AdamW", "Lamb", "Momentum", "SGD", "Lars"})
+_DECAY_INSIDE = frozenset({"AdamW", "Lamb", "Momentum", "Lars"})
 """Optimizers whose own kernel applies `weight_decay`; the others make decayed gradients first."""
 
 
 class Clip(Native):
-    """`nn.ClipGradByGlobalNorm`, `ByNorm`, `ByValue`."""
+    """`nn.ClipGradByNorm`, `ByValue`: clipped gradients are new."""
 
     label = "ClipGrad"
+    inplace = False
+
+
+class GlobalClip(Clip):
+    """`nn.ClipGradByGlobalNorm`: gradients are scaled where they lie."""
+
+    inplace = True
 
 
 class Optimizer(Native):
@@ -62,18 +70,20 @@ class Optimizer(Native):
         """Update: make the state on the first step, and what the step needs for a moment."""
         ready = [one for one in self.parameters() if one.grad is not None]
         grads = [one.grad for one in ready if one.grad is not None]
-        if isinstance(self.clip, Clip):
-            clipped = [run.storage(one.nbytes, "gradients") for one in grads]
-        elif self.decay and self.name not in _DECAY_INSIDE:
-            clipped = [run.storage(one.nbytes, "gradients") for one in grads]
-        else:
-            clipped = []
+        changed: list[Storage] = []
+        if isinstance(self.clip, Clip) and not self.clip.inplace:
+            changed += [run.storage(one.nbytes, "gradients") for one in grads]
+        if self.decay and self.name not in _DECAY_INSIDE:
+            for one in grads:
+                scaled = run.storage(one.nbytes, "gradients")
+                changed.append(run.storage(one.nbytes, "gradients"))
+                del scaled
         for one in ready:
             if id(one) not in self.state:
                 self.state[id(one)] = self._make(run, one)
         if self.name == "Lamb" and ready:
             run.scratch(max(one.nbytes for one in ready))
-        del clipped
+        del changed
         if ready:
             run.optimizer_steps += 1
 
@@ -330,9 +340,13 @@ class Model(Native):
             return
         loader = self._loader(run, train_data, batch_size)
         self.network.do_train(run)
+        # The loop of paddle.Model keeps the batch before the current one alive (measured).
+        held: list[Value] = []
         for batch in loader.iterate(run.calls):
             parts = list(batch) if isinstance(batch, (list, tuple)) else [batch]
             self._step(run, parts)
+            held = parts
+        del held
         if eval_data is not None:
             self.do_evaluate(run, eval_data, batch_size)
 

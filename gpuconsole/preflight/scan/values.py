@@ -24,6 +24,23 @@ class Unknown:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class SomeNumber(Unknown):
+    """One number that nobody knows: it scales a tensor without changing its shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class SomeInt(SomeNumber):
+    """A whole number that nobody knows, such as the index of a sample."""
+
+
+def plain(unknown: Unknown) -> Unknown:
+    """Return the unknown without its being a number: what comes of it may be anything."""
+    if isinstance(unknown, SomeNumber):
+        return Unknown(unknown.file, unknown.line, unknown.reason)
+    return unknown
+
+
 class Scope:
     """Names of one module, function call or class body."""
 

@@ -25,7 +25,9 @@ def conv(run: Run, cin: int, cout: int, kernel: int, stride: int = 1, padding: i
          groups: int = 1, bias: bool = False) -> Conv:  # fmt: skip
     """Return a convolution."""
     made = Conv()
-    made.init(run, cin, cout, kernel, stride, padding, groups=groups, bias_attr=None if bias else False)
+    made.init(
+        run, cin, cout, kernel, stride, padding, groups=groups, bias_attr=None if bias else False
+    )
     return made
 
 
@@ -97,7 +99,9 @@ class SqueezeExcite(Layer):
         return ops.binary(run, "multiply", scale, x)
 
 
-def head(run: Run, with_pool: Value, num_classes: int, *classifier: Layer | None) -> list[Layer | None]:
+def head(
+    run: Run, with_pool: Value, num_classes: int, *classifier: Layer | None
+) -> list[Layer | None]:
     """Return pooling, flatten and classifier as the options say."""
     return [
         simple(run, "AdaptiveAvgPool2D", 1) if with_pool is not False else None,
@@ -130,9 +134,11 @@ def resnet(depth: int, *, width: int = 64, groups: int = 1) -> Callable[..., Lay
                                       simple(run, "MaxPool2D", 3, 2, 1)]  # fmt: skip
         cin = 64
         for stage, count in enumerate(counts):
+            blocks: list[Layer | None] = []
             for place in range(count):
                 one, cin = block(run, cin, 64 << stage, 2 if stage and not place else 1)
-                stages.append(one)
+                blocks.append(one)
+            stages.append(chain(run, *blocks))
         last = linear(run, cin, num_classes) if num_classes > 0 else None
         return chain(run, *stages, *head(run, with_pool, num_classes, last))
 
@@ -235,7 +241,7 @@ def mobilenet_v2(run: Run, pretrained: Value = False, scale: float = 1.0, num_cl
             parts.append(Residual().build(body, None) if stride == 1 and cin == cout else body)
             cin = cout
     last = divisible(1280 * max(1.0, scale))
-    parts.append(conv_norm(run, cin, last, 1, act="ReLU6"))
+    parts = [chain(run, *parts, conv_norm(run, cin, last, 1, act="ReLU6"))]
     classifier = ([simple(run, "Dropout", 0.2), linear(run, last, num_classes)]
                   if num_classes > 0 else [])  # fmt: skip
     return chain(run, *parts, *head(run, with_pool, num_classes, *classifier))
@@ -266,7 +272,8 @@ def mobilenet_v3(rows: Sequence[Row], last: int) -> Callable[..., Layer]:
     def build(run: Run, pretrained: Value = False, scale: float = 1.0, num_classes: int = 1000,
               with_pool: Value = True, **_: Value) -> Layer:  # fmt: skip
         cin = divisible(16 * scale)
-        parts: list[Layer | None] = [conv_norm(run, 3, cin, 3, 2, act="Hardswish")]
+        first = conv_norm(run, 3, cin, 3, 2, act="Hardswish")
+        parts: list[Layer | None] = []
         for kernel, grown, base, squeeze, act, stride in rows:
             inner, cout = divisible(grown * scale), divisible(base * scale)
             body = chain(
@@ -278,7 +285,8 @@ def mobilenet_v3(rows: Sequence[Row], last: int) -> Callable[..., Layer]:
             parts.append(Residual().build(body, None) if stride == 1 and cin == cout else body)
             cin = cout
         wide = cin * 6
-        parts.append(conv_norm(run, cin, wide, 1, act="Hardswish"))
+        # Nested as Paddle nests them: a container holds its input until it is done.
+        parts = [first, chain(run, *parts), conv_norm(run, cin, wide, 1, act="Hardswish")]
         classifier = ([linear(run, wide, last), simple(run, "Hardswish"), simple(run, "Dropout", 0.2),
                        linear(run, last, num_classes)] if num_classes > 0 else [])  # fmt: skip
         return chain(run, *parts, *head(run, with_pool, num_classes, *classifier))
