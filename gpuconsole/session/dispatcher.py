@@ -57,6 +57,7 @@ class Dispatcher:
         self._back: frozenset[str] = frozenset()
         self._sweeps: set[asyncio.Task[None]] = set()
         self._trouble = ""
+        self._told: dict[str, str] = {}
         self.waiting: Mapping[str, Why] = {}
         """Why each queued job waits, as of the last tick."""
 
@@ -127,12 +128,15 @@ class Dispatcher:
             del self._runners[job_id]
             error = task.exception()
             if error is None:
+                self._told.pop(job_id, None)
                 continue
             if isinstance(error, RoleLostError):
                 raise error
             self._restart_at[job_id] = self._bench.clock.now() + RESTART_PAUSE_S
             message = error.message if isinstance(error, ConsoleError) else repr(error)
-            self._tell(job_id, clean(message, 500))
+            if self._told.get(job_id) != message:
+                self._told[job_id] = message
+                self._tell(job_id, clean(message, 500))
 
     def _look_after(self, job: Job) -> None:
         assert self._epoch is not None

@@ -101,17 +101,21 @@ class Database:
         return int(self._scalar("PRAGMA data_version"))
 
     def _connect(self) -> sqlite3.Connection:
-        place: str = str(self.path)
-        uri = False
-        if self.read_only:
-            exists = self.path.exists()
-            place, uri = (f"{self.path.absolute().as_uri()}?mode=ro", True) if exists else (
-                ":memory:", False
-            )  # fmt: skip
-        connection = sqlite3.connect(
-            place, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=uri, check_same_thread=False
-        )
-        connection.row_factory = sqlite3.Row
+        if not self.read_only:
+            return _open(str(self.path))
+        if not self.path.exists():
+            return _open(":memory:")
+        place = self.path.absolute().as_uri()
+        connection = _open(f"{place}?mode=ro")
+        try:
+            connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if "unable to open" not in str(error):
+                raise
+            # On a disk that cannot be written SQLite finds no room for its shared memory; nobody
+            # can write there either, so it may read without.
+            return _open(f"{place}?immutable=1")
         return connection
 
     def _prepare(self) -> None:
@@ -149,3 +153,15 @@ class Database:
 
     def _scalar(self, statement: str) -> Any:
         return self._connection.execute(statement).fetchone()[0]
+
+
+def _open(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        place,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        uri=place.startswith("file:"),
+        check_same_thread=False,
+    )
+    connection.row_factory = sqlite3.Row
+    return connection
