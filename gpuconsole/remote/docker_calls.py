@@ -199,6 +199,9 @@ class _Pump:
             self._tell()
 
     def _tell(self) -> None:
+        # News not taken yet covers this too: the reader clears it before it takes the buffer.
+        if self._news.is_set():
+            return
         # The loop may have ended while the thread was still reading.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._news.set)

@@ -128,7 +128,9 @@ class DockerEngine:
     async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Give the container's output from its beginning.
 
-        A break of the link may look like the job's end: inspect the container afterwards.
+        A break of the link may look like the job's end: inspect the container afterwards. And
+        Docker may end a follow before the last lines of a container that exits are in it: what
+        is read again without `follow` begins with the same bytes and is complete.
         """
         frames = docker_logs.Demultiplexer()
         async with contextlib.aclosing(
@@ -138,7 +140,8 @@ class DockerEngine:
             )
         ) as chunks:
             async for chunk in chunks:
-                for piece in frames.feed(chunk):
+                # One piece, not one for each line: a chatty script writes thousands a second.
+                if piece := b"".join(frames.feed(chunk)):
                     yield piece
 
     async def inspect(self, container: str) -> ContainerStatus | None:

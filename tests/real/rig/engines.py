@@ -48,8 +48,11 @@ async def until(
 
 
 async def output(engine: DockerEngine, container: str) -> bytes:
-    """Return everything a container prints until it ends."""
-    return b"".join([chunk async for chunk in engine.logs(container, follow=True)])
+    """Follow a container to its end and return everything it printed."""
+    async for _ in engine.logs(container, follow=True):
+        pass
+    await until(engine, container, "exited")
+    return b"".join([chunk async for chunk in engine.logs(container, follow=False)])
 
 
 async def run(engine: DockerEngine, made: ContainerSpec) -> tuple[ContainerStatus, bytes]:
