@@ -38,7 +38,8 @@ def measured(corpus: Path, entry: dict[str, Any], verbose: bool) -> list[float]:
         error = 100 * (found / point["peak_bytes"] - 1)
         print(
             f"  {entry['id']:24} b={point['batch']:<5} {point['peak_bytes'] / 2**20:9.1f} MiB"
-            f"  estimate {found / 2**20:9.1f}  {error:+6.2f} %{'' if point['scoring'] else '  (not scored)'}"
+            f"  estimate {found / 2**20:9.1f}  {error:+6.2f} %"
+            f"{'' if point['scoring'] else '  (not scored)'}"
         )
         if verbose:
             print(
@@ -87,7 +88,8 @@ def main() -> None:
         errors.sort()
         print(
             f"{len(errors)} points of {covered}/{len(scripts)} scripts: "
-            f"median {statistics.median(errors):.2f} %, p90 {errors[int(0.9 * (len(errors) - 1))]:.2f} %, "
+            f"median {statistics.median(errors):.2f} %, "
+            f"p90 {errors[int(0.9 * (len(errors) - 1))]:.2f} %, "
             f"worst {errors[-1]:.2f} %"
         )
 

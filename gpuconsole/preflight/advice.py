@@ -103,8 +103,16 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
                     probability=oom_probability(estimate, card))  # fmt: skip
 
 
-def _verdict(card: Card, word: VerdictWord, reason: str, *, limit: float, largest: int | None,
-             headroom: float | None = None, probability: float | None = None) -> Verdict:  # fmt: skip
+def _verdict(
+    card: Card,
+    word: VerdictWord,
+    reason: str,
+    *,
+    limit: float,
+    largest: int | None,
+    headroom: float | None = None,
+    probability: float | None = None,
+) -> Verdict:
     return Verdict(card.device, card.host, card.backend, word, headroom, largest, probability,
                    limit, card.uuid, card.index, reason)  # fmt: skip
 

@@ -83,6 +83,10 @@ class Analysis:
         setting = Setting(backend, batch, own.batch_key, own.batch, mixed)
         return follow(self.script, self.args, setting)
 
+    def _at(self, batch: int, backend: Backend, mixed: bool) -> Outcome:
+        own = self.outcome(None, backend, mixed)
+        return own if own.batch == batch else self.outcome(batch, backend, mixed)
+
     def line(self, backend: Backend, mixed: bool) -> AffineTrace | None:
         """Return the trace as a function of the batch size, or None where it is not one."""
         key = (backend, mixed)
@@ -94,8 +98,11 @@ class Analysis:
         batch = self.outcome(None, backend, mixed).batch
         if batch is None:
             return None
-        points = sorted({max(2, batch), 2 * max(2, batch) + 3, 3 * max(2, batch) + 1})
-        runs = [(one, self.outcome(one, backend, mixed)) for one in points]
+        # An even and an odd multiple tell apart what halves or squares the batch; one sample
+        # alone takes other paths, so the line starts at two.
+        first = max(2, batch)
+        points = (first, 2 * first + 3)
+        runs = [(one, self._at(one, backend, mixed)) for one in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
         return affine([(one, run.trace) for one, run in runs])
@@ -113,7 +120,7 @@ class Analysis:
         if key not in self._fragmentation:
             own = self.outcome(None, backend, mixed)
             traces = [own.trace]
-            line = self.line(backend, mixed)
+            line = None if mixed else self.line(backend, mixed)
             if line is not None and own.batch is not None:
                 traces.append(line.at(4 * own.batch))
             self._fragmentation[key] = max(
@@ -137,7 +144,7 @@ class Analysis:
 
     def _measure(self, trace: Trace, backend: Backend, mixed: bool) -> Footprint:
         found = peak(trace)
-        parts = {kind: size / MIB for kind, size in found.parts.items()}
+        parts: dict[str, float] = {kind: size / MIB for kind, size in found.parts.items()}
         tensors = found.total / MIB
         return Footprint(parts, tensors, tensors * self.fragmentation(backend, mixed))
 

@@ -38,8 +38,14 @@ def find_model(name: str) -> dict[str, Any] | None:
     """Return a model's row; `_` and `-`, case, and a size-less name are forgiven."""
     key = name.strip().lower().replace("_", "-")
     table = known_models()
-    return next((table[one] for one in (key, f"{key}-base", key.removesuffix("-zh"),
-                                        key.removesuffix("-uncased")) if one in table), None)  # fmt: skip
+    return next(
+        (
+            table[one]
+            for one in (key, f"{key}-base", key.removesuffix("-zh"), key.removesuffix("-uncased"))
+            if one in table
+        ),
+        None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,7 @@ class Formula:
             reference = batch * self.sequence * int(hidden) * 4 * 1.5 / MIB
             notes.append(
                 f"For reference only: batch x sequence x hidden x 4 bytes x 1.5 gives "
-                f"{reference:.0f} MiB; it counts neither layers nor parameters, and does not decide."
+                f"{reference:.0f} MiB; it counts neither layers nor parameters, and decides nothing."
             )
         return tuple(notes)
 

@@ -145,9 +145,9 @@ class Parser(Native):
             return taken
         text = attached or (words.pop(0) if words else "")
         value = self._convert(run, option, text)
-        if option.choices is not None and isinstance(option.choices, (list, tuple)):
-            if not isinstance(value, Unknown) and value not in option.choices:
-                run.fault(f"{option.flags[0]} {text} is not one of its choices")
+        choices = option.choices if isinstance(option.choices, (list, tuple)) else (value,)
+        if not isinstance(value, Unknown) and value not in choices:
+            run.fault(f"{option.flags[0]} {text} is not one of its choices")
         return value
 
     def _convert(self, run: Run, option: Option, text: str) -> Value:

@@ -216,9 +216,9 @@ class TransformerEncoder(Layer):
     def call(self, calls: Value, *args: Value, **kwargs: Value) -> Value:
         """Run the layers; sequences beyond `LONG_SEQUENCE` raise a flag."""
         run: Run = calls.run
-        if args and isinstance(args[0], Tensor) and len(args[0].shape) == 3:
-            if args[0].shape[1] > LONG_SEQUENCE:
-                run.flags.add("long-sequence")
+        x = args[0] if args else None
+        if isinstance(x, Tensor) and len(x.shape) == 3 and x.shape[1] > LONG_SEQUENCE:
+            run.flags.add("long-sequence")
         self.calls = calls
         return super().call(calls, *args, **kwargs)
 

@@ -72,6 +72,14 @@ class Calls:
         """Evaluate an expression."""
         raise NotImplementedError
 
+    def truth(self, value: Value) -> bool | None:
+        """Return the truth of a value, None when it cannot be told."""
+        raise NotImplementedError
+
+    def binary(self, kind: type[ast.operator], left: Value, right: Value) -> Value:
+        """Compute `left op right`."""
+        raise NotImplementedError
+
     def tick(self, cost: int = 1) -> None:
         """Count work; the run is given up beyond its budget."""
         self.run.steps += cost

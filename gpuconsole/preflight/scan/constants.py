@@ -122,6 +122,9 @@ METHODS: Mapping[type, frozenset[str]] = {
 }
 
 
+_NEEDS_KNOWN = frozenset("index count get pop setdefault remove discard add".split())
+
+
 def is_plain(value: Value) -> bool:
     """Whether a value is an ordinary constant or container."""
     return isinstance(value, PLAIN)
@@ -136,12 +139,12 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
         return run.unknown("a shift too large to follow")
     if kind is ast.Mult:
         for sized, times in ((left, right), (right, left)):
-            if isinstance(sized, _SIZED) and isinstance(times, int):
-                if len(sized) * max(times, 0) > MAX_LENGTH:
-                    return run.unknown("a sequence too long to follow")
-    if kind is ast.Add and isinstance(left, _SIZED) and isinstance(right, _SIZED):
-        if len(left) + len(right) > MAX_LENGTH:
-            return run.unknown("a sequence too long to follow")
+            many = isinstance(sized, _SIZED) and isinstance(times, int)
+            if many and len(sized) * max(times, 0) > MAX_LENGTH:
+                return run.unknown("a sequence too long to follow")
+    joined = kind is ast.Add and isinstance(left, _SIZED) and isinstance(right, _SIZED)
+    if joined and len(left) + len(right) > MAX_LENGTH:
+        return run.unknown("a sequence too long to follow")
     if kind is ast.Mod and isinstance(left, (str, bytes)):
         return percent(calls, left, right)
     if (kind is ast.Pow or kind is ast.Mult) and isinstance(left, int) and isinstance(right, int):
@@ -214,9 +217,9 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
         args = (list(calls.iterate(args[0])),)
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
         return calls.run.unknown("a sequence too long to follow")
-    if isinstance(value, (list, tuple, dict, set)) and any(isinstance(a, Unknown) for a in args):
-        if name in ("index", "count", "get", "pop", "setdefault", "remove", "discard", "add"):
-            return next(a for a in args if isinstance(a, Unknown))
+    unknown = next((one for one in args if isinstance(one, Unknown)), None)
+    if unknown is not None and name in _NEEDS_KNOWN:
+        return unknown
     return getattr(value, name)(*args, **kwargs)
 
 
@@ -226,7 +229,9 @@ def _mapping(value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Va
             value.update(args[0])
         value.update(kwargs)
         return None
-    return list({"keys": value.keys, "values": value.values, "items": value.items}[name]())
+    if name == "items":
+        return list(value.items())
+    return list(value) if name == "keys" else list(value.values())
 
 
 def _text(calls: Calls, value: str, name: str, args: Any) -> Value:

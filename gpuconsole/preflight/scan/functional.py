@@ -144,8 +144,12 @@ def sigmoid_focal_loss(run: Run, logit: Tensor, label: Tensor, normalizer: Value
                          ops.binary(run, "subtract", one, label))  # fmt: skip
     p_t = ops.binary(run, "add", ops.binary(run, "multiply", pred, label), flipped)
     del flipped
-    weights = ops.binary(run, "add", ops.unary(run, "scale", label),
-                         ops.unary(run, "scale", ops.binary(run, "subtract", one, label)))  # fmt: skip
+    weights = ops.binary(
+        run,
+        "add",
+        ops.unary(run, "scale", label),
+        ops.unary(run, "scale", ops.binary(run, "subtract", one, label)),
+    )
     loss = ops.binary(run, "multiply", weights, loss)
     gamma_t = ops.unary(run, "pow", ops.binary(run, "subtract", one, p_t))
     loss = ops.binary(run, "multiply", gamma_t, loss)
@@ -297,7 +301,7 @@ class Flatten(Layer):
         return ops.flatten(run, x, *self.axes)
 
 
-def function_layer(name: str, function: Callable[..., Value]) -> NativeClass:
+def function_layer(name: str, function: Any) -> NativeClass:
     """Return a layer class that calls `function`."""
     made = type(name, (Function,), {"label": name, "function": staticmethod(function)})
     return NativeClass(made, name)
@@ -327,11 +331,18 @@ def layer_classes() -> dict[str, NativeClass]:
     made = {LAYER_NAMES[name]: function_layer(LAYER_NAMES[name], FUNCTIONS[name])
             for name in ACTIVATIONS}  # fmt: skip
     losses = {
-        "MSELoss": mse_loss, "L1Loss": l1_loss, "SmoothL1Loss": smooth_l1_loss,
-        "BCELoss": elementwise_loss("bce"), "BCEWithLogitsLoss": elementwise_loss("bce_with_logits"),
-        "KLDivLoss": elementwise_loss("kl_div"), "NLLLoss": nll_loss, "CTCLoss": _ctc,
-        "CrossEntropyLoss": cross_entropy, "Upsample": interpolate, "PixelShuffle": pixel_shuffle,
-    }  # fmt: skip
+        "MSELoss": mse_loss,
+        "L1Loss": l1_loss,
+        "SmoothL1Loss": smooth_l1_loss,
+        "BCELoss": elementwise_loss("bce"),
+        "BCEWithLogitsLoss": elementwise_loss("bce_with_logits"),
+        "KLDivLoss": elementwise_loss("kl_div"),
+        "NLLLoss": nll_loss,
+        "CTCLoss": _ctc,
+        "CrossEntropyLoss": cross_entropy,
+        "Upsample": interpolate,
+        "PixelShuffle": pixel_shuffle,
+    }
     made.update({name: function_layer(name, call) for name, call in losses.items()})
     for rank in (1, 2, 3):
         for kind in ("Max", "Avg"):

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.scan import constants, operators, source
+from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import UserRaise, Wrapped
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.run import CYCLES, Run
+from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
@@ -108,8 +110,13 @@ class Interpreter(Expressions):
             left = self._name(target, scope)
         elif isinstance(target, ast.Attribute):
             left = self.get_attr(self.eval(target.value, scope), target.attr)
-        else:
-            left = self.subscript(self.eval(target.value, scope), self.eval(target.slice, scope))
+        elif isinstance(target, ast.Subscript):
+            owner = self.eval(target.value, scope)
+            if isinstance(owner, (Array, Tensor)):
+                # In place: neither the shape nor the memory of the whole changes.
+                self.eval(node.value, scope)
+                return
+            left = self.subscript(owner, self.eval(target.slice, scope))
         right = self.eval(node.value, scope)
         if isinstance(left, list) and isinstance(node.op, ast.Add):
             left.extend(self.iterate(right))
@@ -243,7 +250,7 @@ class Interpreter(Expressions):
         count = 0
         # No enumerate() here: its tuple would keep a batch alive longer than the script does.
         for item in self.iterate(self.eval(node.iter, scope)):
-            count += 1
+            count += 1  # noqa: SIM113
             self.assign(node.target, item, scope)
             item = None
             cycles = run.cycles

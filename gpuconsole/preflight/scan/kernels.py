@@ -114,9 +114,19 @@ def workspace(run: Run, x: Tensor, unfold: int, flops: float) -> float:
     return min(x.nbytes, GPU_WORKSPACE_LIMIT) if unfold and flops else 0
 
 
-def conv_transpose(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *,
-                   stride: Value = 1, padding: Value = 0, output_padding: Value = 0,
-                   dilation: Value = 1, groups: int = 1, output_size: Value = None) -> Tensor:  # fmt: skip
+def conv_transpose(
+    run: Run,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    stride: Value = 1,
+    padding: Value = 0,
+    output_padding: Value = 0,
+    dilation: Value = 1,
+    groups: int = 1,
+    output_size: Value = None,
+) -> Tensor:
     """Convolve backwards; `weight` is [in, out/groups, *kernel]."""
     rank = len(weight.shape) - 2
     if len(x.shape) != rank + 2 or x.shape[1] != weight.shape[0]:

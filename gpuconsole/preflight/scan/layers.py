@@ -476,8 +476,15 @@ class LayerNorm(Layer):
 
     label = "LayerNorm"
 
-    def init(self, run: Run, normalized_shape: Value, epsilon: Value = 1e-5,
-             weight_attr: Value = None, bias_attr: Value = None, name: Value = None) -> None:  # fmt: skip
+    def init(
+        self,
+        run: Run,
+        normalized_shape: Value,
+        epsilon: Value = 1e-5,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        name: Value = None,
+    ) -> None:
         """Make scale and shift of the normalised shape, flattened."""
         self.shape = as_shape(normalized_shape)
         self.weight(run, "weight", self.shape, weight_attr)
@@ -499,8 +506,17 @@ class GroupNorm(Layer):
 
     label = "GroupNorm"
 
-    def init(self, run: Run, num_groups: int, num_channels: int, epsilon: Value = 1e-5,
-             weight_attr: Value = None, bias_attr: Value = None, *_: Value, **__: Value) -> None:  # fmt: skip
+    def init(
+        self,
+        run: Run,
+        num_groups: int,
+        num_channels: int,
+        epsilon: Value = 1e-5,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        *_: Value,
+        **__: Value,
+    ) -> None:
         """Make scale and shift per channel."""
         self.groups, self.channels = num_groups, num_channels
         self.weight(run, "weight", (num_channels,), weight_attr)
@@ -521,8 +537,17 @@ class InstanceNorm(Layer):
 
     label = "InstanceNorm"
 
-    def init(self, run: Run, num_features: int, epsilon: Value = 1e-5, momentum: Value = 0.9,
-             weight_attr: Value = None, bias_attr: Value = None, *_: Value, **__: Value) -> None:  # fmt: skip
+    def init(
+        self,
+        run: Run,
+        num_features: int,
+        epsilon: Value = 1e-5,
+        momentum: Value = 0.9,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        *_: Value,
+        **__: Value,
+    ) -> None:
         """Make scale and shift per channel."""
         self.weight(run, "scale", (num_features,), weight_attr)
         self.weight(run, "bias", (num_features,), bias_attr)

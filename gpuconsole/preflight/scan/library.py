@@ -60,8 +60,18 @@ def _quiet_methods() -> None:
 
 
 _quiet_methods()
-_INITIALIZERS = ("Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal",
-                 "XavierUniform", "KaimingNormal", "KaimingUniform", "Assign", "Orthogonal")  # fmt: skip
+_INITIALIZERS = (
+    "Constant",
+    "Normal",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+    "KaimingNormal",
+    "KaimingUniform",
+    "Assign",
+    "Orthogonal",
+)
 _SCHEDULERS = (
     "CosineAnnealingDecay", "LinearWarmup", "StepDecay", "MultiStepDecay", "PiecewiseDecay",
     "PolynomialDecay", "ExponentialDecay", "NoamDecay", "ReduceOnPlateau", "LambdaDecay",
@@ -84,24 +94,45 @@ def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
 
 def _nn() -> Namespace:
     names: dict[str, Value] = {**functional.layer_classes()}
-    names.update(_classes({
-        "Layer": layers.Layer, "Sequential": layers.Sequential, "LayerList": layers.LayerList,
-        "ParameterList": layers.LayerList, "LayerDict": layers.LayerDict,
-        "Linear": layers.Linear, "Conv1D": layers.Conv1D, "Conv2D": layers.Conv,
-        "Conv3D": layers.Conv3D, "Conv2DTranspose": layers.ConvTranspose,
-        "Conv1DTranspose": layers.Conv1DTranspose, "BatchNorm": layers.BatchNorm,
-        "BatchNorm1D": layers.BatchNorm, "BatchNorm2D": layers.BatchNorm,
-        "BatchNorm3D": layers.BatchNorm, "SyncBatchNorm": layers.BatchNorm,
-        "LayerNorm": layers.LayerNorm, "GroupNorm": layers.GroupNorm,
-        "InstanceNorm1D": layers.InstanceNorm, "InstanceNorm2D": layers.InstanceNorm,
-        "InstanceNorm3D": layers.InstanceNorm, "Embedding": layers.Embedding,
-        "Identity": layers.Identity, "PReLU": layers.PReLU, "LSTM": blocks.LSTM,
-        "GRU": blocks.GRU, "SimpleRNN": blocks.SimpleRNN,
-        "MultiHeadAttention": blocks.MultiHeadAttention,
-        "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
-        "TransformerEncoder": blocks.TransformerEncoder, "ClipGradByGlobalNorm": training.GlobalClip,
-        "ClipGradByNorm": training.Clip, "ClipGradByValue": training.Clip,
-    }))  # fmt: skip
+    names.update(
+        _classes(
+            {
+                "Layer": layers.Layer,
+                "Sequential": layers.Sequential,
+                "LayerList": layers.LayerList,
+                "ParameterList": layers.LayerList,
+                "LayerDict": layers.LayerDict,
+                "Linear": layers.Linear,
+                "Conv1D": layers.Conv1D,
+                "Conv2D": layers.Conv,
+                "Conv3D": layers.Conv3D,
+                "Conv2DTranspose": layers.ConvTranspose,
+                "Conv1DTranspose": layers.Conv1DTranspose,
+                "BatchNorm": layers.BatchNorm,
+                "BatchNorm1D": layers.BatchNorm,
+                "BatchNorm2D": layers.BatchNorm,
+                "BatchNorm3D": layers.BatchNorm,
+                "SyncBatchNorm": layers.BatchNorm,
+                "LayerNorm": layers.LayerNorm,
+                "GroupNorm": layers.GroupNorm,
+                "InstanceNorm1D": layers.InstanceNorm,
+                "InstanceNorm2D": layers.InstanceNorm,
+                "InstanceNorm3D": layers.InstanceNorm,
+                "Embedding": layers.Embedding,
+                "Identity": layers.Identity,
+                "PReLU": layers.PReLU,
+                "LSTM": blocks.LSTM,
+                "GRU": blocks.GRU,
+                "SimpleRNN": blocks.SimpleRNN,
+                "MultiHeadAttention": blocks.MultiHeadAttention,
+                "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
+                "TransformerEncoder": blocks.TransformerEncoder,
+                "ClipGradByGlobalNorm": training.GlobalClip,
+                "ClipGradByNorm": training.Clip,
+                "ClipGradByValue": training.Clip,
+            }
+        )
+    )
     names["functional"] = Namespace("paddle.nn.functional", {**functional.functions()})
     names["initializer"] = Namespace(
         "paddle.nn.initializer", _classes(dict.fromkeys(_INITIALIZERS, Attr))
@@ -196,33 +227,74 @@ def paddle(run: Run) -> Namespace:
         "is_compiled_with_cuda": lambda run: not run.on_cpu,
     }))  # fmt: skip
     names: dict[str, Value] = {
-        **_functions(tensor_api.FUNCTIONS), **_functions({
-            "seed": _nothing, "save": _nothing, "summary": _nothing, "flops": _nothing,
-            "set_default_dtype": _default_dtype, "get_default_dtype": lambda run: run.dtype,
-            "disable_static": _nothing, "set_flags": _nothing, "create_parameter": _create,
-            "load": lambda run, *a, **k: {}, "in_dynamic_mode": lambda run: True,
-            "DataParallel": _flag("DataParallel"),
-            "enable_static": lambda run: run.block(run.unknown("static graph mode")),
-            "is_tensor": lambda run, x: isinstance(x, Tensor),
-            "tanh": tensor_api.unary("tanh"),
-        }),
-        **_classes({"no_grad": training.NoGrad, "enable_grad": training.EnableGrad,
-                    "Model": training.Model, "ParamAttr": Attr, "Tensor": Tensor,
-                    "Parameter": Parameter}),
+        **_functions(tensor_api.FUNCTIONS),
+        **_functions(
+            {
+                "seed": _nothing,
+                "save": _nothing,
+                "summary": _nothing,
+                "flops": _nothing,
+                "set_default_dtype": _default_dtype,
+                "get_default_dtype": lambda run: run.dtype,
+                "disable_static": _nothing,
+                "set_flags": _nothing,
+                "create_parameter": _create,
+                "load": lambda run, *a, **k: {},
+                "in_dynamic_mode": lambda run: True,
+                "DataParallel": _flag("DataParallel"),
+                "enable_static": lambda run: run.block(run.unknown("static graph mode")),
+                "is_tensor": lambda run, x: isinstance(x, Tensor),
+                "tanh": tensor_api.unary("tanh"),
+            }
+        ),
+        **_classes(
+            {
+                "no_grad": training.NoGrad,
+                "enable_grad": training.EnableGrad,
+                "Model": training.Model,
+                "ParamAttr": Attr,
+                "Tensor": Tensor,
+                "Parameter": Parameter,
+            }
+        ),
         **{name: arrays.DType(name) for name in ITEM_BYTES},
-        "nn": nn, "io": io, "vision": vision, "metric": metric, "amp": amp, "device": device,
-        "optimizer": _optimizer(), "distributed": distributed,
-        "regularizer": Namespace("paddle.regularizer", _classes({"L1Decay": Attr, "L2Decay": Attr})),
-        "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(
-            ("VisualDL", "ModelCheckpoint", "EarlyStopping", "LRScheduler", "Callback",
-             "ProgBarLogger", "ReduceLROnPlateau"), Quiet))),
-        "jit": Namespace("paddle.jit", _functions({
-            "to_static": lambda run, f=None, *a, **k: f, "save": _nothing})),
+        "nn": nn,
+        "io": io,
+        "vision": vision,
+        "metric": metric,
+        "amp": amp,
+        "device": device,
+        "optimizer": _optimizer(),
+        "distributed": distributed,
+        "regularizer": Namespace(
+            "paddle.regularizer", _classes({"L1Decay": Attr, "L2Decay": Attr})
+        ),
+        "callbacks": Namespace(
+            "paddle.callbacks",
+            _classes(
+                dict.fromkeys(
+                    (
+                        "VisualDL",
+                        "ModelCheckpoint",
+                        "EarlyStopping",
+                        "LRScheduler",
+                        "Callback",
+                        "ProgBarLogger",
+                        "ReduceLROnPlateau",
+                    ),
+                    Quiet,
+                )
+            ),
+        ),
+        "jit": Namespace(
+            "paddle.jit",
+            _functions({"to_static": lambda run, f=None, *a, **k: f, "save": _nothing}),
+        ),
         "static": Namespace("paddle.static", _classes({"InputSpec": Quiet})),
-        "autograd": Namespace("paddle.autograd"), "linalg": Namespace("paddle.linalg", _functions(
-            {"norm": tensor_api.FUNCTIONS["norm"]})),
+        "autograd": Namespace("paddle.autograd"),
+        "linalg": Namespace("paddle.linalg", _functions({"norm": tensor_api.FUNCTIONS["norm"]})),
         "__version__": "3.3.1",
-    }  # fmt: skip
+    }
     names.update(device.names)
     names["tensor"] = Namespace("paddle.tensor", names)
     return Namespace("paddle", names)

@@ -72,7 +72,7 @@ def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
 
 
 def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Cast float inputs as automatic mixed precision would; a CPU run ignores it, as Paddle does."""
+    """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
     if run.amp.level == "O0" or run.on_cpu:
         return list(inputs)
     floats = [one.dtype for one in inputs if one.dtype in FLOATS]
@@ -112,15 +112,8 @@ def apply(
     del copies
     run.flops += flops
     if run.grad_enabled:
-        kept: list[Storage] = []
-        for word in rule.save.split():
-            kept.append(
-                out.storage
-                if word == "out"
-                else inputs[0].storage
-                if word == "x"
-                else inputs[1].storage
-            )
+        places = {"out": out, "x": inputs[0], "y": inputs[-1]}
+        kept = [places[word].storage for word in rule.save.split()]
         attach(run, inputs, [out], [*saved, *kept], rule.grad, work + rule.work * out.nbytes)
     return out
 

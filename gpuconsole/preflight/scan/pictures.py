@@ -76,12 +76,20 @@ def from_array(run: Run, array: Value, *_: Value, **__: Value) -> Value:
 
 def pil() -> Namespace:
     """Return `PIL`."""
-    image = Namespace("PIL.Image", {
-        "open": NativeFunction(opened, "open"), "fromarray": NativeFunction(from_array, "fromarray"),
-        "Image": NativeClass(Picture, "Image"), "BILINEAR": 2, "BICUBIC": 3, "LANCZOS": 1,
-        "new": NativeFunction(lambda run, mode, size, *a: Picture(
-            size[1], size[0], CHANNELS.get(mode)), "new"),
-    })  # fmt: skip
+    image = Namespace(
+        "PIL.Image",
+        {
+            "open": NativeFunction(opened, "open"),
+            "fromarray": NativeFunction(from_array, "fromarray"),
+            "Image": NativeClass(Picture, "Image"),
+            "BILINEAR": 2,
+            "BICUBIC": 3,
+            "LANCZOS": 1,
+            "new": NativeFunction(
+                lambda run, mode, size, *a: Picture(size[1], size[0], CHANNELS.get(mode)), "new"
+            ),
+        },
+    )
     return Namespace("PIL", {"Image": image})
 
 

@@ -276,7 +276,7 @@ def builtins(calls: Calls) -> dict[str, Value]:
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [one for one in run_iter(items)
                 if calls.truth(one if function is None else calls.call(function, [one], {}))
-                is not False]  # type: ignore[attr-defined]  # fmt: skip
+                is not False]  # fmt: skip
 
     table: dict[str, Callable[..., Value]] = {
         "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_, "print": _quiet,
@@ -313,9 +313,22 @@ def builtins(calls: Calls) -> dict[str, Value]:
     names["open"] = NativeClass(Open, "open")
     names["object"] = NativeClass(Native, "object")
     names["__name__"] = "__main__"
-    for name in ("Exception", "ValueError", "TypeError", "KeyError", "ImportError", "OSError",
-                 "RuntimeError", "NotImplementedError", "KeyboardInterrupt", "StopIteration",
-                 "AttributeError", "IndexError", "FileNotFoundError", "AssertionError"):  # fmt: skip
+    for name in (
+        "Exception",
+        "ValueError",
+        "TypeError",
+        "KeyError",
+        "ImportError",
+        "OSError",
+        "RuntimeError",
+        "NotImplementedError",
+        "KeyboardInterrupt",
+        "StopIteration",
+        "AttributeError",
+        "IndexError",
+        "FileNotFoundError",
+        "AssertionError",
+    ):
         names[name] = NativeClass(Native, name)
     return names
 
@@ -387,7 +400,7 @@ def _sum(calls: Calls, items: Value, start: Value) -> Value:
     total = start
     for item in calls.iterate(items):
         total = item if isinstance(item, Tensor) and total == 0 else (
-            calls.binary(ast.Add, total, item)  # type: ignore[attr-defined]
+            calls.binary(ast.Add, total, item)
         )  # fmt: skip
     return total
 
@@ -404,7 +417,7 @@ def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...]) -> Value:
 
 def _any(calls: Calls, items: Value, wanted: bool) -> Value:
     for item in calls.iterate(items):
-        truth = calls.truth(item)  # type: ignore[attr-defined]
+        truth = calls.truth(item)
         if truth is None:
             return calls.run.unknown("a condition that is not known")
         if truth is wanted:
@@ -443,7 +456,7 @@ def _str(run: Run, value: Value = "") -> Value:
 
 
 def _bool(calls: Calls, value: Value) -> Value:
-    truth = calls.truth(value)  # type: ignore[attr-defined]
+    truth = calls.truth(value)
     return calls.run.unknown("a condition that is not known") if truth is None else truth
 
 

@@ -73,8 +73,19 @@ class Scope:
 class Function:
     """A `def` or `lambda` with the scope that it closes over."""
 
-    __slots__ = ("args", "body", "decorators", "defaults", "file", "generator", "kind", "kw_defaults",
-                 "name", "owner", "scope")  # fmt: skip
+    __slots__ = (
+        "args",
+        "body",
+        "decorators",
+        "defaults",
+        "file",
+        "generator",
+        "kind",
+        "kw_defaults",
+        "name",
+        "owner",
+        "scope",
+    )
 
     def __init__(self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope) -> None:
         self.name = name
@@ -236,7 +247,7 @@ class Blocked(Exception):  # noqa: N818 - a control signal, not an error
         self.unknown = unknown
 
 
-class ShapeFault(Exception):
+class ShapeFault(Exception):  # noqa: N818 - the script's fault, not ours
     """Shapes that cannot go together, raised by an operator."""
 
     def __init__(self, message: str, *shapes: tuple[int, ...]) -> None:

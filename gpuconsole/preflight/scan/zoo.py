@@ -120,8 +120,12 @@ def resnet(depth: int, *, width: int = 64, groups: int = 1) -> Callable[..., Lay
         cout = planes * 4 if deep else planes
         if deep:
             inner = int(planes * width / 64) * groups
-            body = chain(run, *_parts(run, cin, inner, 1), *_parts(run, inner, inner, 3, stride, groups),
-                         *_parts(run, inner, cout, 1, act=False))  # fmt: skip
+            body = chain(
+                run,
+                *_parts(run, cin, inner, 1),
+                *_parts(run, inner, inner, 3, stride, groups),
+                *_parts(run, inner, cout, 1, act=False),
+            )
         else:
             body = chain(run, *_parts(run, cin, planes, 3, stride),
                          *_parts(run, planes, planes, 3, act=False))  # fmt: skip
@@ -164,8 +168,11 @@ def vgg(depth: int) -> Callable[..., Layer]:
         for stage, count in enumerate(VGG[depth]):
             cout = min(512, 64 << stage)
             for _place in range(count):
-                parts += [conv(run, cin, cout, 3, 1, 1, bias=True),
-                          norm(run, cout) if batch_norm is True else None, simple(run, "ReLU")]  # fmt: skip
+                parts += [
+                    conv(run, cin, cout, 3, 1, 1, bias=True),
+                    norm(run, cout) if batch_norm is True else None,
+                    simple(run, "ReLU"),
+                ]
                 cin = cout
             parts.append(simple(run, "MaxPool2D", 2, 2))
         if with_pool is not False:
@@ -182,10 +189,19 @@ def vgg(depth: int) -> Callable[..., Layer]:
 
 def lenet(run: Run, num_classes: int = 10) -> Layer:
     """`LeNet` for 28x28 pictures."""
-    return chain(run, conv(run, 1, 6, 3, 1, 1, bias=True), simple(run, "ReLU"),
-                 simple(run, "MaxPool2D", 2, 2), conv(run, 6, 16, 5, bias=True), simple(run, "ReLU"),
-                 simple(run, "MaxPool2D", 2, 2), simple(run, "Flatten", 1), linear(run, 400, 120),
-                 linear(run, 120, 84), linear(run, 84, num_classes))  # fmt: skip
+    return chain(
+        run,
+        conv(run, 1, 6, 3, 1, 1, bias=True),
+        simple(run, "ReLU"),
+        simple(run, "MaxPool2D", 2, 2),
+        conv(run, 6, 16, 5, bias=True),
+        simple(run, "ReLU"),
+        simple(run, "MaxPool2D", 2, 2),
+        simple(run, "Flatten", 1),
+        linear(run, 400, 120),
+        linear(run, 120, 84),
+        linear(run, 84, num_classes),
+    )
 
 
 def alexnet(run: Run, pretrained: Value = False, num_classes: int = 1000, **_: Value) -> Layer:
@@ -287,8 +303,16 @@ def mobilenet_v3(rows: Sequence[Row], last: int) -> Callable[..., Layer]:
         wide = cin * 6
         # Nested as Paddle nests them: a container holds its input until it is done.
         parts = [first, chain(run, *parts), conv_norm(run, cin, wide, 1, act="Hardswish")]
-        classifier = ([linear(run, wide, last), simple(run, "Hardswish"), simple(run, "Dropout", 0.2),
-                       linear(run, last, num_classes)] if num_classes > 0 else [])  # fmt: skip
+        classifier = (
+            [
+                linear(run, wide, last),
+                simple(run, "Hardswish"),
+                simple(run, "Dropout", 0.2),
+                linear(run, last, num_classes),
+            ]
+            if num_classes > 0
+            else []
+        )
         return chain(run, *parts, *head(run, with_pool, num_classes, *classifier))
 
     return build
