@@ -1,0 +1,263 @@
+"""SSH to real sshd hosts: keys, shells that print, cuts and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.errors import EngineError, HostKeyError, UnreachableError
+from gpuconsole.remote.check import trust_host
+from gpuconsole.remote.failures import LoginError
+from gpuconsole.remote.hosts import RemoteHosts
+from gpuconsole.remote.inventory import HostEntry, Inventory, parse_inventory
+from gpuconsole.remote.ssh import SshLink
+from tests.real.rig.hosts import Lab, LabHost
+
+NOISE = 'echo \'@gpuc {"hello": "noise"}\'\necho error noise >&2\n'
+RC_FILES = {
+    ".bashrc": NOISE,
+    ".profile": NOISE,
+    ".tcshrc": 'echo "motd from csh"\n',
+    ".config/fish/config.fish": NOISE,
+}
+SHELLS = ["/bin/bash", "/bin/dash", "/usr/bin/fish", "/bin/tcsh"]
+
+
+def entry(lab: Lab, host: LabHost) -> HostEntry:
+    return next(e for e in parse_inventory(lab.inventory(), "lab").hosts if e.name == host.name)
+
+
+@asynccontextmanager
+async def linked(entry: HostEntry) -> AsyncIterator[SshLink]:
+    link = SshLink(entry)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+async def test_a_command_means_the_same_under_every_login_shell(lab: Lab, shell: str) -> None:
+    if not os.path.exists(shell):
+        pytest.skip(f"{shell} is not installed")
+    host = lab.add(shell=shell, files=RC_FILES, motd="Welcome!\n")
+    words = ["a b", "c'd\"e", "$(id)`id`$HOME", "f\ng", "!h", "\\i\\n", "é Á 中 \udcff", "*?~", ""]
+    async with linked(entry(lab, host)) as link:
+        program = (
+            "import sys,os; sys.stdout.buffer.write(b'|'.join(map(os.fsencode, sys.argv[1:])))"
+        )
+        done = await link.run(["python3", "-c", program, *words])
+        assert done.exit_status == 0, done
+        assert done.stdout == b"|".join(os.fsencode(word) for word in words)
+        assert done.stderr == b""
+        done = await link.run(["sh", "-c", "cat; echo no >&2; exit 3"], stdin=b"\x00in\xff\n")
+        assert (done.exit_status, done.stdout, done.stderr) == (3, b"\x00in\xff\n", b"no\n")
+        size = sum(
+            [len(chunk) async for chunk in link.stream(["head", "-c", "3000000", "/dev/zero"])]
+        )
+        assert size == 3_000_000
+    async with polled(lab) as hosts:
+        await until(lambda: hosts.snapshot().hosts[0].devices)
+
+
+async def test_commands_that_fail_say_so(lab: Lab) -> None:
+    host = lab.add()
+    async with linked(entry(lab, host)) as link:
+        assert (await link.run(["no-such-command"])).exit_status == 127
+        with pytest.raises(EngineError, match=r"did not end within 0\.5 s"):
+            await link.run(["sleep", "1000"], timeout=0.5)
+        with pytest.raises(EngineError, match="exit status 4: the reason"):
+            async for _ in link.stream(["sh", "-c", "echo the reason >&2; exit 4"]):
+                pass
+
+
+async def test_a_login_shell_that_lets_nobody_in_is_said(lab: Lab) -> None:
+    host = lab.add(shell="/usr/sbin/nologin")
+    async with linked(entry(lab, host)) as link:
+        with pytest.raises(UnreachableError, match="Login shell"):
+            await link.run(["true"])
+
+
+async def test_an_unknown_key_is_shown_and_trusted_only_when_asked(
+    lab: Lab, tmp_path: Path
+) -> None:
+    host = lab.add()
+    known = tmp_path / "ssh" / "known_hosts"
+    unknown = replace(entry(lab, host), known_hosts=known)
+    async with linked(unknown) as link:
+        with pytest.raises(HostKeyError, match=r"Unknown host key.*SHA256:") as caught:
+            await link.connect()
+        assert f"check --trust {host.name}" in caught.value.hint
+    inventory = Inventory("lab", (unknown,))
+    with pytest.raises(HostKeyError):
+        await trust_host(inventory, host.name, lambda key: False)
+    assert not known.exists()
+    (added,) = await trust_host(inventory, host.name, lambda key: True)
+    assert added.fingerprint.startswith("SHA256:")
+    async with linked(unknown) as link:
+        assert (await link.run(["echo", "in"])).stdout == b"in\n"
+
+
+async def test_a_changed_key_is_refused_and_never_trusted_over_the_old(lab: Lab) -> None:
+    host = lab.add()
+    known = entry(lab, host)
+    before = known.known_hosts.read_text()
+    host.new_host_key()
+    host.stop_sshd()
+    host.start_sshd()
+    async with linked(known) as link:
+        with pytest.raises(HostKeyError, match="Host key has changed") as caught:
+            await link.connect()
+        assert "ssh-keygen" in caught.value.hint
+    with pytest.raises(HostKeyError, match="Host key has changed"):
+        await trust_host(Inventory("lab", (known,)), host.name, lambda key: True)
+    assert known.known_hosts.read_text() == before
+
+
+async def test_a_wrong_key_and_a_missing_one_are_told_apart(lab: Lab, tmp_path: Path) -> None:
+    host = lab.add()
+    process = await asyncio.create_subprocess_exec(
+        "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")
+    )
+    assert await process.wait() == 0
+    async with linked(replace(entry(lab, host), identity_file=tmp_path / "other")) as link:
+        with pytest.raises(LoginError, match="Login refused"):
+            await link.connect()
+    async with linked(replace(entry(lab, host), identity_file=tmp_path / "none")) as link:
+        with pytest.raises(LoginError, match="none"):
+            await link.connect()
+
+
+async def test_what_stops_a_connection_is_said(lab: Lab) -> None:
+    host = lab.add()
+    good = entry(lab, host)
+    async with linked(replace(good, port=2222)) as link:
+        with pytest.raises(UnreachableError, match="refuses connections"):
+            await link.connect()
+    async with linked(replace(good, address="no-such-host.invalid")) as link:
+        with pytest.raises(UnreachableError, match="cannot be resolved"):
+            await link.connect()
+    host.freeze()
+    link = SshLink(good, timeout=1.0)
+    with pytest.raises(UnreachableError, match="did not answer within 1 s"):
+        await link.connect()
+    host.thaw()
+    await link.connect()
+    await link.close()
+
+
+async def test_a_host_is_reached_through_another(lab: Lab, tmp_path: Path) -> None:
+    gate = lab.add()
+    link = SshLink(replace(entry(lab, gate), name="inner"), jump=SshLink(entry(lab, gate)))
+    try:
+        assert (await link.run(["hostname"])).stdout.decode().strip() == gate.name
+    finally:
+        await link.close()
+
+
+async def test_a_forwarded_socket_is_private_works_again_and_is_removed(lab: Lab) -> None:
+    host = lab.add()
+    path = "/home/ops/echo.sock"
+    program = (
+        f"import os,socket;s=socket.socket(socket.AF_UNIX);s.bind('{path}');"
+        f"os.chmod('{path}',0o777);s.listen();\n"
+        "while 1:\n c=s.accept()[0];c.sendall(b'hi');c.close()"
+    )
+    server = host.popen(["python3", "-c", program])
+    try:
+        async with linked(entry(lab, host)) as link:
+            await until(lambda: host.run(["test", "-S", path]).returncode == 0)
+            local = await link.forward_socket(path)
+            assert await link.forward_socket(path) == local
+            assert stat.S_IMODE(os.stat(local).st_mode) == 0o600
+            assert stat.S_IMODE(os.stat(os.path.dirname(local)).st_mode) == 0o700
+            assert await read_all(local) == b"hi"
+            link.drop()
+            assert await read_all(await link.forward_socket(path)) == b"hi"
+        assert not os.path.lexists(os.path.dirname(local))
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def read_all(path: str) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    data = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    return data
+
+
+@asynccontextmanager
+async def polled(lab: Lab) -> AsyncIterator[RemoteHosts]:
+    inventory = parse_inventory(lab.inventory() + "lab: {poll: {stale_after: 3s}}\n", "lab")
+    hosts = RemoteHosts(inventory, random=lambda: 0.2)
+    await hosts.start()
+    try:
+        yield hosts
+    finally:
+        await hosts.close()
+
+
+async def test_a_cut_host_is_stale_then_goes_on_and_the_others_see_nothing(lab: Lab) -> None:
+    lab.add()
+    away = lab.add()
+
+    async with polled(lab) as hosts:
+
+        def host(number: int) -> Host:
+            return hosts.snapshot().hosts[number]
+
+        await until(lambda: host(0).devices and host(1).devices)
+        away.cut()
+        await until(lambda: host(1).state is HostState.STALE)
+        assert "no frame" in host(1).error
+        assert host(1).devices, "the last picture stays"
+        seen = host(0).sampled_at or 0.0
+        await until(lambda: (host(0).sampled_at or 0.0) > seen + 1, 5)
+        assert host(0).state is HostState.UP
+        away.heal()
+        await until(lambda: host(1).state is HostState.UP, 30)
+        assert host(1).error == ""
+
+
+async def test_a_host_that_restarts_comes_back_and_one_that_is_away_is_refused_at_once(
+    lab: Lab,
+) -> None:
+    host = lab.add()
+    async with polled(lab) as hosts:
+        await until(lambda: hosts.snapshot().hosts[0].devices)
+        await asyncio.to_thread(host.stop_sshd)
+        await until(lambda: hosts.snapshot().hosts[0].state is HostState.DOWN)
+        with pytest.raises(UnreachableError):
+            await hosts.engine(host.name)
+        host.start_sshd()
+        await until(lambda: hosts.snapshot().hosts[0].state is HostState.UP, 30)
+
+
+async def test_closing_leaves_no_agent_behind_and_is_quick(lab: Lab) -> None:
+    machine = lab.add()
+    frozen = lab.add()
+    async with polled(lab) as hosts:
+        await until(lambda: all(host.devices for host in hosts.snapshot().hosts))
+        frozen.freeze()
+        began = time.monotonic()
+        await hosts.close()
+        assert time.monotonic() - began < 5
+    await until(lambda: not machine.agents(), 5)
+    frozen.thaw()
