@@ -22,8 +22,8 @@ from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
 
-_SECTIONS = (
-    ("Look", (fleet.init, fleet.status)),
+SECTIONS = (  # The order of the help and of the reference.
+    ("Look", (fleet.init, fleet.check, fleet.status)),
     ("Plan and run", (planning.preflight, planning.submit)),
     (
         "Queue",
@@ -49,7 +49,7 @@ class _Sections(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections."""
-        for title, commands in _SECTIONS:
+        for title, commands in SECTIONS:
             with formatter.section(title):
                 formatter.write_dl(
                     [(command.name or "", command.get_short_help_str(66)) for command in commands]
@@ -74,7 +74,7 @@ def gpuconsole(context: click.Context) -> int:
     return service.open_console()
 
 
-for _, _commands in _SECTIONS:
+for _, _commands in SECTIONS:
     for _command in _commands:
         gpuconsole.add_command(_command)
 
@@ -106,6 +106,9 @@ def _run(words: list[str], as_json: bool) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("Interrupted.", file=sys.stderr)
         return _INTERRUPTED
+    except SystemExit:
+        # Click's own answer to a reader that has gone away; it has silenced stdout already.
+        return 0
     except click.ClickException as error:
         problem: ConsoleError = _usage_error(error)
     except ConsoleError as error:

@@ -74,11 +74,10 @@ def _cards(
 
 def common_cards(backend: Backend, threshold: float) -> tuple[preflight.Card, ...]:
     """Return empty cards of the common models of a back end."""
-    catalogue = Catalogue.load()
-    specs = [spec for spec in catalogue.specs if spec.model in COMMON_CARDS]
+    catalogue = {spec.model: spec for spec in Catalogue.load().specs}
     return tuple(
         preflight.Card(spec.model, "", backend, spec.memory_gib * 1024, threshold=threshold)
-        for spec in specs
+        for spec in (catalogue[model] for model in COMMON_CARDS)
         if spec.memory_gib is not None and spec.backend == backend
     )
 

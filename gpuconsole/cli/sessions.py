@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuconsole.cli.options import Options, options
+from gpuconsole.cli.output import note
 from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -26,6 +28,7 @@ def drive(
     """
 
     async def opened() -> Answer:
+        asyncio.get_running_loop().set_exception_handler(_tell_stray)
         session = open_session(options(), dispatching=dispatching)
         if fleet:
             async with session:
@@ -37,6 +40,14 @@ def drive(
             await session.__aexit__(None, None, None)
 
     return asyncio.run(opened())
+
+
+def _tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell in one line what went wrong beside the work, instead of asyncio's traceback."""
+    error = context.get("exception")
+    # A host that cannot be reached is the picture's to tell, and it does.
+    if not isinstance(error, (UnreachableError, asyncio.CancelledError)):
+        note(f"{context.get('message', 'Error')}: {error or ''}")
 
 
 def open_session(chosen: Options, *, dispatching: bool) -> Session:

@@ -127,11 +127,12 @@ def report(found: Report, *, explain: bool) -> Iterator[RenderableType]:
 
 def _headline(estimate: Estimate) -> str:
     source = estimate.batch_source
-    place = f" ({source.kind}, line {source.line})" if source is not None else ""
+    line = f", line {source.line}" if source is not None and source.line else ""
+    place = f" ({source.kind}{line})" if source is not None else ""
     batch = f"batch {estimate.batch_size}{place}" if estimate.batch_size else "batch unknown"
     return (
-        f"{Path(estimate.script).name or 'task'}: {batch}, back end {estimate.backend}, tier {estimate.tier},"
-        f" {estimate.coverage:.0%} understood"
+        f"{Path(estimate.script).name or 'task'}: {batch}, back end {estimate.backend},"
+        f" tier {estimate.tier}, {estimate.coverage:.0%} understood"
     )
 
 

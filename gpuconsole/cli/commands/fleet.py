@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +14,13 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive, first_frames
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
-from gpuconsole.errors import ReadOnlyError
+from gpuconsole.errors import ReadOnlyError, UsageError
 
 if TYPE_CHECKING:
+    from gpuconsole.remote.hostkeys import OfferedKey
+    from gpuconsole.remote.inventory import Inventory
     from gpuconsole.session.session import Session
 
 _PICTURE_WAIT_S = 5.0
@@ -86,6 +92,64 @@ def _device(device: Device) -> dict[str, Any]:
             for process in device.processes
         ],
     }
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option(
+    "--trust", metavar="HOST", help="Show the unknown key of a host and ask whether to trust it."
+)
+@click.option("--yes", is_flag=True, help="With --trust: do not ask.")
+@common
+def check(hosts: tuple[str, ...], trust: str | None, yes: bool) -> int:
+    """Test every host, or those named, and say what to fix."""
+    from gpuconsole.config import combined, load_settings
+    from gpuconsole.remote.check import check as check_hosts
+    from gpuconsole.remote.inventory import open_inventory
+
+    lab = open_inventory(options().inventory, os.environ)
+    if trust is not None:
+        return _trust(lab, trust, yes)
+    settings = combined(load_settings(), lab.lab)
+    reports = asyncio.run(check_hosts(lab, hosts, settings=settings))
+    whole = all(report.ok for report in reports)
+    if options().as_json:
+        print_document({"ok": whole, "hosts": [report.as_json() for report in reports]})
+        return 0 if whole else 1
+    for report in reports:
+        print(clean(f"{report.host}: {'fine' if report.ok else 'something is wrong'}"))
+        for finding in report.findings:
+            print(clean(f"  {finding.result:<4}  {finding.step}: {finding.message}"))
+            if finding.remedy:
+                print(clean(f"        → {finding.remedy}"))
+    return 0 if whole else 1
+
+
+def _trust(lab: Inventory, host: str, yes: bool) -> int:
+    """Add a host's keys to known_hosts once a person has seen their fingerprints."""
+    from gpuconsole.remote.check import trust_host
+
+    if options().read_only:
+        raise ReadOnlyError(
+            "Read-only", "--trust writes a file, and --read-only forbids it.", "Leave it out."
+        )
+
+    def confirm(key: OfferedKey) -> bool:
+        said = f"{key.pattern} shows an unknown {key.algorithm} key, {key.fingerprint}."
+        note(said)
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError("Nobody to ask", said, "Compare the fingerprint, then add --yes.")
+        return click.confirm("Is it the host's own?", err=True)
+
+    added = asyncio.run(trust_host(lab, host, confirm))
+    if options().as_json:
+        keys = [{"host": key.pattern, "fingerprint": key.fingerprint} for key in added]
+        print_document({"host": host, "trusted": keys})
+    elif not added:
+        note(f"The key of {host} is known already.")
+    return 0
 
 
 @click.command()

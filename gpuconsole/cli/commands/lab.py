@@ -51,11 +51,11 @@ _CLOSING_S = 2.0
 )
 @common
 def demo(hosts: int, seed: int, speed: float | None, headless: bool, seconds: float) -> int:
-    """Open the console on a simulated lab: no hosts, no GPUs, no Docker needed.
+    """Open the console on a simulated lab.
 
-    Queue, placement and screens are the real ones; hosts and containers are simulated, and
-    everything says so. The queue lives in a folder that goes with the demo, unless --state
-    names one.
+    No hosts, GPUs or Docker are needed. Queue, placement and screens are the real ones; hosts
+    and containers are simulated, and everything says so. The queue lives in a folder that goes
+    with the demo, unless --state names one.
     """
     if options().as_json and not headless:
         raise UsageError("Wrong usage", "demo --json needs --headless.", "Add --headless.")

@@ -46,7 +46,7 @@ def preflight(
     offline: bool,
     explain: bool,
 ) -> int:
-    """Say how much memory a Paddle script takes, where it fits, and with which batch.
+    """Predict a Paddle script's memory: where it fits, with which batch.
 
     The script is read, never run. Exit 0 when a device has room; 1 when none has, when the
     script is wrong, or when memory cannot be told. Without an inventory it answers for cards
@@ -120,7 +120,11 @@ def submit(
     force: bool,
     hold: bool,
 ) -> int:
-    """Queue a script: its project folder is shipped, and a container runs it where it fits."""
+    """Queue a script to run in a container where it fits.
+
+    The script's project folder is shipped, without what .gitignore, .gpuconsoleignore and key-like
+    names leave out. Prints the job's id.
+    """
     task = build_task(
         script,
         task_file,
@@ -154,8 +158,7 @@ def _queue(task: Task, *, force: bool, hold: bool) -> Job:
 
     async def work(session: Session) -> Job:
         await first_frames(session, _FLEET_WAIT_S)
-        job = await session.submit(task, force=force)
-        return await session.hold(job.id) if hold else job
+        return await session.submit(task, force=force, hold=hold)
 
     return drive(work)
 

@@ -14,6 +14,7 @@ from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive, first_frames
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
     from gpuconsole.session.placing import Why
@@ -103,7 +104,7 @@ def wait(job: str) -> int:
 @click.argument("job")
 @common
 def why(job: str) -> int:
-    """Say why a job stands where it does, and what could be done about it."""
+    """Say why a job stands where it does, and what would help."""
 
     async def work(session: Session) -> Why:
         if not session.job(job).state.ended:
@@ -230,13 +231,15 @@ def prune() -> int:
         }
 
     hosts = drive(work)
+    if not hosts:
+        raise UnreachableError(
+            "No host was reached", "Nothing was removed.", "gpuconsole check says what is wrong."
+        )
     if options().as_json:
         print_document({"hosts": hosts})
         return 0
     for host, counts in hosts.items():
         print(clean(f"{host}: " + ", ".join(f"{n} {what}" for what, n in counts.items())))
-    if not hosts:
-        note("No host could be reached; nothing was removed.")
     return 0
 
 

@@ -28,7 +28,7 @@ def open_console() -> int:
 @click.command()
 @common
 def dispatch() -> int:
-    """Start queued jobs and follow running ones, without a terminal, until SIGTERM.
+    """Start and follow queued jobs until SIGTERM.
 
     For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second
     one stands by. Jobs run on when it ends.
