@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
 
+    import gpuconsole.tui
     from gpuconsole.core.fleet import HostState
     from gpuconsole.session.factory import open_session
     from gpuconsole.tui.app import ConsoleApp
@@ -43,6 +44,8 @@ def main() -> None:
     notes = Notes()
 
     class Probe(ConsoleApp):
+        CSS_PATH = Path(gpuconsole.tui.__path__[0]) / "console.tcss"
+
         def on_mount(self) -> None:
             super().on_mount()
             self.call_after_refresh(self._first)

@@ -24,7 +24,6 @@ import sys
 import tempfile
 import termios
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,28 +171,30 @@ def _run_console(folder: Path, expect: int, seconds: float) -> dict[str, Any]:
     command += ["--inventory", str(folder / "inventory.yaml"), "--state", str(folder / "state")]
     command += ["--expect", str(expect), "--seconds", str(seconds), "--out", str(out)]
     env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    # Textual draws on stderr.
     console = subprocess.Popen(
-        command, stdin=child_end, stdout=child_end, stderr=subprocess.PIPE, env=env
+        command, stdin=child_end, stdout=child_end, stderr=child_end, env=env
     )
     os.close(child_end)
-    drain = threading.Thread(target=_drain, args=(main_end,), daemon=True)
+    last = bytearray()
+    drain = threading.Thread(target=_drain, args=(main_end, last), daemon=True)
     drain.start()
-    deadline = time.monotonic() + 180 + seconds
-    while console.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    if console.poll() is None:
+    try:
+        console.wait(180 + seconds)
+    except subprocess.TimeoutExpired:
         console.kill()
-    _, errors = console.communicate()
+        console.wait()
     if not out.exists():
-        raise SystemExit(f"the console wrote no notes: {errors.decode()[-2000:]}")
+        raise SystemExit(f"the console wrote no notes:\n{last.decode(errors='replace')}")
     notes: dict[str, Any] = json.loads(out.read_text())
     return notes
 
 
-def _drain(terminal: int) -> None:
+def _drain(terminal: int, last: bytearray) -> None:
+    """Read as a terminal would, and keep the end: a console that fails says why there."""
     try:
-        while os.read(terminal, 65536):
-            pass
+        while chunk := os.read(terminal, 65536):
+            last[:] = (last + chunk)[-4000:]
     except OSError:
         pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -202,7 +203,7 @@ def test_two_consoles_share_a_lab_and_never_a_device(desk: Desk, docker_lab: Lab
                 spans.setdefault(uuid, []).append((job["started_at"], job["ended_at"]))
     for taken in spans.values():
         taken.sort()
-        for (_, ended), (started, _) in zip(taken, taken[1:], strict=False):
+        for (_, ended), (started, _) in itertools.pairwise(taken):
             assert ended <= started
     assert set(spans) <= set(docker_lab.hosts[0].uuids)
 
