@@ -64,7 +64,10 @@ class Link(Protocol):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end; EngineError when it takes longer than `timeout` seconds."""
+        """Run a command to its end; EngineError when it takes longer than `timeout` seconds.
+
+        A program that is not there ends with 127, as a shell would say it.
+        """
         ...
 
     def stream(self, argv: Sequence[str]) -> AsyncIterator[bytes]:

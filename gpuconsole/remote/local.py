@@ -31,7 +31,11 @@ class LocalLink:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
         """Run a command to its end."""
-        process = await self._start(argv)
+        try:
+            process = await self._start(argv)
+        except EngineError as error:
+            # As a shell would on any other host.
+            return Completed(127, b"", error.message.encode())
         try:
             return await asyncio.wait_for(self._complete(process, stdin, argv), timeout)
         except asyncio.TimeoutError as error:

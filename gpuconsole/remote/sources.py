@@ -45,7 +45,7 @@ async def agent(
 
     NoSourceError when it does not start or writes garbage; the iterator ends when it ends.
     """
-    channel = await link.open(launch.command(python))
+    channel = await _open(link, launch.command(python))
     try:
         await _hello(channel, interval, python)
         picture = Picture(base)
@@ -76,6 +76,14 @@ async def agent(
         await channel.close()
 
 
+async def _open(link: Link, argv: list[str]) -> Channel:
+    try:
+        return await link.open(argv)
+    except EngineError as error:
+        # This machine says at once that there is no such program; a far shell says it later.
+        raise NoSourceError(error.message) from error
+
+
 async def _hello(channel: Channel, interval: float, python: str) -> None:
     nonce = secrets.token_hex(16)
     channel.write(launch.payload(nonce, interval))
@@ -101,7 +109,7 @@ async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[]
     """Follow `nvidia-smi` and give a host record for each round of it."""
     mask, count, driver = await _probe(link)
     facts = HostFacts(driver_version=driver, source="nvidia-smi")
-    channel = await link.open(smi.stream(mask, interval))
+    channel = await _open(link, smi.stream(mask, interval))
     listed = _Processes(link)
     lister = asyncio.ensure_future(listed.follow())
     try:

@@ -45,8 +45,11 @@ async def test_a_command_that_does_not_end_is_killed_with_its_children(link: Loc
 
 
 async def test_a_command_that_does_not_exist_is_said(link: LocalLink) -> None:
+    done = await link.run(["no-such-command"])
+    assert done.exit_status == 127
+    assert b"No such file" in done.stderr
     with pytest.raises(EngineError, match=r"no-such-command.*No such file"):
-        await link.run(["no-such-command"])
+        await link.open(["no-such-command"])
 
 
 async def test_stream_gives_all_output(link: LocalLink) -> None:

@@ -1,0 +1,183 @@
+"""The agent's parts that need no driver, and the whole agent where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.remote import launch, sources
+from gpuconsole.remote.agent import worker
+from gpuconsole.remote.agent.machine import steps
+from gpuconsole.remote.agent.processes import Processes, container_of
+from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Worker
+from gpuconsole.remote.local import LocalLink
+
+ID = "0123456789abcdef" * 4
+OLD_PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python3"))
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "container"),
+    [
+        (f"12:memory:/docker/{ID}\n0::/\n", ID),
+        (f"0::/system.slice/docker-{ID}.scope\n", ID),
+        (f"0::/machine.slice/libpod-{ID}.scope/container\n", ID),
+        (f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope\n", ID),
+        (f"5:devices:/docker/{'f' * 64}/docker/{ID}\n", ID),
+        ("0::/user.slice/user-1000.slice/session-1.scope\n", ""),
+        (f"0::/docker/{ID[:40]}\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_container_is_read_from_the_cgroup(cgroup: str, container: str) -> None:
+    assert container_of(cgroup) == container
+
+
+def test_facts_of_a_process_are_read_and_a_gone_one_has_none() -> None:
+    processes = Processes()
+    _, command, _ = processes.facts(os.getpid())
+    assert "python" in command
+    assert processes.facts(2**22 + 1) == ("", "", "")
+
+
+def test_a_process_number_used_again_is_another_process(tmp_path: Path) -> None:
+    folder = tmp_path / "7"
+    folder.mkdir()
+
+    def be(name: str, started: int) -> None:
+        (folder / "stat").write_text(f"7 (a) b) S {' '.join(['0'] * 18)} {started} 0")
+        (folder / "cmdline").write_bytes(name.encode() + b"\0--x\0")
+
+    processes = Processes(str(tmp_path))
+    be("one", 100)
+    assert processes.facts(7)[1] == "one --x"
+    be("two", 200)
+    assert processes.facts(7)[1] == "two --x"
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def round_of(made: Worker) -> dict[str, Any]:
+    made.poke()
+    made.wait(time.monotonic() + 5)
+    return made.values
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_hung_step_is_left_behind_and_taken_up_again(
+    monkeypatch: pytest.MonkeyPatch, release: threading.Event
+) -> None:
+    monkeypatch.setattr(worker, "HANG_S", 0.05)
+
+    def hangs() -> dict[str, Any]:
+        release.wait()
+        return {"b": 2}
+
+    made = Worker("w", [Step("one", ("a",), lambda: {"a": 1}), Step("two", ("b",), hangs)])
+    made.poke()
+    wait_until(lambda: made.check() or made.stuck)
+    assert round_of(made) == {"L": 0, "a": 1, "b": None}
+    assert made.error() == "the driver does not answer: two"
+    release.set()
+    wait_until(lambda: not made.stuck)
+    wait_until(lambda: round_of(made)["b"] == 2)
+    assert made.error() == ""
+
+
+def test_a_worker_gives_up_when_everything_hangs(
+    monkeypatch: pytest.MonkeyPatch, release: threading.Event
+) -> None:
+    monkeypatch.setattr(worker, "HANG_S", 0.02)
+    names = [str(number) for number in range(10)]
+    made = Worker("w", [Step(name, (name,), lambda: release.wait() and {}) for name in names])
+    made.poke()
+    wait_until(lambda: made.check() or len(made.stuck) > worker.MAX_LEFT_BEHIND)
+    for _ in range(10):
+        made.check()
+        made.poke()
+    assert len(made.stuck) == worker.MAX_LEFT_BEHIND + 1
+    release.set()
+    wait_until(lambda: not made.stuck)
+    wait_until(lambda: made.check() or (round_of(made) and not made.error()))
+
+
+def test_lost_unsupported_and_failed_steps_are_told_apart() -> None:
+    faults: dict[str, Exception] = {"b": UnsupportedError("b"), "c": OSError("broken")}
+
+    def reads(key: str) -> Callable[[], dict[str, Any]]:
+        def read() -> dict[str, Any]:
+            if key in faults:
+                raise faults[key]
+            return {key: 1}
+
+        return read
+
+    made = Worker("w", [Step(key, (key,), reads(key)) for key in "abc"])
+    assert round_of(made) == {"L": 0, "a": 1, "b": None, "c": None}
+    assert made.error() == "c: broken"
+    faults["a"] = LostError("gone")
+    assert round_of(made) == {"L": 1, "a": None, "b": None, "c": None}
+    assert made.error() == "gone"
+    faults.clear()
+    assert round_of(made) == {"L": 0, "a": 1, "b": 1, "c": 1}
+    assert made.error() == ""
+
+
+def test_this_machine_can_be_read() -> None:
+    values = round_of(Worker("machine", steps()))
+    assert values["M"] > values["m"] > 0
+    assert values["n"] == os.cpu_count()
+    assert values["D"] > 0
+
+
+@pytest.mark.parametrize("python", [Path(sys.executable), *OLD_PYTHONS], ids=str)
+async def test_the_agent_starts_without_a_driver_and_says_so(
+    python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    link = LocalLink("here")
+    frames = sources.agent(link, Host("here"), str(python), 0.2, time.time)
+    try:
+        host = await asyncio.wait_for(anext(frames), 20)
+        assert host.state is HostState.UP
+        assert host.facts.memory_total_mib
+        if not host.devices:
+            assert "driver" in host.error
+    finally:
+        await frames.aclose()
+        await link.close()
+
+
+async def test_a_program_that_is_no_agent_is_refused() -> None:
+    link = LocalLink("here")
+    with pytest.raises(sources.NoSourceError, match="No such file"):
+        await anext(sources.agent(link, Host("here"), "no-such-python", 1.0, time.time))
+    await link.close()
+
+
+def test_the_payload_is_small_and_holds_every_module() -> None:
+    sent = launch.payload("nonce", 1.0)
+    assert len(sent) < 100_000
+    folder = Path(launch.__file__).parent / "agent"
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "stage"}
+    assert names == set(launch._MODULES)
