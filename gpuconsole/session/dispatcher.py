@@ -76,14 +76,17 @@ class Dispatcher:
             await self._drop()
 
     async def tick(self) -> None:
-        """Do what is to be done now. Trouble with the journal is told once, and tried again."""
+        """Do what is to be done now. Trouble is told once, and tried again."""
         try:
             await self._tick()
             self._trouble = ""
         except RoleLostError:
             await self._drop()
         except JournalError as error:
-            self._tell_trouble(error)
+            self._tell_trouble(error.message)
+        except Exception as error:
+            # Whatever is wrong with one job or one host's figures, the others are looked after.
+            self._tell_trouble(f"Dispatching goes wrong: {error!r}")
 
     async def _tick(self) -> None:
         if not self._hold_role():
@@ -217,11 +220,10 @@ class Dispatcher:
         for name in self._back:
             self._sweeps.add(asyncio.ensure_future(sweep(self._bench, name)))
 
-    def _tell_trouble(self, error: JournalError) -> None:
-        if self._trouble == error.message:
-            return
-        self._trouble = error.message
-        self._tell("journal", error.message)
+    def _tell_trouble(self, message: str) -> None:
+        if self._trouble != message:
+            self._trouble = message
+            self._tell("dispatcher", clean(message, 500))
 
     def _tell(self, subject: str, message: str) -> None:
         try:

@@ -1,19 +1,23 @@
-"""Clearing what finished jobs left: containers and leases on hosts, packed projects here."""
+"""Clearing what finished jobs left: containers and leases on hosts, old logs and packed projects
+here."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 
 from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.follow import log_file
 
 PARALLEL = 8
 
 
 async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
-    """Prune every reachable host, and the packed projects of jobs that ended long ago.
+    """Prune every reachable host, and here the packed projects and logs of jobs that ended longer
+    ago than the lab keeps them.
 
     Results folders stay. A host that cannot be asked is not in the answer; EngineError and
     UnreachableError of one never keep another from being pruned.
@@ -32,12 +36,13 @@ async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
                 bench.journal.tell("host", name, f"Not pruned. {error.message}", "warning")
 
     await asyncio.gather(*(one(name) for name in names))
-    _remove_old_bundles(bench)
+    _remove_old_files(bench)
     return {name: done[name] for name in names if name in done}
 
 
-def _remove_old_bundles(bench: Bench) -> None:
+def _remove_old_files(bench: Bench) -> None:
     oldest = bench.clock.now() - bench.settings.retention.jobs
     for job in bench.journal.jobs():
         if job.state.ended and (job.ended_at or job.submitted_at) < oldest:
             bench.bundle(job.id).unlink(missing_ok=True)
+            shutil.rmtree(log_file(bench.state, job.id, 1).parent, ignore_errors=True)

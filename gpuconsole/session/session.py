@@ -345,6 +345,10 @@ class Session:
         finally:
             self._journal.close()
             self._parts.on_close()
+        for task in tasks:
+            if not task.cancelled():
+                # It should have run until now: what ended it must not stay hidden.
+                task.result()
 
     def _require_writable(self, doing: str) -> None:
         if self.read_only:

@@ -399,6 +399,30 @@ async def test_a_console_that_slept_through_its_succession_stops_working(lab: La
     assert lab.docker.starts == 0, "the stale console may start nothing"
 
 
+async def test_a_fault_in_planning_is_told_and_running_jobs_are_looked_after(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = lab.desk()
+    running = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(running).state is JobState.RUNNING)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("no devices")
+
+    monkeypatch.setattr(desk.dispatcher._planner, "plan", broken)
+    number = desk.journal.last_event()
+    waiting = lab.submit(desk, "waiting")
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(running).state.ended)
+    await lab.clock.pass_time(20)
+    told = [event.message for _, event in desk.journal.events_after(number)]
+    assert len([message for message in told if "no devices" in message]) == 1
+    assert desk.job(waiting).state is JobState.QUEUED
+    monkeypatch.undo()
+    await lab.clock.until(lambda: desk.job(waiting).state is JobState.RUNNING)
+
+
 async def test_the_role_is_proved_at_the_last_moment_before_a_start(lab: Lab) -> None:
     first, second = lab.desk(), lab.desk()
     job_id = lab.submit(first)

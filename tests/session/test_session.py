@@ -433,6 +433,22 @@ async def test_prune_asks_every_host_and_survives_one_that_is_away(room: Room) -
         assert await session.prune() == {}
 
 
+async def test_prune_removes_files_of_jobs_that_ended_long_ago(room: Room) -> None:
+    async with opened(room) as session:
+        job = await session.submit(room.task())
+        await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
+        room.docker.finish(0, b"x")
+        await room.done(session.wait(job.id))
+        bundle = room.state / "bundles" / f"{job.id}.tar.gz"
+        await session.prune()
+        assert bundle.exists()
+        room.clock.time += 91 * 86400
+        await session.prune()
+        assert not bundle.exists()
+        assert not session.log_path(job.id).exists()
+        assert session.job(job.id).state is JobState.SUCCEEDED
+
+
 async def test_wait_dispatches_when_nobody_else_does(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
         job = await session.submit(room.task())
