@@ -1,0 +1,89 @@
+"""The queue as placement sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.session.placer import Placer
+
+NOW = 1_800_000_000.0
+FLEET = FleetSnapshot(
+    1,
+    NOW,
+    (
+        Host(
+            "a",
+            HostState.UP,
+            devices=tuple(
+                Device(f"GPU-{n}", n, "NVIDIA A100", memory_total_mib=40960.0, memory_used_mib=0.0)
+                for n in range(2)
+            ),
+        ),
+    ),
+)
+
+
+def job(job_id: str, state: JobState = JobState.QUEUED, **task: object) -> Job:
+    return Job(
+        id=job_id,
+        task=Task(name=job_id, script="/p/t.py", **task),  # type: ignore[arg-type]
+        user="ada",
+        state=state,
+        submitted_at=NOW - 10,
+        estimate_mib=1000.0,
+    )
+
+
+def running(job_id: str, uuid: str, **task: object) -> Job:
+    attempt = Attempt(1, "a", (uuid,), (0,), created_at=NOW - 60, started_at=NOW - 60)
+    return replace(job(job_id, JobState.RUNNING, **task), attempts=(attempt,))
+
+
+def test_devices_of_this_queue_and_of_others_are_not_given_twice() -> None:
+    placer = Placer(LabSettings())
+    theirs = {"a": (Lease("GPU-1", "t", "t-1", "bob", "other", NOW - 5),)}
+    jobs = [running("r", "GPU-0", run_time_s=100.0), job("q")]
+    plan = placer.plan(jobs, FLEET, theirs, frozenset(), NOW)
+    assert plan.choices == ()
+    why = plan.waiting["q"]
+    assert {(blocker["user"], blocker["uuid"]) for blocker in why.blockers} == {
+        ("ada", "GPU-0"),
+        ("bob", "GPU-1"),
+    }
+    assert why.estimated_start == NOW + 40
+    assert why.as_json()["estimated_start"].endswith("Z")
+
+
+def test_two_queued_jobs_get_a_device_each() -> None:
+    plan = Placer(LabSettings()).plan([job("x"), job("y")], FLEET, {}, frozenset(), NOW)
+    assert {choice.job for choice in plan.choices} == {"x", "y"}
+    assert {choice.device_uuids for choice in plan.choices} == {("GPU-0",), ("GPU-1",)}
+    assert all(choice.reasons for choice in plan.choices)
+
+
+def test_a_device_another_console_took_a_moment_ago_is_left_out() -> None:
+    avoid = frozenset({("a", "GPU-0"), ("a", "GPU-1")})
+    plan = Placer(LabSettings()).plan([job("x")], FLEET, {}, avoid, NOW)
+    assert plan.choices == ()
+
+
+def test_a_job_waits_for_those_it_comes_after() -> None:
+    placer = Placer(LabSettings())
+    for state, words in (
+        (JobState.RUNNING, "is running"),
+        (JobState.OOM, "ran out of memory"),
+        (JobState.CANCELLED, "was cancelled"),
+    ):
+        first = replace(running("first", "GPU-0"), state=state)
+        plan = placer.plan([first, job("x", after=("first",))], FLEET, {}, frozenset(), NOW)
+        assert plan.choices == ()
+        assert words in plan.waiting["x"].reason
+    gone = placer.plan([job("x", after=("nowhere",))], FLEET, {}, frozenset(), NOW)
+    assert "does not know" in gone.waiting["x"].reason
+    done = replace(running("first", "GPU-0"), state=JobState.SUCCEEDED)
+    plan = placer.plan([done, job("x", after=("first",))], FLEET, {}, frozenset(), NOW)
+    assert [choice.job for choice in plan.choices] == ["x"]
