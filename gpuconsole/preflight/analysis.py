@@ -27,6 +27,8 @@ CONTEXT_MIB = 600.0
 CONTEXT_SPREAD_MIB = 300.0
 MARGINS: Mapping[Tier, float] = MappingProxyType({"static": 0.25, "formula": 0.50})
 """Half-width of the range of each tier, as a share of what the allocator reserves."""
+WORKSPACE_CAP_MIB = 512.0
+"""FLAGS_conv_workspace_size_limit of Paddle 3.3.1."""
 MAX_BATCH = 65_536
 
 
@@ -44,6 +46,8 @@ class Outcome:
     flags: tuple[str, ...]
     flops: float
     coverage: float
+    widest_conv: int
+    """Bytes of the largest input of a convolution; 0 on the CPU back end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +136,27 @@ class Analysis:
         """Return reserved MiB as a non-decreasing function of the batch size."""
         line = self.line(backend, False)
         factor = self.fragmentation(backend) / MIB
-        if line is not None:
-            hull = envelope(line)
-            return lambda batch: hull.at(batch) * factor
+        own = self.outcome(None, backend)
+        if line is not None and own.batch is not None:
+            hull, conv = envelope(line), own.widest_conv / own.batch
+            return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
 
         def run_again(batch: int) -> float | None:
             outcome = self.outcome(batch, backend)
-            return None if outcome.blocked else peak(outcome.trace).total * factor
+            if outcome.blocked:
+                return None
+            return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
 
         return run_again
 
-    def _measure(self, trace: Trace, backend: Backend, mixed: bool) -> Footprint:
-        found = peak(trace)
+    def _measure(self, outcome: Outcome, backend: Backend, mixed: bool) -> Footprint:
+        found = peak(outcome.trace)
         parts: dict[str, float] = {kind: size / MIB for kind, size in found.parts.items()}
         tensors = found.total / MIB
-        return Footprint(parts, tensors, tensors * self.fragmentation(backend, mixed))
+        workspace = workspace_mib(outcome.widest_conv)
+        parts["workspace"] += workspace
+        reserved = tensors * self.fragmentation(backend, mixed) + workspace
+        return Footprint(parts, tensors + workspace, reserved)
 
     def estimate(
         self,
@@ -172,7 +182,7 @@ class Analysis:
         memory = None
         if not outcome.blocked:
             memory = as_memory(
-                self._measure(outcome.trace, backend, mixed_precision),
+                self._measure(outcome, backend, mixed_precision),
                 backend,
                 "static",
                 context_mib,
@@ -202,9 +212,18 @@ def _notes(backend: Backend) -> tuple[str, ...]:
     if backend != "cpu":
         notes.append(
             f"Assumed until this host is calibrated: a context of {CONTEXT_MIB:.0f} MiB "
-            f"(±{CONTEXT_SPREAD_MIB:.0f}), convolution workspaces as large as the input."
+            f"(±{CONTEXT_SPREAD_MIB:.0f}), a convolution workspace as large as the largest input."
         )
     return tuple(notes)
+
+
+def workspace_mib(widest_conv: float) -> float:
+    """Return the allowance for convolution workspaces, MiB.
+
+    cuDNN chooses by card and version; until a host is calibrated we allow the largest
+    convolution's input once more, within Paddle's cap.
+    """
+    return min(widest_conv / MIB, WORKSPACE_CAP_MIB)
 
 
 def as_memory(
@@ -305,4 +324,5 @@ def _outcome(run: Run, trace: Trace) -> Outcome:
         flags=tuple(sorted(run.flags)),
         flops=flops,
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+        widest_conv=run.widest_conv,
     )

@@ -160,7 +160,8 @@ class Formula:
             reference = batch * self.sequence * int(hidden) * 4 * 1.5 / MIB
             notes.append(
                 f"For reference only: batch x sequence x hidden x 4 bytes x 1.5 gives "
-                f"{reference:.0f} MiB; it counts neither layers nor parameters, and decides nothing."
+                f"{reference:.0f} MiB; it counts neither layers nor parameters, and does not"
+                " decide."
             )
         return tuple(notes)
 

@@ -122,7 +122,7 @@ METHODS: Mapping[type, frozenset[str]] = {
 }
 
 
-_NEEDS_KNOWN = frozenset("index count get pop setdefault remove discard add".split())
+_NEEDS_KNOWN = frozenset(["index", "count", "get", "pop", "setdefault", "remove", "discard", "add"])
 
 
 def is_plain(value: Value) -> bool:

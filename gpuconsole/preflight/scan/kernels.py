@@ -91,7 +91,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
 
 def _biased(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, shape: Sequence[int],
             unfold: int, flops: float, last: bool) -> Tensor:  # fmt: skip
-    work = workspace(run, x, unfold, flops)
+    work = workspace(run, x, unfold)
     out = ops.apply(run, "conv", (x, weight), shape, temp=work, work=work, flops=flops)
     if bias is None:
         return out
@@ -99,19 +99,17 @@ def _biased(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, shape: Seq
     return ops.binary(run, "add", out, ops.view(run, bias, row))
 
 
-GPU_WORKSPACE_LIMIT = 512 * 2**20
-"""FLAGS_conv_workspace_size_limit of Paddle 3.3.1, bytes."""
+def workspace(run: Run, x: Tensor, unfold: int) -> int:
+    """Return a convolution's scratch bytes on the CPU: the unfold buffer.
 
-
-def workspace(run: Run, x: Tensor, unfold: int, flops: float) -> float:
-    """Return a convolution's scratch bytes: the unfold buffer on CPU, cuDNN's on others.
-
-    cuDNN's choice depends on card and version; until a host is calibrated we allow what implicit
-    GEMM variants take, the input once more, within Paddle's cap.
+    What cuDNN takes depends on card and version, so other back ends get one allowance for the
+    whole run: here we only note the largest input of a convolution.
     """
     if run.on_cpu:
         return unfold
-    return min(x.nbytes, GPU_WORKSPACE_LIMIT) if unfold and flops else 0
+    if unfold:
+        run.widest_conv = max(run.widest_conv, x.nbytes)
+    return 0
 
 
 def conv_transpose(

@@ -73,7 +73,7 @@ def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
 
 def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
-    if run.amp.level == "O0" or run.on_cpu:
+    if run.amp.level == "O0" or run.on_cpu or amp == "keep":
         return list(inputs)
     floats = [one.dtype for one in inputs if one.dtype in FLOATS]
     if amp == "half" or (run.amp.level == "O2" and amp != "full"):

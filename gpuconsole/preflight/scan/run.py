@@ -68,6 +68,7 @@ class Run:
     faults: dict[tuple[str, int, str], ScriptFault] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    widest_conv: int = 0
     flops: float = 0.0
     flops_done: float = 0.0
     cycles: int = 0
