@@ -100,6 +100,8 @@ def _environment(job: Job, attempt: Attempt) -> dict[str, str]:
         "GPUCONSOLE_JOB": job.id,
         "GPUCONSOLE_ATTEMPT": str(attempt.number),
         "GPUCONSOLE_RESULTS": RESULTS_DIR,
+        # Paddle's default, and the allocator that the estimate has simulated.
+        "FLAGS_allocator_strategy": "auto_growth",
     }
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
