@@ -61,9 +61,7 @@ def test_envelope_equals_replay_at_every_batch(
         alive.append(index)
         if data.draw(st.booleans()):
             events.append(~alive.pop(data.draw(st.integers(0, len(alive) - 1))))
-    line = AffineTrace(
-        events, [a for a, _ in blocks], [b for _, b in blocks], [ACT] * len(blocks)
-    )
+    line = AffineTrace(events, [a for a, _ in blocks], [b for _, b in blocks], [ACT] * len(blocks))
     hull = envelope(line)
     for batch in (1, 2, 7, 100):
         assert hull.at(batch) == peak(line.at(batch)).total

@@ -62,12 +62,16 @@ def test_parts_sum_and_total(scan: Scan, training: Callable[..., str], backend: 
 
 def test_argparse_default_argument_and_override(scan: Scan, training: Callable[..., str]) -> None:
     text = training(MLP).replace("batch_size=32", "batch_size=args.batch_size // 2")
-    text = text.replace("net = Net()", "net = Net()\n" + """
+    text = text.replace(
+        "net = Net()",
+        "net = Net()\n"
+        + """
 import argparse
 p = argparse.ArgumentParser()
 p.add_argument("-b", "--batch-size", type=int, default=48)
 args = p.parse_args()
-""")
+""",
+    )
     assert scan(text).estimate().batch_size == 24
     assert scan(text, "--batch-size", "16").estimate().batch_size == 8
     plain = text.replace(" // 2", "")
@@ -82,12 +86,15 @@ args = p.parse_args()
 
 
 def test_missing_required_argument_is_a_fault(scan: Scan, training: Callable[..., str]) -> None:
-    text = training(MLP) + """
+    text = (
+        training(MLP)
+        + """
 import argparse
 p = argparse.ArgumentParser()
 p.add_argument("--data-dir", required=True)
 p.parse_args()
 """
+    )
     assert "--data-dir" in scan(text).estimate().errors[0].message
 
 
@@ -327,7 +334,9 @@ def test_faults(
     scan: Scan, training: Callable[..., str], body: str, words: tuple[str, ...],
     shapes: tuple[tuple[int, ...], ...],
 ) -> None:  # fmt: skip
-    net = f"class Net(nn.Layer):\n    def __init__(self):\n        super().__init__()\n        {body}"
+    net = (
+        f"class Net(nn.Layer):\n    def __init__(self):\n        super().__init__()\n        {body}"
+    )
     fault = scan(training(net)).estimate().errors[0]
     assert all(word in fault.message for word in words)
     assert fault.shapes == shapes

@@ -74,7 +74,7 @@ def main():
     folder = os.environ.get("GPUCONSOLE_RESULTS")
     if folder:
         with open(os.path.join(folder, "result.json"), "w") as file:
-            json.dump({"steps": len(losses), "first_loss": losses[0], "last_loss": losses[-1]}, file)
+            json.dump({"steps": len(losses), "loss": losses}, file)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""Bad and hostile scripts: a clear message or an unknown, quickly, and never a traceback."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import Analysis, analyse
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"def f(:\n    pass\n", ("train.py:1:7", "syntax")),
+        (b"x = 1\ny = (\n", ("train.py:2:",)),
+        (b"\xff\xfe\x00\x01binary", ("train.py",)),
+        (b"# -*- coding: latin-9999 -*-\nx = 1\n", ("train.py",)),
+        (b"x = '\x00'\n", ("train.py",)),
+        (b"x = '\x80\x81'\n", ("train.py",)),
+        (b"(" * 100_000, ("train.py",)),
+    ],
+)
+def test_unreadable_scripts(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        analyse(path)
+    text = f"{caught.value.title} {caught.value.message}"
+    assert all(word in text for word in words)
+    assert caught.value.hint
+
+
+def test_a_huge_script_is_refused_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    with open(path, "wb") as file:
+        file.truncate(50 * 2**20)
+    started = time.perf_counter()
+    with pytest.raises(UsageError, match="50 MiB"):
+        analyse(path)
+    assert time.perf_counter() - started < 1
+
+
+def test_no_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing"):
+        analyse(tmp_path / "nothing.py")
+    with pytest.raises(UsageError):
+        analyse(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True:\n    x = 1",
+        "x = 10 ** 10 ** 10",
+        "x = 'a'\nwhile True:\n    x = x + x",
+        "x = [0] * 10 ** 12",
+        "x = (1 << 10 ** 9) * 3",
+        "x = '{:>999999999}'.format(1)",
+        "x = '%999999999d' % 1",
+        "x = 'a' * 100000\ny = x.replace('a', x)",
+        "for i in range(10 ** 15):\n    pass",
+        "x = list(range(10 ** 12))",
+        "x = sum(i for i in range(10 ** 12))",
+        "def f(n):\n    return f(n + 1)\nf(0)",
+        "f = lambda: f()\nf()",
+        "def g():\n    while True:\n        yield 1\nx = list(g())",
+        "x = " + "+".join(["1"] * 900),
+        "x = " + "[" * 80 + "]" * 80,
+        "l = []\nl.append(l)\nprint(l)\nx = l + l",
+        "d = {}\nd['d'] = d\nx = str(d)",
+        "class A:\n    def __getattr__(self, n):\n        return self.nope\nA().x",
+        "x = ''.__class__.__mro__[1].__subclasses__()",
+        "x = (lambda: 0).__globals__['__builtins__']",
+        "import paddle\nx = paddle.zeros([10 ** 9, 10 ** 9, 10 ** 9])",
+        "import paddle\nx = paddle.zeros([-5])",
+        "import numpy as np\nx = np.zeros((3, 4)).reshape(5, -1)",
+        "import train",
+        "import os\nos.system('touch PWNED')\n__import__('os').system('touch PWNED')",
+        "eval('1'); exec('x = 1')",
+        "x: int\nmatch 3:\n    case 3:\n        pass",
+        "async def f():\n    await f()\nf()",
+        "raise ValueError('no')",
+        "import sys\nsys.exit(3)",
+        "assert 1 == 2",
+    ],
+)
+def test_hostile_scripts_end_as_unknown_or_fault(
+    scan: Callable[..., Analysis], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    started = time.process_time()
+    estimate = scan(text).estimate()
+    assert estimate.memory is None or estimate.errors
+    assert estimate.unknowns or estimate.errors
+    assert time.process_time() - started < 5
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("batch", [0, -1])
+def test_a_batch_size_that_cannot_be(
+    scan: Callable[..., Analysis], training: Callable[..., str], batch: int
+) -> None:
+    net = "class Net(nn.Linear):\n    pass"
+    analysis = scan(training(net).replace("Net()", "Net(64, 10)"))
+    with pytest.raises(UsageError, match="batch size"):
+        analysis.estimate(batch)
+    text = training(net).replace("Net()", "Net(64, 10)")
+    written = scan(text.replace("batch_size=32", f"batch_size={batch}"))
+    assert "batch size" in written.estimate().errors[0].message
