@@ -20,6 +20,8 @@ NOISE_LINES = 1000
 BAD_FRAMES = 20
 """Unreadable frames in a row after which an agent is given up."""
 PROCESSES_EVERY_S = 5.0
+SMI_INTERVAL_S = 2.0
+"""Longest pause between two rounds of nvidia-smi, which has no heartbeat of its own."""
 
 
 Frames = AsyncGenerator[Host, None]
@@ -109,7 +111,8 @@ async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[]
     """Follow `nvidia-smi` and give a host record for each round of it."""
     mask, count, driver = await _probe(link)
     facts = HostFacts(driver_version=driver, source="nvidia-smi")
-    channel = await _open(link, smi.stream(mask, interval))
+    # Never seldom: frames that stay away would look like a lost host.
+    channel = await _open(link, smi.stream(mask, min(interval, SMI_INTERVAL_S)))
     listed = _Processes(link)
     lister = asyncio.ensure_future(listed.follow())
     try:

@@ -201,7 +201,8 @@ async def test_eight_devices_on_four_hosts_are_all_up_and_quiet_hosts_stay_the_s
         lab.add(devices=8)
     async with polling(lab) as hosts:
         for number in range(4):
-            host = await until(hosts, number, is_up)
+            # The links between devices are found a moment after the first frame.
+            host = await until(hosts, number, lambda h: is_up(h) and h.devices[7].peers)
             assert len(host.devices) == 8
         before = hosts.snapshot()
         assert hosts.snapshot() is before
