@@ -1,8 +1,11 @@
 """The command line: exit codes, one JSON document, and clear words for everything that is wrong."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -511,3 +514,30 @@ def test_dispatch_ends_cleanly_on_sigterm(lab: Lab, tmp_path: Path) -> None:
 )
 def test_sizes_are_read_as_docker_writes_them(said: str, mib: float) -> None:
     assert SizeType().convert(said, None, None) == mib
+
+
+def test_a_journal_from_a_newer_version_is_left_alone(run: Run, lab: Lab) -> None:
+    assert run("jobs", *lab).code == 0
+    [journal] = [path for path in Path(lab[3]).iterdir() if path.read_bytes()[:6] == b"SQLite"]
+    with contextlib.closing(sqlite3.connect(journal)) as database:
+        database.execute("PRAGMA user_version = 9999")
+    answer = run("jobs", *lab, "--json")
+    assert answer.code == 2
+    assert "newer" in " ".join(answer.document["error"].values())
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
+def test_without_inventory_and_gpu_the_demo_is_offered(run: Run) -> None:
+    answer = run("status", "--json")
+    assert answer.code == 2
+    assert "gpuconsole demo" in answer.document["error"]["hint"]
+    assert run().code == 2
+
+
+def test_preflight_with_no_host_in_reach_says_how_to_go_on(
+    run: Run, lab: Lab, script: Path
+) -> None:
+    answer = run("preflight", script, *lab[:2], "--json")
+    assert (answer.code, answer.document["verdicts"]) == (1, [])
+    assert "--offline" in answer.err
+    assert run("preflight", script, *lab[:2], "--offline", "--json").code == 0

@@ -6,7 +6,7 @@ import asyncio
 import json
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _HEADLESS_LAB_S = 240.0
 """Lab seconds that pass in a headless run: several times what its job takes."""
 _TAIL = 12
+_JUDGED_HOSTS = 6
 _CLOSING_S = 2.0
 """What is kept of a headless run's time for its end."""
 
@@ -116,7 +117,9 @@ async def _fill(lab: Laboratory) -> None:
     """Queue the demo's jobs; the console's own session starts them, as it would anyone's."""
     from gpuconsole.lab.jobs import submit_demo_jobs
 
-    async with lab.session(dispatching=False) as session:
+    # The first hosts are the same in a lab of any size, and a few are judged in no time.
+    few = replace(lab, hosts=min(lab.hosts, _JUDGED_HOSTS))
+    async with few.session(dispatching=False) as session:
         if not session.jobs():
             await submit_demo_jobs(session)
 

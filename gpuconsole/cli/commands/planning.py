@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,7 @@ from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.tasks import DeviceCount, MountType, Pair, SizeType, build_task, task_options
 from gpuconsole.core.estimate import Report
-from gpuconsole.core.jobs import Job, Mount, Task
+from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def preflight(
         show(*views.report(found, explain=explain))
     if found.verdicts or found.estimate.errors:
         return 0 if _has_room(found) else 1
-    note("No device was there to be judged.")
+    note("No device was there to be judged; --offline answers for common cards.")
     return 0 if found.estimate.memory is not None and task.backend == "cpu" else 1
 
 
@@ -101,48 +101,14 @@ def preflight(
 @click.option("--hold", is_flag=True, help="Queue it held; release it with `gpuconsole hold`.")
 @common
 def submit(
-    script: Path | None,
-    task_file: Path | None,
-    batch_size: int | None,
-    backend: str | None,
-    assume: tuple[tuple[str, str], ...],
-    project: Path | None,
-    name: str | None,
-    image: str | None,
-    devices: int | None,
-    priority: int | None,
-    env: tuple[tuple[str, str], ...],
-    mount: tuple[Mount, ...],
-    label: tuple[tuple[str, str], ...],
-    network: str | None,
-    shm_size_mib: float | None,
-    memory_limit_mib: float | None,
-    force: bool,
-    hold: bool,
+    script: Path | None, task_file: Path | None, force: bool, hold: bool, **said: Any
 ) -> int:
     """Queue a script to run in a container where it fits.
 
     The script's project folder is shipped, without what .gitignore, .gpuconsoleignore and key-like
     names leave out. Prints the job's id.
     """
-    task = build_task(
-        script,
-        task_file,
-        assume=assume,
-        project=project,
-        env=env,
-        label=label,
-        mount=mount,
-        devices=devices,
-        batch_size=batch_size,
-        backend=backend,
-        name=name,
-        image=image,
-        priority=priority,
-        network=network,
-        shm_size_mib=shm_size_mib,
-        memory_limit_mib=memory_limit_mib,
-    )
+    task = build_task(script, task_file, **said)
     job = _queue(task, force=force, hold=hold)
     if options().as_json:
         estimate = {"estimate_mib": job.estimate_mib}
