@@ -82,7 +82,7 @@ class Desk:
 
     def json(self, *words: str, status: int = 0) -> Any:
         """Run a command that succeeds and return its document."""
-        done = self.run(*words, "--json")
+        done = self.run(words[0], "--json", *words[1:])
         assert done.returncode == status, done.stderr + done.stdout
         return json.loads(done.stdout)
 
