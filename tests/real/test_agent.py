@@ -134,6 +134,30 @@ async def test_a_driver_that_hangs_whole_leaves_the_host_up(lab: Lab) -> None:
         assert host.state is HostState.UP
 
 
+async def test_a_driver_that_hangs_from_the_start_is_waited_for(lab: Lab) -> None:
+    machine = lab.add(devices=2)
+    machine.driver.set(hang=1)
+    async with polling(lab) as hosts:
+        host = await until(hosts, 0, lambda h: h.state is HostState.UP and h.error)
+        assert "has not answered" in host.error
+        assert host.facts.memory_total_mib
+        machine.driver.clear("hang")
+        host = await until(hosts, 0, is_up)
+        assert host.error == ""
+
+
+async def test_a_gpu_that_is_lost_from_the_start_is_shown_and_comes_back(lab: Lab) -> None:
+    machine = lab.add(devices=2)
+    machine.driver.set({"1.lost": 1})
+    async with polling(lab) as hosts:
+        host = await until(hosts, 0, is_up)
+        assert [device.lost for device in host.devices] == [False, True]
+        assert host.devices[1].error
+        machine.driver.clear("1.lost")
+        host = await until(hosts, 0, lambda h: is_up(h) and not h.devices[1].lost, 30)
+        assert host.devices[1].uuid == machine.uuids[1]
+
+
 async def test_a_field_that_fails_is_unknown(lab: Lab) -> None:
     machine = lab.add(devices=1)
     machine.driver.set({"call.GetTemperature": 3, "call.GetPowerUsage": 999})

@@ -17,8 +17,8 @@ from gpuconsole.remote.agent.worker import LostError, UnsupportedError, Worker
 
 OPEN_AGAIN_S = 10.0
 """Pause before a driver that would not open is tried again."""
-COUNT_AGAIN_S = 30.0
-"""Pause between two looks at the number of devices."""
+LOOK_AGAIN_S = 10.0
+"""Pause between two looks at which devices there are."""
 EVENT_WAIT_MS = 1000
 # nvidia-smi topo -m names of NVML's common-ancestor levels; 0 is two GPUs on one board.
 _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
@@ -65,15 +65,26 @@ class Driver(object):
         self._on_opened()
         _thread(self._listen, "events")
         _thread(self._link, "links")
-        count = len(self.devices)
         while True:
-            time.sleep(COUNT_AGAIN_S)
-            try:
-                if pynvml.nvmlDeviceGetCount() != count:
-                    self._on_changed()
-            except pynvml.NVMLError as error:
-                if error.value in (pynvml.NVML_ERROR_UNINITIALIZED, _NOT_LOADED):
-                    self._on_changed()
+            time.sleep(LOOK_AGAIN_S)
+            if self._is_another():
+                self._on_changed()
+
+    def _is_another(self) -> bool:
+        """Tell whether devices came, went or came back, or the driver was reloaded."""
+        try:
+            if pynvml.nvmlDeviceGetCount() != len(self.devices):
+                return True
+        except pynvml.NVMLError as error:
+            return error.value in (pynvml.NVML_ERROR_UNINITIALIZED, _NOT_LOADED)
+        for index, device in enumerate(self.devices):
+            if device.handle is None:
+                try:
+                    _static(index, pynvml.nvmlDeviceGetHandleByIndex(index))
+                    return True
+                except (pynvml.NVMLError, LostError, UnsupportedError):
+                    continue
+        return False
 
     def _find(self) -> List[Device]:
         found = []
@@ -81,7 +92,7 @@ class Driver(object):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 static = _static(index, handle)
-            except (pynvml.NVMLError, LostError) as error:
+            except (pynvml.NVMLError, LostError, UnsupportedError) as error:
                 # Still a card in this host: shown as lost instead of left out.
                 found.append(Device({"i": index, "u": "", "n": "", "x": str(error)}))
                 continue
