@@ -203,10 +203,10 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
     classes: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         classes.setdefault(short_model(verdict.device), []).append(verdict)
-    name = max(12, min(24, width - 45))
+    name = max(12, min(24, width - 42))
     lines: Lines = [
         [(fit("device", name) + fit("verdict", 15) + fit("headroom", 10, "right")
-          + fit("max batch", 11, "right") + fit("will do", 9, "right"), ink.muted)]
+          + fit("max batch", 10, "right") + fit("fit", 7, "right"), ink.muted)]
     ]  # fmt: skip
     rows = [(device, *_best_of(each)) for device, each in classes.items()]
     rows.sort(key=lambda row: (RANK[row[1].verdict], -(row[1].headroom_mib or 0.0)))
@@ -216,8 +216,8 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
         batch = "n/a" if verdict.max_batch_size is None else f"{verdict.max_batch_size:,}"
         lines.append(
             [(fit(device, name), ink.text), (fit(word, 15), ink.verdicts[verdict.verdict]),
-             (fit(headroom, 10, "right") + fit(batch, 11, "right"), ink.text),
-             (fit(f"{able} of {count}", 9, "right"), ink.muted)]
+             (fit(headroom, 10, "right") + fit(batch, 10, "right"), ink.text),
+             (fit(f"{able}/{count}", 7, "right"), ink.muted)]
         )  # fmt: skip
         if verdict.reason and verdict.verdict not in ("fits",):
             lines += [[("  " + part, ink.muted)] for part in wrapped(verdict.reason, width - 2)[:2]]

@@ -100,6 +100,8 @@ class FilterBar(Horizontal):
         except FilterError as error:
             field.add_class("-wrong")
             self._show_error(error, event.value)
+            good = event.value[: error.column].rpartition(" ")[0]
+            self.post_message(self.Changed(good, _parsed(good)))
             return
         field.remove_class("-wrong")
         self.query_one("#filter-note", Static).update("", layout=True)
@@ -115,3 +117,11 @@ class FilterBar(Horizontal):
             (f"  col {error.column + 1}: {error.message}", ink.bad),
         ]
         self.query_one("#filter-note", Static).update(text([pieces]), layout=True)
+
+
+def _parsed(text: str) -> Filter:
+    """The part before a mistake: what is right already stays in force while one types on."""
+    try:
+        return parse(text)
+    except FilterError:
+        return Filter()

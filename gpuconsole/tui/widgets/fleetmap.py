@@ -138,19 +138,25 @@ class FleetMap(ScrollView, can_focus=True):
 
     def action_edge(self, way: int) -> None:
         """Move the cursor to the first or last row."""
-        self._stand_on_row(0 if way < 0 else len(self._placed().rows) - 1)
+        placed = self._placed()
+        if placed.rows:
+            row = placed.rows[0 if way < 0 else -1]
+            self._stand(row.hosts[0 if way < 0 else -1], row.device or 0)
 
     def on_click(self, event: events.Click) -> None:
         """Stand on the host or device that was clicked."""
         placed = self._placed()
-        row = event.y + self.scroll_offset.y - placed.heading
-        if not (0 <= row < len(placed.rows)) or event.y < placed.heading:
+        spot = event.get_content_offset(self)
+        if spot is None or spot.y < placed.heading:
+            return
+        row = spot.y + self.scroll_offset.y - placed.heading
+        if row >= len(placed.rows):
             return
         if placed.density >= Density.HOST_LINE:
             self._stand_on_row(row)
             return
         hosts = placed.rows[row].hosts
-        column = (event.x - placed.gutter - placed.gap) // (placed.cell_width + placed.gap)
+        column = (spot.x - placed.gutter - placed.gap) // (placed.cell_width + placed.gap)
         self._stand(hosts[max(0, min(len(hosts) - 1, column))], 0)
 
     # -- drawing ----------------------------------------------------------------------------

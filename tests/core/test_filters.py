@@ -1,0 +1,98 @@
+"""The filter grammar: what matches, and where a mistake is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuconsole.core.filters import FilterError, free_devices, parse
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+
+BUSY = Device("a", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, memory_used_mib=30720,
+              utilization=90, temperature_c=70, power_w=300,
+              processes=(DeviceProcess(1, "ana", 30000),))  # fmt: skip
+IDLE = Device("b", 1, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, memory_used_mib=0,
+              utilization=0, temperature_c=30, power_w=50)  # fmt: skip
+CARD = Device("c", 0, "NVIDIA GeForce RTX 3090", memory_total_mib=24576)
+LAB = (
+    Host("a100-01", HostState.UP, labels={"rack": "r1"}, devices=(BUSY, IDLE)),
+    Host("rtx 7", HostState.UP, labels={"rack": "r2"}, devices=(CARD,)),
+    Host("gone", HostState.DOWN, labels={"rack": "r2"}),
+)
+
+
+def matching(text: str, users: dict[str, str] | None = None) -> dict[str, list[str]]:
+    """Host name to the UUIDs that match."""
+    wanted = parse(text)
+    found = ((host.name, wanted.devices(host, users or {})) for host in LAB)
+    return {name: [d.uuid for d in devices] for name, devices in found if devices is not None}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {"a100-01": ["a", "b"], "rtx 7": ["c"], "gone": []}),
+        ("a100", {"a100-01": ["a", "b"]}),
+        ("rack:r2", {"rtx 7": ["c"], "gone": []}),
+        ("host:gone", {"gone": []}),
+        ("host:gon", {}),
+        ("gpu:3090", {"rtx 7": ["c"]}),
+        ("util<20", {"a100-01": ["b"]}),
+        ("util>=90 mem>50", {"a100-01": ["a"]}),
+        ("util<20 mem>50", {}),
+        ("temp>60", {"a100-01": ["a"]}),
+        ("power=50", {"a100-01": ["b"]}),
+        ("mem>50%", {"a100-01": ["a"]}),
+        ("free>=1", {"a100-01": ["a", "b"], "rtx 7": ["c"]}),
+        ("gpus>=2", {"a100-01": ["a", "b"]}),
+        ("state:down", {"gone": []}),
+        ("!state:down", {"a100-01": ["a", "b"], "rtx 7": ["c"]}),
+        ("user:ana", {"a100-01": ["a"]}),
+        ("!user:ana gpu:a100", {"a100-01": ["b"]}),
+        ('"rtx 7"', {"rtx 7": ["c"]}),
+        ('!"rtx 7" !gone', {"a100-01": ["a", "b"]}),
+        ("RACK:R1 A100", {"a100-01": ["a", "b"]}),
+    ],
+)
+def test_matches(text: str, expected: dict[str, list[str]]) -> None:
+    assert matching(text) == expected
+
+
+def test_the_owner_of_a_job_counts_as_user() -> None:
+    assert matching("user:bo", {"b": "bo"}) == {"a100-01": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "length"),
+    [
+        ("a100 speed>3", 5, 5),
+        ("util<", 5, 1),
+        ("util<fast", 5, 4),
+        ("rack:", 0, 5),
+        ("x !", 2, 1),
+        ('name "open', 5, 1),
+    ],
+)
+def test_a_mistake_has_a_place(text: str, column: int, length: int) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(text)
+    assert (caught.value.column, caught.value.length) == (column, length)
+    assert caught.value.message
+
+
+def test_free_counts_healthy_unused_devices() -> None:
+    assert free_devices(LAB[0]) == 1
+    lost = Host("h", HostState.UP, devices=(Device("x", 0, "m", lost=True),))
+    assert free_devices(lost) == 0
+    down = Host("h", HostState.DOWN, devices=(IDLE,))
+    assert free_devices(down) == 0
+
+
+def test_jobs_are_filtered_by_the_same_grammar() -> None:
+    task = Task("bert-base", devices=2, priority=5)
+    job = Job("abc123", task, "ana", JobState.RUNNING, 0.0,
+              attempts=(Attempt(1, "a100-01"),))  # fmt: skip
+    for text in ("bert", "abc", "state:run", "user:ana", "host:a100", "prio>4 gpus=2", "!vit"):
+        assert parse(text).job(job), text
+    for text in ("vit", "state:queued", "user:bo", "prio>5", "!bert"):
+        assert not parse(text).job(job), text

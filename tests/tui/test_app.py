@@ -1,0 +1,173 @@
+"""The app: palette, themes, events, opening and closing the session, the import cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+
+from gpuconsole.core.events import Event
+from gpuconsole.core.jobs import JobState
+from gpuconsole.core.levels import LEVELS
+from gpuconsole.errors import DocumentError, JournalError
+from gpuconsole.tui.app import ConsoleApp, Look
+from gpuconsole.tui.themes import BUILT_IN, load, load_all, shipped_folder
+from tests.tui.console import opened
+from tests.tui.fake import NOW, FakeSession, job
+
+JOBS = (job("resnet", JobState.RUNNING, 1), job("[b]evil[/b]", JobState.QUEUED, 2, attempts=()))
+
+
+@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+async def test_the_palette_goes_anywhere_by_name(key: str) -> None:
+    async with opened(FakeSession(jobs_now=JOBS)) as console:
+        await console.press(key)
+        assert CommandPalette.is_open(console.app)
+        await console.shows("Show the next metric", "Go to the queue")
+        await console.type("host: ascend")
+        await console.shows("host: ascend-01")
+        await console.press("enter")
+        await console.shows("Fleet > ascend-01")
+        await console.press("colon")
+        await console.type("job: evil")
+        await console.shows("[b]evil[/b]")
+        await console.press("enter")
+        await console.shows("Queue > [b]evil[/b]")
+        await console.press("colon")
+        await console.type("theme: day")
+        await console.shows("theme: day")
+        await console.press("enter")
+        await console.until(lambda: console.app.theme == "day")
+        assert console.app.ink.theme.name == "day"
+
+
+async def test_the_palette_has_no_writing_commands_in_read_only() -> None:
+    async with opened(FakeSession(jobs_now=JOBS, read_only=True)) as console:
+        await console.press("2", "colon")
+        await console.shows("Open the job")
+        assert "Cancel the job" not in console.text
+
+
+async def test_events_become_toasts_but_ordinary_steps_do_not() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        tell = session.listeners[0]
+        tell(Event("job", "ana-0001", "resnet: running", NOW))
+        tell(Event("host", "v100-02", "[b]lost[/b]", NOW, "warning"))
+        await console.shows("v100-02: [b]lost[/b]")
+        assert "resnet: running" not in console.text
+        session.jobs_now = (replace(JOBS[0], state=JobState.OOM), JOBS[1])
+        tell(Event("job", "ana-0001", "resnet: out of memory", NOW, "error"))
+        await console.shows("resnet: out of memory")
+
+
+async def test_the_session_is_opened_after_the_first_paint() -> None:
+    session = FakeSession()
+    app = ConsoleApp(session)  # type: ignore[arg-type]
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        for _ in range(200):
+            if app.opened:
+                break
+            await pilot.pause(0.01)
+        assert session.calls[0] == ("enter",)
+
+
+async def test_a_session_that_cannot_open_ends_the_console_with_its_message() -> None:
+    class Broken(FakeSession):
+        async def __aenter__(self) -> FakeSession:
+            raise JournalError("State folder", "/state [x] is full.", "Make room.")
+
+    app = ConsoleApp(Broken())  # type: ignore[arg-type]
+    async with app.run_test() as pilot:
+        for _ in range(200):
+            if app.return_code is not None:
+                break
+            await pilot.pause(0.01)
+    assert app.return_code == 2
+
+
+async def test_quit() -> None:
+    for key in ("q", "ctrl+q"):
+        app = ConsoleApp(FakeSession(), opened=True)  # type: ignore[arg-type]
+        async with app.run_test() as pilot:
+            await pilot.press(key)
+        assert app.return_code == 0
+
+
+# -- themes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", sorted(shipped_folder().glob("*.yaml")), ids=lambda path: path.stem
+)
+async def test_every_shipped_theme_draws_every_screen(path: Path) -> None:
+    theme = load(path)
+    assert theme.name == path.stem
+    assert len(theme.heat) == LEVELS
+    async with opened(FakeSession(jobs_now=JOBS), look=Look(theme=theme.name)) as console:
+        assert console.app.theme == theme.name
+        for key in ("2", "3", "4"):
+            await console.press(key)
+        await console.shows("submit")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(shipped_folder().glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_ramps_change_lightness_in_one_direction(path: Path) -> None:
+    from textual.color import Color
+
+    theme = load(path)
+    light = [Color.parse(color).brightness for color in theme.heat]
+    assert light == sorted(light, reverse=not theme.dark)
+    assert len(set(light)) == LEVELS
+
+
+GOOD = (shipped_folder() / "night.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: [", "bad.yaml:1"),
+        ("- 1\n", "must be a mapping"),
+        (GOOD.replace("dark: true", "dark: maybe"), "`dark` must be true or false"),
+        (GOOD.replace("#7aa2d6", "bluish"), "`colors.primary` is no colour"),
+        (GOOD.replace("primary:", "prymary:"), "unknown `prymary`"),
+        (GOOD.replace("  stale: ", "  stele: "), "unknown `stele`"),
+        (GOOD.replace('"#2d3d60", ', ""), "`heat` must be a list of 9"),
+        (GOOD.replace("name: night", "name: 7"), "`name` must be a word"),
+        (GOOD.replace("dark: true\n", ""), "lacks `dark`"),
+    ],
+)
+def test_a_bad_theme_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DocumentError) as caught:
+        load(path)
+    assert problem in caught.value.message
+    assert str(path) in caught.value.message
+    themes, errors = load_all([tmp_path])
+    assert list(themes) == [BUILT_IN.name]
+    assert len(errors) == 1
+
+
+async def test_a_bad_theme_is_told_and_the_console_opens(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: [", encoding="utf-8")
+    look = Look(theme="mine", theme_folders=(tmp_path,))
+    async with opened(FakeSession(), look=look) as console:
+        await console.shows("Theme not loaded", "mine.yaml:1", "There is no theme `mine`")
+        assert console.app.theme == BUILT_IN.name
+
+
+def test_opening_the_package_does_not_import_textual() -> None:
+    code = (
+        "import sys; import gpuconsole.tui, gpuconsole.tui.keys, gpuconsole.tui.taskform; "
+        "sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,279 @@
+"""The fleet screen: what it shows, and what its keys do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.core.jobs import JobState
+from gpuconsole.tui.app import Look
+from gpuconsole.tui.presentation.maplayout import Density
+from gpuconsole.tui.widgets.fleetmap import FleetMap
+from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
+from tests.tui.fake import FakeSession, device, idle, job, lab
+
+HOSTILE = "[red]x[/] \x1b[31m\u202eevil 数据"
+
+
+def fleet_map(console: Driven) -> FleetMap:
+    return console.app.screen.query_one(FleetMap)
+
+
+def crowd(hosts: int, devices: int = 8) -> tuple[Host, ...]:
+    return tuple(
+        Host(f"n{at:04d}", HostState.UP, labels={"rack": f"r{at // 8:03d}"}, sampled_at=1.0,
+             devices=tuple(device(f"{at}-{k}", k, utilization=(at * 7 + k) % 101)
+                           for k in range(devices)))
+        for at in range(hosts)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_table_has_model_memory_rate_link_and_load(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    async with opened(session, size) as console:
+        await console.shows("host", "gpu", "model", "memory", "FP16", "link", "load", "owner")
+        first = next(line for line in console.text.splitlines() if "▸" in line)
+        for word in ("a100-01", "A100-SXM4-40GB", "20.5/40G", "312", "NV12", "80%", "resnet"):
+            assert word in first
+        assert "HCCS" in console.text
+        await console.shows("SIMULATED", "1 DOWN", "No route to host", "lost")
+        await console.shows("1 Fleet", "2 Queue", "3 Job", "4 Submit", ": command", "? help")
+        assert all(len(line) == size[0] for line in console.text.splitlines())
+
+
+async def test_status_line_counts() -> None:
+    async with opened(FakeSession(), look=Look(site="lab-a")) as console:
+        first = console.text.splitlines()[0]
+        for word in ("gpuconsole", "lab-a", "3 up", "9 GPU", "5 busy", "3 free", "1 bad", "1s"):
+            assert word in first
+
+
+async def test_the_inspector_follows_the_cursor() -> None:
+    async with opened(FakeSession()) as console:
+        await console.shows("550.54 / 12.4", "python train.py")
+        await console.press("G")
+        await console.shows("v100-02", "down")
+        assert fleet_map(console).current[0].name == "v100-02"  # type: ignore[union-attr]
+        await console.press("k", "up")
+        await console.shows("gpu 0  Ascend 910")
+        await console.press("g", "down", "j", "right", "l")
+        assert fleet_map(console).current[1].uuid == "GPU-b0"  # type: ignore[union-attr]
+        await console.press("left")
+        assert fleet_map(console).current[1].uuid == "GPU-a3"  # type: ignore[union-attr]
+
+
+async def test_the_inspector_hides_and_a_narrow_terminal_shows_it_on_demand() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("i")
+        await console.until(lambda: "10.0.0.11" not in console.text)
+    async with opened(FakeSession(), NARROW) as console:
+        assert "10.0.0.11" not in console.text
+        await console.press("i")
+        await console.shows("10.0.0.11")
+
+
+async def test_filter_narrows_as_one_types_and_escape_clears_then_leaves() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("slash")
+        await console.type("gpu:3090 util<20")
+        await console.shows("1 hosts match", "rtx-01")
+        await console.until(lambda: "ascend-01" not in console.text)
+        assert fleet_map(console).shown_hosts == 1
+        await console.press("enter")
+        assert console.app.focused is fleet_map(console)
+        await console.shows("filter: gpu:3090 util<20", "1 of 4 hosts")
+        await console.press("escape")
+        await console.shows("ascend-01", "4 hosts")
+
+
+async def test_a_filter_that_is_wrong_says_where() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("slash")
+        await console.type("util<x")
+        await console.shows("col 6", "needs a number")
+        assert fleet_map(console).shown_hosts == 4, "what is right before it stays"
+
+
+async def test_a_filter_without_a_match_says_what_to_do() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("slash")
+        await console.type("rack:r99")
+        await console.shows("No hosts match `rack:r99`.", "esc clears the filter.")
+
+
+async def test_every_metric_and_density_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    async with opened(session) as console:
+        seen = set()
+        for _ in range(6):
+            seen.add(fleet_map(console).metric)
+            for _ in range(4):
+                await console.press("minus")
+            assert fleet_map(console).drawn_density is Density.HOST_CELL
+            for _ in range(4):
+                await console.press("plus")
+            assert fleet_map(console).drawn_density is Density.DEVICE_LINE
+            await console.press("m")
+        assert len(seen) == 6
+        await console.shows("Fleet: utilisation")
+
+
+async def test_states_are_glyphs_on_the_dense_map() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("minus", "minus")
+        await console.until(lambda: fleet_map(console).drawn_density is Density.DEVICE_CELL)
+        rows = [line for line in console.text.splitlines() if line.startswith(("│r1", "│r2"))]
+        assert "~!" in rows[0]
+        assert "x" in rows[1]
+
+
+async def test_faults_only() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("f")
+        await console.shows("faults only", "rtx-01", "v100-02")
+        await console.until(lambda: "ascend-01" not in console.text)
+        await console.press("escape")
+        await console.shows("ascend-01")
+
+
+async def test_only_changed_hosts_are_drawn_again() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        drawn = fleet_map(console)._strips
+        await console.until(lambda: len(drawn) == 10, "all rows drawn")
+        before = dict(drawn)
+        host = session.hosts_now[0]
+        session.change(replace(host, devices=(replace(host.devices[0], utilization=11.0),
+                                              *host.devices[1:])))  # fmt: skip
+        await console.beat()
+        await console.shows("11%")
+        kept = [row for row, strip in fleet_map(console)._strips.items() if strip is before[row]]
+        assert kept == [4, 5, 6, 7, 8, 9]
+
+
+async def test_the_cursor_stays_on_its_device_when_hosts_come_and_go() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.press("G", "up")
+        assert fleet_map(console).current[1].uuid == "NPU-c1"  # type: ignore[union-attr]
+        session.hosts_now = (Host("aaa", HostState.UP, devices=(idle("n"),)), *lab())
+        session.revision += 1
+        await console.beat()
+        await console.shows("aaa")
+        assert fleet_map(console).current[1].uuid == "NPU-c1"  # type: ignore[union-attr]
+
+
+async def test_pause_freezes_the_picture() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.press("p")
+        await console.shows("PAUSED")
+        session.change(replace(session.hosts_now[2], name="ascend-01", state=HostState.DOWN))
+        await console.beat()
+        assert "2 DOWN" not in console.text
+        await console.press("p")
+        await console.shows("2 DOWN")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_an_empty_fleet_says_what_to_do(size: tuple[int, int]) -> None:
+    async with opened(FakeSession(hosts_now=()), size) as console:
+        await console.shows("No hosts yet.", "gpuconsole init", "gpuconsole demo")
+        await console.press("enter", "m", "plus", "minus", "f", "j", "G", "y", "i")
+
+
+async def test_old_data_is_marked() -> None:
+    session = FakeSession(time=1_790_000_012.0)
+    async with opened(session) as console:
+        await console.shows("12s!")
+
+
+async def test_hostile_names_are_shown_as_they_are() -> None:
+    bad = device("u", processes=(DeviceProcess(7, HOSTILE, 1.0, HOSTILE),), model=HOSTILE)
+    host = Host(HOSTILE, HostState.UP, HOSTILE, {"rack": HOSTILE}, devices=(bad,), error=HOSTILE)
+    session = FakeSession(hosts_now=(host,), jobs_now=(job(HOSTILE, JobState.RUNNING),))
+    async with opened(session, look=Look(site=HOSTILE)) as console:
+        await console.shows("[red]x")
+        for key in ("minus", "minus", "minus", "minus", "plus", "plus", "plus", "plus"):
+            await console.press(key)
+        assert "\x1b" not in console.text
+        assert "\u202e" not in console.text
+        await console.press("enter")
+        await console.shows("Fleet > [red]x")
+        await console.press("2")
+        await console.shows("[red]x")
+
+
+@pytest.mark.parametrize(("hosts", "expected"), [(400, Density.HALF_BLOCKS),
+                                                 (1000, Density.HOST_CELL)])  # fmt: skip
+async def test_a_large_fleet_gets_a_density_that_fits(hosts: int, expected: Density) -> None:
+    async with opened(FakeSession(hosts_now=crowd(hosts))) as console:
+        assert fleet_map(console).drawn_density is expected
+        await console.press("G")
+        assert fleet_map(console).current[0].name == f"n{hosts - 1:04d}"  # type: ignore[union-attr]
+        await console.press("plus", "plus")
+        await console.press("pagedown", "pageup", "end", "home")
+
+
+async def test_click_moves_the_cursor() -> None:
+    async with opened(FakeSession()) as console:
+        await console.pilot.click(FleetMap, offset=(6, 4))
+        await console.pilot.pause()
+        assert fleet_map(console).current[1].uuid == "GPU-a2"  # type: ignore[union-attr]
+
+
+async def test_host_screen_shows_devices_processes_and_goes_back() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    async with opened(session) as console:
+        await console.press("enter")
+        await console.shows(
+            "Fleet > a100-01 > gpu 0", "GPU-a0", "4100", "python train.py", "550.54"
+        )
+        await console.press("down")
+        await console.shows("GPU-a1")
+        await console.press("right_square_bracket")
+        await console.shows("Fleet > rtx-01")
+        await console.press("left_square_bracket", "enter")
+        await console.shows("Queue > resnet")
+        await console.press("escape")
+        await console.shows("Fleet > a100-01")
+        await console.press("escape")
+        await console.shows("4 hosts")
+
+
+async def test_no_color_and_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    for symbols in ("block", "ascii"):
+        async with opened(session, WIDE, Look(symbols=symbols)) as console:  # type: ignore[arg-type]
+            for keys in (("minus", "minus", "minus"), ("2",), ("3",), ("4",), ("f1",), ("escape",)):
+                await console.press(*keys)
+            if symbols == "ascii":
+                await console.press("escape", "1")
+                await console.until(lambda: "a100-01" in console.text)
+                assert console.text.isascii()
+
+
+@pytest.mark.parametrize("size", [(59, 30), (100, 15), (20, 5)])
+async def test_a_tiny_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
+    async with opened(FakeSession(), size) as console:
+        await console.shows("gpuconsole")
+        assert "a100-01" not in console.text
+
+
+def test_a_device_without_any_figure_is_drawn() -> None:
+    from gpuconsole.tui.ink import Ink
+    from gpuconsole.tui.picture import Picture
+    from gpuconsole.tui.presentation.devices import columns_for, device_line
+    from gpuconsole.tui.themes import BUILT_IN
+
+    bare = Device("u", 0, "Unheard Of 9000")
+    host = Host("h", HostState.UP, devices=(bare,))
+    for width in (30, 60, 76, 200):
+        pieces = device_line(Ink(BUILT_IN), Picture(), host, bare, columns_for(width))
+        words = "".join(text for text, _ in pieces)
+        assert "n/a" in words
+        assert len(words) <= max(width, 52)

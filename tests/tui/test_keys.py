@@ -1,0 +1,150 @@
+"""Every key of the registry is bound where it says, does its action, and is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.dom import DOMNode
+from textual.widgets import DataTable
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.tui.app import ConsoleApp, Look
+from gpuconsole.tui.keys import AREAS, KEYS, Key, in_area, markdown
+from gpuconsole.tui.screens.dialogs import ConfirmScreen
+from gpuconsole.tui.screens.fleet import FleetScreen
+from gpuconsole.tui.screens.help import HelpScreen
+from gpuconsole.tui.screens.host import HostScreen
+from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.queue import QueueScreen
+from gpuconsole.tui.screens.submit import SubmitScreen
+from gpuconsole.tui.widgets.filterbar import FilterBar
+from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.widgets.form import Form
+from gpuconsole.tui.widgets.loglines import LogLines
+from tests.tui.console import Driven, opened
+from tests.tui.fake import FakeSession, job
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+
+WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
+    "app": (ConsoleApp, ()),
+    "go": (FleetScreen, ()),
+    "fleet": (FleetScreen, ()),
+    "map": (FleetMap, ()),
+    "host": (HostScreen, ("enter",)),
+    "queue": (QueueScreen, ("2",)),
+    "submit": (SubmitScreen, ("4",)),
+    "form": (Form, ("4",)),
+    "job": (JobScreen, ("3",)),
+    "log": (LogLines, ("3",)),
+    "filter": (FilterBar, ("slash",)),
+    "dialog": (ConfirmScreen, ("2", "c")),
+    "help": (HelpScreen, ("question_mark",)),
+}
+"""Who carries an area's bindings, and the keys that lead there."""
+
+BY_WIDGET = {"queue.open": DataTable, "form.next": Form}
+"""Keys that the focused widget takes itself and turns into the same deed."""
+
+
+def session() -> FakeSession:
+    jobs = (job("resnet", JobState.RUNNING, 1), job("bert", JobState.QUEUED, 2, attempts=()))
+    return FakeSession(jobs_now=jobs, lines=("one", "two"))
+
+
+def test_ids_are_unique_and_of_known_areas() -> None:
+    ids = [key.id for key in KEYS]
+    assert len(ids) == len(set(ids))
+    assert {key.area for key in KEYS} == set(AREAS) == set(WHERE)
+
+
+def test_no_key_means_two_things_at_once() -> None:
+    for together in (("go", "fleet", "map"), ("go", "host", "map"), ("go", "queue"),
+                     ("go", "job", "log"), ("submit",), ("dialog",)):  # fmt: skip
+        taken: dict[str, str] = {}
+        for key in in_area("app", *together):
+            for name in key.keys.split(","):
+                assert name not in taken, f"{name}: {key.id} and {taken[name]}"
+                taken[name] = key.id
+
+
+def spied(monkeypatch: pytest.MonkeyPatch, key: Key) -> list[tuple[Any, ...]]:
+    """Record calls of the key's action in place of doing it."""
+    calls: list[tuple[Any, ...]] = []
+    owner, _ = WHERE[key.area]
+    action = key.action.partition("(")[0]
+    if action.startswith("app."):
+        owner, action = ConsoleApp, action[4:]
+    assert hasattr(owner, f"action_{action}"), f"{owner.__name__} has no action {action}"
+    monkeypatch.setattr(owner, f"action_{action}", lambda self, *args: calls.append(args))
+    return calls
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.id)
+async def test_every_key_does_its_action(key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(session()) as console:
+        await console.press(*WHERE[key.area][1])
+        calls = spied(monkeypatch, key)
+        names = key.keys.split(",")
+        for number, name in enumerate(names, start=1):
+            await console.press(name)
+            await console.until(lambda number=number: len(calls) >= number, f"{key.id} by {name}")
+        expected = key.action.partition("(")[2].rstrip(")")
+        assert [str(args).strip("(),").replace(" ", "") for args in calls] == [
+            expected.replace(" ", "")
+        ] * len(names)
+
+
+async def test_read_only_bars_every_writing_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = session()
+    locked.read_only = True
+    async with opened(locked) as console:
+        for key in KEYS:
+            if not key.writes or key.area == "submit":
+                continue
+            await console.press("escape", "1", *WHERE[key.area][1])
+            mode = console.app.current_mode
+            await console.press(key.keys.split(",")[0])
+            assert console.app.current_mode == mode, key.id
+            assert not isinstance(console.app.screen, ConfirmScreen), key.id
+        changes = {"submit", "cancel", "hold", "retry", "priority"}
+        assert not changes & {call[0] for call in locked.calls}
+
+
+async def test_keys_can_be_changed_by_id() -> None:
+    look = Look(keys={"fleet.metric": "ctrl+t", "no.such": "x"})
+    async with opened(session(), look=look) as console:
+        await console.shows("`no.such` is no id of a key")
+        await console.press("m")
+        assert console.app.screen.query_one(FleetMap).metric == "utilisation"
+        await console.press("ctrl+t")
+        assert console.app.screen.query_one(FleetMap).metric == "memory"
+
+
+async def help_of(console: Driven, *keys: str) -> str:
+    await console.press(*keys)
+    await console.until(lambda: isinstance(console.app.screen, HelpScreen))
+    return "".join(str(line) for line in console.app.screen.query_one("#help-text").render().plain)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("area", "keys"),
+    [("fleet", ("question_mark",)), ("host", ("enter", "question_mark")),
+     ("queue", ("2", "f1")), ("job", ("3", "question_mark")), ("submit", ("4", "f1"))],
+)  # fmt: skip
+async def test_help_lists_the_keys_of_its_screen(area: str, keys: tuple[str, ...]) -> None:
+    async with opened(session()) as console:
+        text = await help_of(console, *keys)
+        for key in in_area(area):
+            assert key.help in text
+        assert "idle to full" in text
+        assert "host down" in text
+        await console.press("q")
+        assert not isinstance(console.app.screen, HelpScreen)
+
+
+def test_the_key_sheet_is_current() -> None:
+    again = "python -m gpuconsole.tui.keys > docs/keys.md"
+    assert DOCS.read_text(encoding="utf-8") == markdown(), f"stale; run {again}"

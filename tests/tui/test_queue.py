@@ -1,0 +1,189 @@
+"""The queue screen: order, reasons, and verbs that ask before harm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.widgets import Button, DataTable
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.errors import EngineError
+from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
+from tests.tui.console import SIZES, Driven, opened
+from tests.tui.fake import FakeSession, job
+
+JOBS = (
+    job("vit", JobState.SUCCEEDED, 1),
+    job("bert", JobState.QUEUED, 2, attempts=()),
+    job("resnet", JobState.RUNNING, 3),
+    job("gpt", JobState.OOM, 4, cause="Out of memory on the GPU: asked for 2.1 GiB."),
+    job("held-one", JobState.HELD, 5),
+)
+
+
+def order(console: Driven) -> list[str]:
+    table = console.app.screen.query_one(DataTable)
+    return [str(key.value) for key in table.rows]
+
+
+async def queue(console: Driven, row: int = 0) -> None:
+    """Go to the queue, onto a row: 0 running, 1 queued, 2 held, then the ended."""
+    await console.press("2", *["down"] * row)
+    await console.shows("queue  5 jobs")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_active_first_then_waiting_then_ended(size: tuple[int, int]) -> None:
+    async with opened(FakeSession(jobs_now=JOBS), size) as console:
+        await queue(console, row=1)
+        assert order(console) == ["ana-0003", "ana-0002", "ana-0005", "ana-0001", "ana-0004"]
+        await console.shows("resnet", "running", "HELD", "OOM", "why is bert queued?",
+                            "3 in use by jobs", "resnet (ana) on a100-01", "in about 11m59s",
+                            "option a", "Lower the batch size")  # fmt: skip
+        assert all(len(line) == size[0] for line in console.text.splitlines())
+
+
+async def test_only_changed_cells_are_written() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        table = console.app.screen.query_one(DataTable)
+        written: list[tuple[str, str]] = []
+        original = table.update_cell
+        table.update_cell = lambda row, column, value, **more: (  # type: ignore[method-assign]
+            written.append((row, column)),
+            original(row, column, value, **more),
+        )
+        session.time += 7
+        changed = replace(JOBS[1], task=replace(JOBS[1].task, priority=6))
+        session.jobs_now = (JOBS[0], changed, *JOBS[2:])
+        await console.beat()
+        await console.until(lambda: written)
+        assert set(written) == {("ana-0002", "priority"), ("ana-0002", "time"),
+                                ("ana-0003", "time"), ("ana-0005", "time")}  # fmt: skip
+
+
+async def test_the_cursor_stays_on_its_job_when_the_order_changes() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console, row=1)
+        new = job("urgent", JobState.QUEUED, 9, attempts=())
+        session.jobs_now = (*JOBS, replace(new, task=replace(new.task, priority=99)))
+        await console.beat()
+        await console.shows("urgent", "why is bert queued?")
+        table = console.app.screen.query_one(DataTable)
+        assert order(console)[table.cursor_row] == "ana-0002"
+
+
+async def test_cancel_asks_with_the_focus_on_cancel() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("c")
+        assert isinstance(console.app.screen, ConfirmScreen)
+        assert isinstance(console.app.focused, Button)
+        assert console.app.focused.id == "no"
+        await console.shows("Cancel resnet?", "SIGTERM", "a100-01")
+        await console.press("enter")
+        assert not session.named("cancel")
+        await console.press("c", "escape", "c", "n")
+        assert not session.named("cancel")
+        await console.press("c", "y")
+        await console.until(lambda: session.named("cancel") == [("cancel", "ana-0003")])
+        await console.shows("resnet is being cancelled.")
+
+
+async def test_hold_retry_priority_reach_the_session() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console, row=1)
+        await console.press("H")
+        await console.until(lambda: session.named("hold") == [("hold", "ana-0002")])
+        await console.press("P")
+        assert isinstance(console.app.screen, AskScreen)
+        await console.press("backspace", "x", "4", "2", "enter")
+        await console.until(lambda: session.named("priority") == [("priority", "ana-0002", 42)])
+        await console.press("r")
+        await console.shows("only an ended job can be retried")
+        await console.press("down", "down", "r")
+        await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
+        await console.press("H")
+        await console.shows("only a waiting job can be held")
+
+
+async def test_an_error_of_the_session_becomes_a_toast() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    session.error = EngineError("Engine [b]down[/b]", "The engine on a100-01 is gone.", "Try it.")
+    async with opened(session) as console:
+        await queue(console, row=1)
+        await console.press("H")
+        await console.shows("Engine [b]down[/b]", "The engine on a100-01 is gone.", "Try it.")
+        await console.press("H")
+        await console.shows("(2 times)")
+
+
+async def test_why_can_be_hidden_and_jobs_filtered() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console, row=1)
+        await console.press("w")
+        await console.until(lambda: "why is bert" not in console.text)
+        await console.press("w")
+        await console.shows("why is bert queued?")
+        await console.press("slash")
+        await console.type("state:oom")
+        await console.shows("1 of 5 jobs")
+        assert order(console) == ["ana-0004"]
+        await console.press("enter", "escape")
+        await console.shows("queue  5 jobs")
+        await console.press("slash")
+        await console.type("nothing-like-it")
+        await console.shows("No jobs match")
+
+
+async def test_read_only_takes_the_writing_keys_away() -> None:
+    session = FakeSession(jobs_now=JOBS, read_only=True)
+    async with opened(session) as console:
+        await console.shows("READ-ONLY")
+        await queue(console)
+        footer = console.text.splitlines()[-1]
+        assert "cancel" not in footer
+        assert "open" in footer
+        await console.press("c", "H", "r", "P", "s", "4")
+        assert session.calls == []
+        assert console.app.current_mode == "queue"
+
+
+async def test_f9_locks_and_unlocks() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("f9")
+        await console.shows("READ-ONLY")
+        await console.press("c")
+        assert not isinstance(console.app.screen, ConfirmScreen)
+        await console.press("f9", "c")
+        assert isinstance(console.app.screen, ConfirmScreen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_no_jobs(size: tuple[int, int]) -> None:
+    session = FakeSession()
+    async with opened(session, size) as console:
+        await console.press("2")
+        await console.shows("No jobs yet.", "s opens the form")
+        await console.press("enter", "c", "H", "r", "P", "w", "y")
+        assert session.calls == []
+
+
+async def test_enter_opens_the_job_and_copy_takes_its_id() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("y")
+        assert console.app.clipboard == "ana-0003"
+        await console.press("enter")
+        await console.shows("Queue > resnet")
+        await console.press("escape")
+        await console.shows("queue  5 jobs")

@@ -1,0 +1,304 @@
+"""The submit screen: live preflight beside the form, suggestions, and the typed name."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from gpuconsole.core.estimate import Suggestion
+from gpuconsole.core.jobs import Task
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.tui.screens.dialogs import AskScreen
+from gpuconsole.tui.taskform import FormError, apply, build_task
+from gpuconsole.tui.widgets.form import completed
+from tests.tui.console import NARROW, SIZES, Driven, opened
+from tests.tui.fake import FakeSession, failing_report, report, unknown_report
+
+
+async def form(console: Driven, script: str = "train.py") -> None:
+    await console.press("4")
+    await console.type(script)
+    await console.until(
+        lambda: "estimate is current" in console.text or "estim" not in console.text
+    )
+
+
+def value(console: Driven, field: str) -> str:
+    return console.app.screen.query_one(f"#field-{field}", Input).value
+
+
+def asked(session: FakeSession) -> Task:
+    task = session.named("preflight")[-1][1]
+    assert isinstance(task, Task)
+    return task
+
+
+async def test_the_verdict_appears_as_one_types() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.press("4")
+        await console.shows("Name a script", "never run")
+        await console.type("train.py")
+        await console.shows("✓ FITS", "up to 14.8 GiB of 34.0 GiB", "static", "97% understood",
+                            "train.py:12)", "limit 34.0 GiB", "activations", "9.4 GiB",
+                            "13.6 GiB to 14.8 GiB", "A100-SXM4-40GB", "+19.2 GiB", "186",
+                            "✗ will not fit", "F2", "Batch size 48")  # fmt: skip
+        await console.shows("a100-01 gpu 0", "score 0.93", "It fits with 9.1 GiB to spare.",
+                            "The device is lost.", "docker run", "device=GPU-a0")  # fmt: skip
+        assert asked(session).script == "train.py"
+        assert len(session.named("preflight")) < len("train.py"), "typing is debounced"
+        assert all(len(line) == 120 for line in console.text.splitlines())
+
+
+async def test_a_slow_estimate_never_blocks_typing_and_stale_is_marked() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("FITS")
+        session.gate = asyncio.Event()
+        await console.press("down", "down", "down")
+        await console.type("128")
+        await console.shows("stale, estimating")
+        await console.until(lambda: asked(session).batch_size == 128)
+        await console.press("backspace")
+        assert value(console, "batch") == "12"
+        session.answer = report(12)
+        session.gate.set()
+        await console.until(lambda: asked(session).batch_size == 12)
+        await console.shows("batch 12", "(live, 38 ms)")
+
+
+async def test_only_the_last_answer_counts() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        session.gate = asyncio.Event()
+        await console.press("4")
+        await console.type("a.py")
+        await console.until(lambda: session.named("preflight"))
+        await console.type("x")
+        await console.until(lambda: asked(session).script == "a.pyx")
+        session.gate.set()
+        await console.shows("FITS")
+        assert len(session.named("placements")) == 1
+        assert session.named("placements")[0][1].script == "a.pyx"
+
+
+async def test_function_keys_apply_suggestions() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F3")
+        await console.press("f2")
+        assert value(console, "batch") == "48"
+        await console.until(lambda: asked(session).batch_size == 48)
+        await console.told("change the batch size at train.py:12 too")
+        await console.press("f3")
+        await console.told("This one is for the script")
+        await console.press("f4")
+        await console.told("There is no such suggestion.")
+
+
+async def test_submit_sends_the_task_and_opens_the_job() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("FITS")
+        await console.press("down")
+        await console.type("--epochs 3")
+        await console.press("enter")
+        await console.type("my job")
+        await console.press("ctrl+j")
+        await console.until(lambda: session.named("submit"))
+        _, task, force = session.named("submit")[0]
+        assert (task.name, task.script, task.args, force) == (
+            "my job", "train.py", ("--epochs", "3"), False,
+        )  # fmt: skip
+        await console.shows("Queue > my job", "queued as ana-0090")
+
+
+async def test_what_will_not_fit_needs_the_name_typed() -> None:
+    session = FakeSession(answer=report(512, "will-not-fit"))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("✗ WILL NOT FIT")
+        await console.press("ctrl+s")
+        assert isinstance(console.app.screen, AskScreen)
+        await console.shows("will not fit", "name: train")
+        await console.type("trai")
+        await console.press("enter")
+        await console.shows("That is not the job's name.")
+        assert not session.named("submit")
+        await console.type("n")
+        await console.press("enter")
+        await console.until(lambda: session.named("submit"))
+        assert session.named("submit")[0][2] is True
+
+
+async def test_a_refusal_by_the_session_asks_for_the_name_too() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("FITS")
+        session.error = RefusedError("Will not fit", "Another job took the memory.")
+        await console.press("ctrl+j")
+        await console.shows("Another job took the memory.", "the job's name: train")
+        session.error = None
+        await console.press("escape")
+        assert len(session.named("submit")) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (unknown_report(), ("? UNKNOWN", "train.py:40", "read from a file")),
+        (failing_report(), ("✗ WILL FAIL", "train.py:31", "64x256")),
+    ],
+)
+async def test_unknowns_and_faults_name_their_line(answer: object, words: tuple[str, ...]) -> None:
+    session = FakeSession(answer=answer)  # type: ignore[arg-type]
+    async with opened(session) as console:
+        await form(console)
+        await console.shows(*words)
+
+
+async def test_an_error_is_shown_in_place_not_as_a_toast_per_letter() -> None:
+    session = FakeSession()
+    session.error = UsageError("No such script", "[b]train.py[/b] is not a file.", "Check it.")
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("No such script", "[b]train.py[/b] is not a file.", "Check it.")
+        assert not list(console.app._notifications)
+
+
+async def test_a_field_that_is_wrong_is_named() -> None:
+    async with opened(FakeSession()) as console:
+        await form(console)
+        await console.press("down", "down", "down")
+        await console.type("abc")
+        await console.shows("batch: `abc` is no whole number.")
+        await console.press("ctrl+j")
+        await console.shows("`abc` is no whole number")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_f6_walks_the_panes_of_a_narrow_terminal(size: tuple[int, int]) -> None:
+    async with opened(FakeSession(), size) as console:
+        await form(console)
+        if size == NARROW:
+            await console.shows("✓ fits", "F6 switches", "environment")
+            await console.press("f6")
+            await console.shows("activations", "limit 34.0 GiB")
+            assert "environment" not in console.text
+            await console.press("pagedown")
+            await console.shows("Batch size 48")
+            await console.press("pageup", "f6")
+            await console.shows("score 0.93", "docker run")
+            await console.press("f6")
+            await console.shows("environment")
+            assert all(len(line) == 80 for line in console.text.splitlines())
+        else:
+            await console.shows("environment", "activations", "score 0.93")
+
+
+async def test_letters_and_digits_are_only_typed() -> None:
+    async with opened(FakeSession()) as console:
+        await form(console, "q1?:/.py")
+        assert value(console, "script") == "q1?:/.py"
+        assert console.app.current_mode == "submit"
+        await console.press("f1")
+        await console.shows("Help: Submit")
+        await console.press("escape", "escape")
+        await console.until(lambda: console.app.current_mode == "fleet")
+
+
+async def test_the_draft_survives_a_look_elsewhere() -> None:
+    async with opened(FakeSession()) as console:
+        await form(console)
+        await console.press("escape", "4")
+        assert value(console, "script") == "train.py"
+
+
+async def test_the_picker_fills_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train_me.py").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    monkeypatch.chdir(tmp_path)
+    async with opened(FakeSession()) as console:
+        await console.press("4", "ctrl+l")
+        await console.shows("find a script", "train_me.py")
+        assert "notes.txt" not in console.text
+        await console.press("down", "enter")
+        await console.until(lambda: value(console, "script") == "train_me.py")
+
+
+def test_completion(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "net.py").write_text("")
+    (tmp_path / "models" / "net.txt").write_text("")
+    assert completed(f"{tmp_path}/mo") == f"{tmp_path}/models/"
+    assert completed(f"{tmp_path}/models/n") == f"{tmp_path}/models/net.py"
+    assert completed(f"{tmp_path}/nothing") is None
+    assert completed(f"{tmp_path}/missing/x") is None
+    assert completed("~nobody-of-that-name/x") is None
+
+
+def test_a_task_from_the_form() -> None:
+    values = {"script": "a/b.py", "args": "--x 'y z'", "devices": "auto", "batch": "8",
+              "priority": "-3", "labels": "pool=train", "env": "A=1 B='2 3'",
+              "prefer": "A100 RTX_3090", "image": "paddle"}  # fmt: skip
+    task = build_task(values)
+    assert task == Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
+                        priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
+                        preferred_devices=("A100", "RTX_3090"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [("script", " "), ("args", "'open"), ("devices", "0"), ("devices", "x"), ("batch", "0"),
+     ("priority", "high"), ("env", "A"), ("labels", "=x")],
+)  # fmt: skip
+def test_a_form_that_is_wrong_names_the_field(field: str, typed: str) -> None:
+    with pytest.raises(FormError) as caught:
+        build_task({"script": "a.py", field: typed})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("--epochs 3 --batch-size 64", "--epochs 3 --batch-size 48"),
+        ("--batch_size=64", "--batch_size=48"),
+        ("-b 64", "-b 48"),
+        ("--epochs 3", "--epochs 3"),
+        ("--batch-size", "--batch-size"),
+        ("'open", "'open"),
+    ],
+)
+def test_a_batch_among_the_arguments_follows(args: str, expected: str) -> None:
+    changed = apply({"args": args}, Suggestion("batch-size", 48, "smaller"))
+    assert changed is not None
+    assert (changed["batch"], changed["args"]) == ("48", expected)
+
+
+def test_other_suggestions() -> None:
+    assert apply({}, Suggestion("device", "RTX 3090", "there"))["prefer"] == "RTX_3090"  # type: ignore[index]
+    assert apply({}, Suggestion("amp", "O1", "mixed")) is None
+
+
+def test_reports_without_verdicts_or_limits_are_drawn() -> None:
+    from gpuconsole.tui.ink import Ink
+    from gpuconsole.tui.presentation.report import report_lines
+    from gpuconsole.tui.themes import BUILT_IN
+
+    full = report()
+    bare = replace(full, verdicts=(), suggestions=())
+    vague = replace(full.verdicts[0], limit_mib=None, headroom_mib=None, max_batch_size=None)
+    limitless = replace(full, verdicts=(vague,))
+    huge = report(100_000, "will-not-fit")
+    for each in (full, bare, limitless, huge, unknown_report(), failing_report()):
+        for width in (30, 58, 120):
+            for line in report_lines(Ink(BUILT_IN, "ascii"), each, (), width):
+                assert sum(len(text) for text, _ in line) <= max(width, 57), line
