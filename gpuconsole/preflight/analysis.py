@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -46,6 +46,10 @@ class Outcome:
     flags: tuple[str, ...]
     flops: float
     coverage: float
+    loaded: bool
+    """Whether a loader gave the batches."""
+    candidates: tuple[str, ...]
+    """Places of numbers that equal the batch size."""
     widest_conv: int
     """Bytes of the largest input of a convolution; 0 on the CPU back end."""
 
@@ -68,6 +72,7 @@ class Analysis:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     _outcomes: dict[tuple[Backend, int | None, bool], Outcome] = field(default_factory=dict)
     _lines: dict[tuple[Backend, bool], AffineTrace | None] = field(default_factory=dict)
+    _found_key: str | None = None
     _fragmentation: dict[tuple[Backend, bool], float] = field(default_factory=dict)
 
     def outcome(
@@ -84,8 +89,30 @@ class Analysis:
         if batch is None:
             return follow(self.script, self.args, Setting(backend, mixed_precision=mixed))
         own = self.outcome(None, backend)
-        setting = Setting(backend, batch, own.batch_key, own.batch, mixed)
-        return follow(self.script, self.args, setting)
+        setting = Setting(backend, batch, self._batch_key(own), own.batch, mixed)
+        found = follow(self.script, self.args, setting)
+        if found.batch == batch or found.blocked:
+            return found
+        why = "where the batch size is written could not be found: other sizes cannot be told"
+        unknown = Unknown(str(self.script), own.source.line if own.source else 0, why)
+        return replace(found, blocked=True, unknowns=(unknown, *found.unknowns))
+
+    def _batch_key(self, own: Outcome) -> str:
+        """Return the place where a batch size is put in.
+
+        A loader's is known. Without one, each number in the script that equals the batch size is
+        tried: the right one changes the batch that the network sees.
+        """
+        if own.batch_key or own.loaded or own.batch is None:
+            return own.batch_key
+        if self._found_key is None:
+            other = own.batch + 3
+            tries = (Setting("cpu", other, key, own.batch) for key in own.candidates)
+            self._found_key = next(
+                (one.batch_key for one in tries
+                 if follow(self.script, self.args, one).batch == other), "",
+            )  # fmt: skip
+        return self._found_key
 
     def _at(self, batch: int, backend: Backend, mixed: bool) -> Outcome:
         own = self.outcome(None, backend, mixed)
@@ -324,5 +351,7 @@ def _outcome(run: Run, trace: Trace) -> Outcome:
         flags=tuple(sorted(run.flags)),
         flops=flops,
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+        loaded=run.loaders > 0,
+        candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
         widest_conv=run.widest_conv,
     )

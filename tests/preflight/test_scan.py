@@ -399,3 +399,37 @@ def test_corpus_within_five_percent() -> None:
     errors.sort()
     assert errors[len(errors) // 2] < 0.01
     assert errors[-1] < 0.05
+
+
+READER = """
+import numpy as np
+import paddle
+SIZE = {size}
+def read():
+    rows = []
+    for i in range(1000):
+        rows.append(np.zeros((64,), "float32"))
+        if len(rows) == {test}:
+            yield np.stack(rows)
+            rows = []
+net = paddle.nn.Linear(64, 64)
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for data in read():
+    loss = net(paddle.to_tensor(data)).mean()
+    loss.backward(); opt.step(); opt.clear_grad()
+"""
+
+
+def test_a_batch_that_a_generator_makes_is_found_and_replaced(scan: Scan) -> None:
+    analysis = scan(READER.format(size=16, test="SIZE"))
+    assert analysis.estimate().batch_size == 16
+    other = scan(READER.format(size=40, test="SIZE")).estimate(backend="cpu")
+    assert peak_bytes(analysis.estimate(40, backend="cpu")) == peak_bytes(other)
+
+
+def test_a_batch_that_cannot_be_replaced_is_unknown_elsewhere(scan: Scan) -> None:
+    analysis = scan(READER.format(size=4, test="SIZE * SIZE"))
+    assert analysis.estimate().batch_size == 16
+    assert analysis.estimate().memory is not None
+    assert analysis.estimate(40).memory is None
+    assert "batch size" in analysis.estimate(40).unknowns[0].reason

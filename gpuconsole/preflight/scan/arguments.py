@@ -11,7 +11,6 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeClass,
     NativeFunction,
-    Sourced,
     Unknown,
     Value,
 )
@@ -101,10 +100,7 @@ class Parser(Native):
         return default
 
     def _sourced(self, run: Run, option: Option, value: int, kind: str) -> Value:
-        key = f"argument:{option.dest}"
-        if run.setting.batch is not None and key == run.setting.batch_key:
-            value = run.setting.batch
-        return Sourced.at(value, option.file, option.line, kind, key)
+        return run.sourced(value, option.file, option.line, kind, f"argument:{option.dest}")
 
     def _read(self, run: Run, words: list[str], values: Parsed) -> set[str]:
         flags = {flag: option for option in self.options for flag in option.flags}

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.values import Sourced, Unknown, Value
+from gpuconsole.preflight.scan.values import Unknown, Value
 
 MAX_BYTES = 256 * 1024
 
@@ -66,7 +66,5 @@ def _value(run: Run, file: str, node: yaml.Node, depth: int) -> Value:
     if type(value) is int:
         line = node.start_mark.line + 1
         key = f"{file}:{line}:{node.start_mark.column}"
-        if run.setting.batch is not None and key == run.setting.batch_key:
-            value = run.setting.batch
-        return Sourced.at(value, file, line, "constant", key)
+        return run.sourced(value, file, line, "constant", key)
     return value

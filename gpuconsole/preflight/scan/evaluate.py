@@ -17,7 +17,6 @@ from gpuconsole.preflight.scan.values import (
     Native,
     Scope,
     SomeNumber,
-    Sourced,
     SuperOf,
     Unknown,
     Value,
@@ -47,10 +46,7 @@ class Expressions(Calls):
         if type(value) is int:
             run = self.run
             key = f"{run.file}:{node.lineno}:{node.col_offset}"
-            setting = run.setting
-            if setting.batch is not None and key == setting.batch_key:
-                value = setting.batch
-            return Sourced.at(value, run.file, node.lineno, "constant", key)
+            return run.sourced(value, run.file, node.lineno, "constant", key)
         return value
 
     def _name(self, node: ast.Name, scope: Scope) -> Value:

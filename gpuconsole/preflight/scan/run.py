@@ -81,6 +81,7 @@ class Run:
     batch_seen: int | None = None
     batch_source: BatchSource | None = None
     batch_key: str = ""
+    written: dict[str, Sourced] = field(default_factory=dict)
     lines_seen: set[tuple[str, int]] = field(default_factory=set)
     lines_lost: set[tuple[str, int]] = field(default_factory=set)
 
@@ -142,6 +143,14 @@ class Run:
         """Allocate and free at once what a kernel needs while it runs."""
         if nbytes:
             self.storage(int(nbytes), "workspace")
+
+    def sourced(self, number: int, file: str, line: int, kind: str, key: str) -> Sourced:
+        """Return a whole number that remembers its place, replaced there if that was asked."""
+        setting = self.setting
+        if setting.batch is not None and key == setting.batch_key:
+            number = setting.batch
+        one = self.written[key] = Sourced.at(number, file, line, kind, key)
+        return one
 
     def found_batch(self, batch: Value) -> None:
         """Remember where the training loader's batch size was written, first come first kept."""
