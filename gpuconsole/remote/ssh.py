@@ -206,6 +206,8 @@ class SshLink:
         options: asyncssh.SSHClientConnectionOptions
         options = await asyncssh.SSHClientConnectionOptions.construct(
             host=entry.address,
+            # The empty tuple, unlike None, means the user's own ssh config.
+            config=(),
             client_factory=lambda: _Client(self),
             known_hosts=self.check.match,
             connect_timeout=self._timeout,

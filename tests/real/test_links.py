@@ -171,6 +171,24 @@ async def test_a_host_is_reached_through_another(lab: Lab, tmp_path: Path) -> No
         await link.close()
 
 
+async def test_the_ssh_config_is_followed_with_its_jump_hosts(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = lab.add()
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    common = f"  HostName {host.address}\n  User ops\n  IdentityFile {lab.key}\n"
+    (folder / "config").write_text(f"Host gpu\n{common}Host behind\n{common}  ProxyJump gpu\n")
+    (folder / "known_hosts").write_text(lab.known_hosts().read_text())
+    monkeypatch.setenv("HOME", str(tmp_path))
+    inventory = "version: 1\nhosts:\n  - name: gpu\n  - name: behind\n"
+    for named in parse_inventory(inventory, "lab").hosts:
+        async with linked(named) as link:
+            assert (await link.run(["id", "-un"])).stdout == b"ops\n"
+            direct = await link.target()
+            assert direct == ((host.address, 22) if named.name == "gpu" else None)
+
+
 async def test_a_forwarded_socket_is_private_works_again_and_is_removed(lab: Lab) -> None:
     host = lab.add()
     path = "/home/ops/echo.sock"
