@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpuconsole.preflight.scan import functional, kernels, ops
-from gpuconsole.preflight.scan.layers import Layer, LayerList, LayerNorm, Linear
+from gpuconsole.preflight.scan.layers import Layer, LayerList
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import ShapeFault, Value
+from gpuconsole.preflight.scan.weighted import LayerNorm, Linear
 
 LONG_SEQUENCE = 512
 """Beyond this length a TransformerEncoder is flagged: attention grows with its square."""

@@ -8,13 +8,16 @@ from typing import Any
 from gpuconsole.preflight.scan import (
     arrays,
     blocks,
+    creation,
     data,
     functional,
     layers,
+    methods,
     pictures,
     stdlib,
     tensor_api,
     training,
+    weighted,
     zoo,
 )
 from gpuconsole.preflight.scan.run import Run
@@ -102,25 +105,25 @@ def _nn() -> Namespace:
                 "LayerList": layers.LayerList,
                 "ParameterList": layers.LayerList,
                 "LayerDict": layers.LayerDict,
-                "Linear": layers.Linear,
-                "Conv1D": layers.Conv1D,
-                "Conv2D": layers.Conv,
-                "Conv3D": layers.Conv3D,
-                "Conv2DTranspose": layers.ConvTranspose,
-                "Conv1DTranspose": layers.Conv1DTranspose,
-                "BatchNorm": layers.BatchNorm,
-                "BatchNorm1D": layers.BatchNorm,
-                "BatchNorm2D": layers.BatchNorm,
-                "BatchNorm3D": layers.BatchNorm,
-                "SyncBatchNorm": layers.BatchNorm,
-                "LayerNorm": layers.LayerNorm,
-                "GroupNorm": layers.GroupNorm,
-                "InstanceNorm1D": layers.InstanceNorm,
-                "InstanceNorm2D": layers.InstanceNorm,
-                "InstanceNorm3D": layers.InstanceNorm,
-                "Embedding": layers.Embedding,
+                "Linear": weighted.Linear,
+                "Conv1D": weighted.Conv1D,
+                "Conv2D": weighted.Conv,
+                "Conv3D": weighted.Conv3D,
+                "Conv2DTranspose": weighted.ConvTranspose,
+                "Conv1DTranspose": weighted.Conv1DTranspose,
+                "BatchNorm": weighted.BatchNorm,
+                "BatchNorm1D": weighted.BatchNorm,
+                "BatchNorm2D": weighted.BatchNorm,
+                "BatchNorm3D": weighted.BatchNorm,
+                "SyncBatchNorm": weighted.BatchNorm,
+                "LayerNorm": weighted.LayerNorm,
+                "GroupNorm": weighted.GroupNorm,
+                "InstanceNorm1D": weighted.InstanceNorm,
+                "InstanceNorm2D": weighted.InstanceNorm,
+                "InstanceNorm3D": weighted.InstanceNorm,
+                "Embedding": weighted.Embedding,
                 "Identity": layers.Identity,
-                "PReLU": layers.PReLU,
+                "PReLU": weighted.PReLU,
                 "LSTM": blocks.LSTM,
                 "GRU": blocks.GRU,
                 "SimpleRNN": blocks.SimpleRNN,
@@ -301,11 +304,14 @@ def paddle(run: Run) -> Namespace:
 
 
 def _default_dtype(run: Run, dtype: Value) -> None:
-    run.dtype = tensor_api.dtype_of(run, dtype)
+    run.dtype = creation.dtype_of(run, dtype)
 
 
 def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
-    return run.parameter(tuple(shape), tensor_api.dtype_of(run, dtype))
+    return run.parameter(tuple(shape), creation.dtype_of(run, dtype))
+
+
+methods.install()
 
 
 def library(run: Run) -> Callable[[str], Namespace | None]:

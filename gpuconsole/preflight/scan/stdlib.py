@@ -1,31 +1,23 @@
-"""Built-in functions and the few standard modules that scripts set themselves up with."""
+"""The few standard modules that scripts set themselves up with."""
 
 from __future__ import annotations
 
 import math
 import os.path
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from gpuconsole.preflight.scan import constants
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
-from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.documents import load_json, load_yaml
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
-    MISSING,
-    BoundMethod,
     Function,
     Namespace,
     Native,
     NativeClass,
     NativeFunction,
     Stop,
-    Unknown,
-    UserClass,
     Value,
     first_unknown,
 )
@@ -67,7 +59,8 @@ class Open(Native):
     do_close = do_flush = do_writelines = do_write
 
 
-def _quiet(run: Run, *args: Value, **kwargs: Value) -> None:
+def quiet(run: Run, *args: Value, **kwargs: Value) -> None:
+    """Stand for a function that changes no sizes."""
     return None
 
 
@@ -144,19 +137,19 @@ def _os() -> Namespace:
     def unknown(run: Run, *args: Value) -> Value:
         return run.unknown("what lies on the disk where the script will run")
 
-    table = {"listdir": unknown, "walk": unknown, "getenv": environ, "makedirs": _quiet,
-             "getcwd": lambda run: ".", "mkdir": _quiet, "cpu_count": unknown, "getpid": unknown,
-             "remove": _quiet}  # fmt: skip
+    table = {"listdir": unknown, "walk": unknown, "getenv": environ, "makedirs": quiet,
+             "getcwd": lambda run: ".", "mkdir": quiet, "cpu_count": unknown, "getpid": unknown,
+             "remove": quiet}  # fmt: skip
     return _functions("os", table, path=_path(), environ=Environ(), sep="/")
 
 
 def _json() -> Namespace:
-    return _functions("json", {"load": load_json, "dump": _quiet,
+    return _functions("json", {"load": load_json, "dump": quiet,
                                "dumps": lambda run, *a, **k: run.unknown("text")})  # fmt: skip
 
 
 def _yaml() -> Namespace:
-    table = {"safe_load": load_yaml, "load": load_yaml, "dump": _quiet}
+    table = {"safe_load": load_yaml, "load": load_yaml, "dump": quiet}
     return _functions("yaml", table, FullLoader=None, SafeLoader=None, Loader=None)
 
 
@@ -202,8 +195,8 @@ def _random() -> Namespace:
         return run.number("a number drawn at random")
 
     names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample")
-    return _functions("random", {**dict.fromkeys(names, unknown), "seed": _quiet,
-                                 "shuffle": _quiet})  # fmt: skip
+    return _functions("random", {**dict.fromkeys(names, unknown), "seed": quiet,
+                                 "shuffle": quiet})  # fmt: skip
 
 
 def _time() -> Namespace:
@@ -211,7 +204,7 @@ def _time() -> Namespace:
         return run.unknown("the time")
 
     names = ("time", "perf_counter", "monotonic", "strftime", "localtime")
-    return _functions("time", {**dict.fromkeys(names, lambda run, *a: now(run)), "sleep": _quiet})
+    return _functions("time", {**dict.fromkeys(names, lambda run, *a: now(run)), "sleep": quiet})
 
 
 def _sys() -> Namespace:
@@ -247,256 +240,3 @@ def _itertools() -> Namespace:
 
 def _dataclasses() -> Namespace:
     return _functions("dataclasses", {"field": lambda run, default=None, **k: default})
-
-
-# -- built-ins
-
-
-def builtins(calls: Calls) -> dict[str, Value]:
-    """Return the built-in names of a script."""
-    run_iter = calls.iterate
-
-    def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
-        def walk() -> Iterator[Value]:
-            count = int(start)
-            for item in run_iter(items):
-                yield (count, item)
-                count += 1
-
-        return constants.Lazy(walk())
-
-    def zip_(run: Run, *parts: Value) -> Value:
-        return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)))
-
-    def map_(run: Run, function: Value, *parts: Value) -> Value:
-        return constants.Lazy(
-            calls.call(function, list(one), {}) for one in zip(*map(run_iter, parts), strict=False)
-        )
-
-    def filter_(run: Run, function: Value, items: Value) -> Value:
-        return [one for one in run_iter(items)
-                if calls.truth(one if function is None else calls.call(function, [one], {}))
-                is not False]  # fmt: skip
-
-    table: dict[str, Callable[..., Value]] = {
-        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_, "print": _quiet,
-        "input": _quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
-        "iter": lambda run, items: constants.Lazy(run_iter(items)),
-        "next": lambda run, items, *d: _next(calls, items, *d),
-        "list": lambda run, items=(): list(run_iter(items)),
-        "tuple": lambda run, items=(): tuple(run_iter(items)),
-        "set": lambda run, items=(): {one for one in run_iter(items) if _hashable(one)},
-        "dict": lambda run, items=(), **k: _dict(calls, items, k),
-        "sorted": lambda run, items, **k: _sorted(calls, items, k),
-        "reversed": lambda run, items: list(run_iter(items))[::-1],
-        "len": lambda run, value: _len(calls, value), "range": _range,
-        "sum": lambda run, items, start=0: _sum(calls, items, start),
-        "max": lambda run, *a, **k: _extreme(calls, max, a),
-        "min": lambda run, *a, **k: _extreme(calls, min, a),
-        "any": lambda run, items: _any(calls, items, True),
-        "all": lambda run, items: _any(calls, items, False),
-        "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
-        "abs": lambda run, x: abs(x) if isinstance(x, (int, float)) else x,
-        "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
-        "pow": lambda run, a, b: constants.BINARY[_pow()](a, b),
-        "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
-        "issubclass": lambda run, *a: run.unknown("a class relation"),
-        "hasattr": lambda run, x, name: not isinstance(calls.get_attr(x, name), Unknown),
-        "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
-        "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
-        "callable": lambda run, x: isinstance(x, (Function, NativeFunction, NativeClass, Native)),
-        "type": lambda run, x: calls.get_attr(x, "__class__"), "repr": _str, "hash": _str,
-        "slice": lambda run, *a: slice(*a), "vars": lambda run, x: calls.get_attr(x, "__dict__"),
-        "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
-    }  # fmt: skip
-    names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
-    names["open"] = NativeClass(Open, "open")
-    names["object"] = NativeClass(Native, "object")
-    names["__name__"] = "__main__"
-    for name in (
-        "Exception",
-        "ValueError",
-        "TypeError",
-        "KeyError",
-        "ImportError",
-        "OSError",
-        "RuntimeError",
-        "NotImplementedError",
-        "KeyboardInterrupt",
-        "StopIteration",
-        "AttributeError",
-        "IndexError",
-        "FileNotFoundError",
-        "AssertionError",
-    ):
-        names[name] = NativeClass(Native, name)
-    return names
-
-
-def _pow() -> Any:
-    import ast
-
-    return ast.Pow
-
-
-def _exit(run: Run, *args: Value) -> Value:
-    raise Stop
-
-
-def _hashable(value: Value) -> bool:
-    return isinstance(value, (str, int, float, bool, tuple, type(None)))
-
-
-def _next(calls: Calls, items: Value, *default: Value) -> Value:
-    for item in calls.iterate(items):
-        return item
-    return default[0] if default else calls.run.unknown("next() of an iterator that has ended")
-
-
-def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
-    if isinstance(items, Unknown):
-        return items
-    made = dict(items) if isinstance(items, dict) else {
-        k: v for k, v in (tuple(one) for one in calls.iterate(items)) if _hashable(k)
-    }  # fmt: skip
-    made.update(more)
-    return made
-
-
-def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
-    found = list(calls.iterate(items))
-    if options.get("key") is None and (
-        all(isinstance(one, (int, float)) for one in found)
-        or all(isinstance(one, str) for one in found)
-    ):
-        found.sort(reverse=options.get("reverse") is True)
-    return found
-
-
-def _len(calls: Calls, value: Value) -> Value:
-    if isinstance(value, (str, list, tuple, dict, set, frozenset, range, bytes)):
-        return len(value)
-    if isinstance(value, Unknown):
-        return value
-    if isinstance(value, (Tensor, Array)):
-        return value.shape[0]
-    method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
-    if isinstance(method, Function):
-        return calls.call(BoundMethod(method, value), [], {})
-    size = getattr(value, "count", None)
-    if callable(size):
-        return size(calls)
-    return calls.run.unknown("a length that reading cannot tell")
-
-
-def _range(run: Run, *args: Value) -> Value:
-    unknown = first_unknown(*args)
-    return unknown if unknown is not None else range(*args)
-
-
-def _sum(calls: Calls, items: Value, start: Value) -> Value:
-    import ast
-
-    total = start
-    for item in calls.iterate(items):
-        total = item if isinstance(item, Tensor) and total == 0 else (
-            calls.binary(ast.Add, total, item)
-        )  # fmt: skip
-    return total
-
-
-def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...]) -> Value:
-    items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
-    unknown = first_unknown(items)
-    if unknown is not None:
-        return unknown
-    if all(isinstance(one, (int, float)) for one in items) and items:
-        return pick(items)
-    return calls.run.unknown("an extreme that reading cannot tell")
-
-
-def _any(calls: Calls, items: Value, wanted: bool) -> Value:
-    for item in calls.iterate(items):
-        truth = calls.truth(item)
-        if truth is None:
-            return calls.run.unknown("a condition that is not known")
-        if truth is wanted:
-            return wanted
-    return not wanted
-
-
-def _number(run: Run, value: Value) -> Value:
-    if isinstance(value, (Tensor, Array)):
-        return run.number("a number out of data that the script does not state")
-    return value
-
-
-def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
-    value = _number(run, value)
-    if isinstance(value, Unknown):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return int(value[:64], base)
-    return int(value)
-
-
-def _float(run: Run, value: Value = 0.0) -> Value:
-    value = _number(run, value)
-    if isinstance(value, Unknown):
-        return value
-    return float(value[:64]) if isinstance(value, str) else float(value)
-
-
-def _str(run: Run, value: Value = "") -> Value:
-    if isinstance(value, (int, float, bool)) or value is None:
-        return str(value)
-    return value if isinstance(value, str) else run.unknown("text of something")
-
-
-def _bool(calls: Calls, value: Value) -> Value:
-    truth = calls.truth(value)
-    return calls.run.unknown("a condition that is not known") if truth is None else truth
-
-
-def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
-    if not isinstance(name, str):
-        return first_unknown(name) or calls.run.unknown("a name that is not known")
-    found = calls.get_attr(value, name)
-    if isinstance(found, Unknown) and default:
-        return default[0]
-    return found
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
-    "dict": (dict,), "bool": (bool,), "set": (set,),
-}  # fmt: skip
-
-
-def _isinstance(calls: Calls, value: Value, kinds: Value) -> Value:
-    if isinstance(value, Unknown):
-        return value
-    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        if isinstance(kind, NativeFunction) and kind.name in _TYPES:
-            if isinstance(value, _TYPES[kind.name]):
-                return True
-        elif isinstance(kind, NativeClass):
-            if isinstance(value, kind.type) and kind.name != "object":
-                return True
-        elif isinstance(kind, UserClass):
-            cls = getattr(value, "cls", None)
-            if cls is not None and kind in cls.mro():
-                return True
-        elif isinstance(kind, Unknown):
-            return kind
-    return False
-
-
-def project_file(run: Run, project: Path, path: Value) -> Path | None:
-    """Return a data file of the project that the script names, or None."""
-    if not isinstance(path, str):
-        return None
-    found = Path(path) if Path(path).is_absolute() else project / path
-    return found if found.is_file() else None

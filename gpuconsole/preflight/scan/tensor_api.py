@@ -1,4 +1,4 @@
-"""Functions of `paddle` on tensors, and the same as methods of a tensor."""
+"""Functions of `paddle` on tensors."""
 
 from __future__ import annotations
 
@@ -6,119 +6,31 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from gpuconsole.preflight.scan import functional, kernels, ops
-from gpuconsole.preflight.scan.arrays import Array, DType, make, shape_of
+from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan.creation import (
+    arange,
+    dtype_of,
+    filled,
+    like,
+    linspace,
+    normal,
+    randint,
+    to_tensor,
+    uniform,
+    varargs,
+)
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import (
     FLOATS,
-    ITEM_BYTES,
     Tensor,
     as_shape,
-    backward,
     broadcast,
 )
 from gpuconsole.preflight.scan.values import (
-    NativeFunction,
     ShapeFault,
-    Unknown,
     Value,
     first_unknown,
 )
-
-
-def dtype_of(run: Run, value: Value, default: str = "") -> str:
-    """Return a tensor type's name from what a script passes."""
-    if isinstance(value, DType):
-        return value.name
-    if isinstance(value, str):
-        name = value.removeprefix("paddle.")
-        return name if name in ITEM_BYTES else {"float": "float32", "int": "int32"}.get(name, name)
-    if isinstance(value, NativeFunction):
-        return {"float": "float32", "int": "int64", "bool": "bool"}.get(value.name, default)
-    return default or run.dtype
-
-
-def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
-              stop_gradient: Value = True, **_: Value) -> Value:  # fmt: skip
-    """`paddle.to_tensor`."""
-    if isinstance(data, Tensor):
-        return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
-    if isinstance(data, Unknown):
-        return run.tensor((), dtype_of(run, dtype)) if dtype is not None else data
-    shape, found = shape_of(data)
-    if not isinstance(data, Array) and found == "float64":
-        found = run.dtype
-    out = run.tensor(shape, dtype_of(run, dtype, found))
-    out.stop_gradient = stop_gradient is not False
-    return out
-
-
-def filled(default: str = "") -> Callable[..., Value]:
-    """Return a function that makes a tensor of a shape."""
-
-    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
-        unknown = first_unknown(shape)
-        if unknown is not None:
-            return unknown
-        if isinstance(shape, Tensor):
-            return run.unknown("a shape held by a tensor")
-        given = dtype if dtype is not None else next(
-            (one for one in args if isinstance(one, (str, DType))), None
-        )  # fmt: skip
-        return run.tensor(as_shape(shape), dtype_of(run, given, default))
-
-    return build
-
-
-def varargs(default: str = "") -> Callable[..., Value]:
-    """Return a maker that takes its shape as one list or as several numbers."""
-    build = filled(default)
-
-    def call(run: Run, *shape: Value, **options: Value) -> Value:
-        whole = shape[0] if shape and isinstance(shape[0], (list, tuple, Unknown)) else list(shape)
-        rest = shape[1:] if shape and isinstance(shape[0], (list, tuple)) else ()
-        return build(run, options.pop("shape", whole), *rest, **options)
-
-    return call
-
-
-def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
-    """`zeros_like`, `ones_like`, `full_like`."""
-    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
-
-
-def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
-            name: Value = None) -> Value:  # fmt: skip
-    """`paddle.randint`."""
-    return filled("int64")(run, shape, dtype=dtype)
-
-
-def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
-    """`paddle.normal`."""
-    return filled()(run, shape if shape is not None else mean.shape)
-
-
-def uniform(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
-    """`paddle.uniform`."""
-    return filled()(run, shape, dtype=dtype)
-
-
-def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype: Value = None,
-           name: Value = None) -> Value:  # fmt: skip
-    """`paddle.arange`."""
-    if end is None:
-        start, end = 0, start
-    unknown = first_unknown(start, end, step)
-    if unknown is not None:
-        return unknown
-    whole = all(isinstance(one, int) for one in (start, end, step))
-    length = max(0, -int(-(end - start) // step))
-    return run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
-
-
-def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
-    """`paddle.linspace`."""
-    return run.tensor((num,))
 
 
 def binary(name: str) -> Callable[..., Value]:
@@ -520,101 +432,3 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         run, ops.reshape(run, x, [-1, 1]), ops.reshape(run, y, [1, -1])
     ),
 }
-
-
-# -- methods
-
-
-def _number(run: Run, x: Tensor, *_: Value) -> Value:
-    return run.number("a number out of a tensor")
-
-
-def _numpy(run: Run, x: Tensor, *_: Value) -> Value:
-    return Array(x.shape, x.dtype)
-
-
-def _tolist(run: Run, x: Tensor) -> Value:
-    return Array(x.shape, x.dtype).do_tolist(run)
-
-
-def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Value = False) -> None:
-    if x.node is None and run.faults:
-        return
-    run.backwards += 1
-    backward(run, x, retain=retain_graph is True)
-
-
-def _detach(run: Run, x: Tensor) -> Value:
-    out = Tensor(x.shape, x.dtype, x.storage)
-    out.strided = x.strided
-    return out
-
-
-def _same(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
-    return x
-
-
-def _clear_gradient(run: Run, x: Tensor, set_to_zero: Value = True) -> None:
-    if set_to_zero is False:
-        x.grad = None
-
-
-def _set_value(run: Run, x: Tensor, value: Value) -> None:
-    shape = getattr(value, "shape", x.shape)
-    if shape != x.shape:
-        raise ShapeFault(f"set_value of {list(shape)} into {list(x.shape)}", shape, x.shape)
-
-
-def _inplace(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
-    return x
-
-
-def _item(run: Run, x: Tensor, *_: Value) -> Value:
-    return run.number("a number out of a tensor")
-
-
-METHODS: dict[str, Callable[..., Any]] = {
-    **{name: call for name, call in FUNCTIONS.items() if name not in (
-        "to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty")},
-    "softmax": functional.activation("softmax"), "backward": _backward, "item": _item,
-    "numpy": _numpy, "tolist": _tolist, "detach": _detach, "clear_gradient": _clear_gradient,
-    "clear_grad": _clear_gradient, "astype": cast, "set_value": _set_value, "cuda": _same,
-    "cpu": _same, "contiguous": _same, "to": _same, "pin_memory": _same, "register_hook": _same,
-    "float": lambda run, x: ops.cast(run, x, "float32"), "view": reshape,
-    "int": lambda run, x: ops.cast(run, x, "int32"), "dim": lambda run, x: len(x.shape),
-    "long": lambda run, x: ops.cast(run, x, "int64"), "numel": lambda run, x: x.size,
-    "bool": lambda run, x: ops.cast(run, x, "bool"),
-    **{f"{name}_": _inplace for name in (
-        "add", "subtract", "multiply", "scale", "clip", "zero", "fill", "normal", "uniform",
-        "exponential",
-    )},
-    "copy_": _inplace, "is_leaf": lambda run, x: x.node is None,
-    "norm": FUNCTIONS["norm"], "__len__": lambda run, x: x.shape[0],
-}  # fmt: skip
-PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
-    "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
-    "size": lambda run, x: x.size, "dtype": lambda run, x: DType(x.dtype),
-    "grad": lambda run, x: x.grad, "T": turned, "name": lambda run, x: x.name or "tensor",
-    "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
-    "trainable": lambda run, x: x.trainable, "data": lambda run, x: x,
-    "is_leaf": lambda run, x: x.node is None,
-}  # fmt: skip
-
-
-def _install() -> None:
-    """Give tensors their methods: the look-up asks for `do_` and `get_` names."""
-
-    def method(call: Callable[..., Value]) -> Callable[..., Value]:
-        return lambda self, run, *args, **kwargs: call(run, self, *args, **kwargs)
-
-    def prop(call: Callable[[Run, Tensor], Value]) -> Callable[..., Value]:
-        return lambda self, run: call(run, self)
-
-    for name, call in METHODS.items():
-        setattr(Tensor, "do_" + name, method(call))
-    for name, read in PROPERTIES.items():
-        setattr(Tensor, "get_" + name, prop(read))
-
-
-_install()
-__all__ = ["FUNCTIONS", "METHODS", "dtype_of", "kernels", "make", "to_tensor"]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuconsole.preflight.scan import functional, kernels, ops
-from gpuconsole.preflight.scan.layers import BatchNorm, Conv, Layer, Linear, Sequential
+from gpuconsole.preflight.scan.layers import Layer, Sequential
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import Native, NativeClass, NativeFunction, Value
+from gpuconsole.preflight.scan.weighted import BatchNorm, Conv, Linear
 
 _LAYERS = functional.layer_classes()
 

@@ -1,0 +1,115 @@
+"""Functions of `paddle` that make tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan.arrays import Array, DType, shape_of
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import (
+    ITEM_BYTES,
+    Tensor,
+    as_shape,
+)
+from gpuconsole.preflight.scan.values import (
+    NativeFunction,
+    Unknown,
+    Value,
+    first_unknown,
+)
+
+
+def dtype_of(run: Run, value: Value, default: str = "") -> str:
+    """Return a tensor type's name from what a script passes."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, str):
+        name = value.removeprefix("paddle.")
+        return name if name in ITEM_BYTES else {"float": "float32", "int": "int32"}.get(name, name)
+    if isinstance(value, NativeFunction):
+        return {"float": "float32", "int": "int64", "bool": "bool"}.get(value.name, default)
+    return default or run.dtype
+
+
+def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
+              stop_gradient: Value = True, **_: Value) -> Value:  # fmt: skip
+    """`paddle.to_tensor`."""
+    if isinstance(data, Tensor):
+        return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
+    if isinstance(data, Unknown):
+        return run.tensor((), dtype_of(run, dtype)) if dtype is not None else data
+    shape, found = shape_of(data)
+    if not isinstance(data, Array) and found == "float64":
+        found = run.dtype
+    out = run.tensor(shape, dtype_of(run, dtype, found))
+    out.stop_gradient = stop_gradient is not False
+    return out
+
+
+def filled(default: str = "") -> Callable[..., Value]:
+    """Return a function that makes a tensor of a shape."""
+
+    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
+        unknown = first_unknown(shape)
+        if unknown is not None:
+            return unknown
+        if isinstance(shape, Tensor):
+            return run.unknown("a shape held by a tensor")
+        given = dtype if dtype is not None else next(
+            (one for one in args if isinstance(one, (str, DType))), None
+        )  # fmt: skip
+        return run.tensor(as_shape(shape), dtype_of(run, given, default))
+
+    return build
+
+
+def varargs(default: str = "") -> Callable[..., Value]:
+    """Return a maker that takes its shape as one list or as several numbers."""
+    build = filled(default)
+
+    def call(run: Run, *shape: Value, **options: Value) -> Value:
+        whole = shape[0] if shape and isinstance(shape[0], (list, tuple, Unknown)) else list(shape)
+        rest = shape[1:] if shape and isinstance(shape[0], (list, tuple)) else ()
+        return build(run, options.pop("shape", whole), *rest, **options)
+
+    return call
+
+
+def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
+    """`zeros_like`, `ones_like`, `full_like`."""
+    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+
+
+def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
+            name: Value = None) -> Value:  # fmt: skip
+    """`paddle.randint`."""
+    return filled("int64")(run, shape, dtype=dtype)
+
+
+def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
+    """`paddle.normal`."""
+    return filled()(run, shape if shape is not None else mean.shape)
+
+
+def uniform(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
+    """`paddle.uniform`."""
+    return filled()(run, shape, dtype=dtype)
+
+
+def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype: Value = None,
+           name: Value = None) -> Value:  # fmt: skip
+    """`paddle.arange`."""
+    if end is None:
+        start, end = 0, start
+    unknown = first_unknown(start, end, step)
+    if unknown is not None:
+        return unknown
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    length = max(0, -int(-(end - start) // step))
+    return run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+
+
+def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
+    """`paddle.linspace`."""
+    return run.tensor((num,))
