@@ -15,11 +15,10 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source, values
-from gpuconsole.preflight.scan.calls import UserRaise
+from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, Amp, Run, Setting
-from gpuconsole.preflight.scan.stdlib import builtins
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 
 CONTEXT_MIB = 600.0
@@ -323,7 +322,7 @@ def _guarded(machine: Interpreter, tree: object, script: Path) -> None:
         run.block(blocked.unknown)
     except values.ShapeFault as fault:
         run.fault(fault.message, fault.shapes)
-    except UserRaise as raised:
+    except values.UserRaise as raised:
         if run.cycles < CYCLES:
             run.fault(str(raised))
     except RecursionError:

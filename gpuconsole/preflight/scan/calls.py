@@ -27,6 +27,7 @@ from gpuconsole.preflight.scan.values import (
     UserClass,
     UserModule,
     Value,
+    Wrapped,
     first_unknown,
     plain,
 )
@@ -39,20 +40,6 @@ FOLLOW_ERRORS = (
     StopIteration,
 )  # fmt: skip
 """What a library model raises when its arguments are not what it can follow."""
-
-
-class Wrapped:
-    """A user function run inside a context, as `@paddle.no_grad()` makes it."""
-
-    __slots__ = ("context", "function")
-
-    def __init__(self, function: Value, context: Native) -> None:
-        self.function = function
-        self.context = context
-
-
-class UserRaise(Exception):  # noqa: N818 - the script's exception, not ours
-    """The script raises."""
 
 
 class Calls:

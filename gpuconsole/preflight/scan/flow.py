@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuconsole.preflight.scan import constants
-from gpuconsole.preflight.scan.calls import UserRaise
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.run import CYCLES
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
     Scope,
+    UserRaise,
     Value,
 )
 

@@ -10,7 +10,6 @@ from typing import Any
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.scan import operators, source
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.calls import UserRaise, Wrapped
 from gpuconsole.preflight.scan.flow import Flow, Returned
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor
@@ -24,7 +23,9 @@ from gpuconsole.preflight.scan.values import (
     Unknown,
     UserClass,
     UserModule,
+    UserRaise,
     Value,
+    Wrapped,
 )
 
 MAX_MODULES = 60

@@ -8,7 +8,8 @@ from typing import Any
 from gpuconsole.preflight.scan import functional, ops
 from gpuconsole.preflight.scan.arrays import Array, DType
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, cast, reshape, turned
+from gpuconsole.preflight.scan.shaping import reshape, turned
+from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, cast
 from gpuconsole.preflight.scan.tensors import (
     Tensor,
     backward,

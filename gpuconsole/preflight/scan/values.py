@@ -235,6 +235,20 @@ class Sourced(int):
         return one
 
 
+class Wrapped:
+    """A user function run inside a context, as `@paddle.no_grad()` makes it."""
+
+    __slots__ = ("context", "function")
+
+    def __init__(self, function: Value, context: Native) -> None:
+        self.function = function
+        self.context = context
+
+
+class UserRaise(Exception):  # noqa: N818 - the script's exception, not ours
+    """The script raises."""
+
+
 class Stop(Exception):  # noqa: N818 - a control signal, not an error
     """The script has shown all that the analysis needs, or calls exit."""
 
