@@ -58,6 +58,8 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
         "x = 10 ** 10 ** 10",
         "x = 'a'\nwhile True:\n    x = x + x",
         "x = [0] * 10 ** 12",
+        "x = pow(10, 10 ** 9)",
+        "x = []\nwhile True:\n    x.extend(range(99999))",
         "x = (1 << 10 ** 9) * 3",
         "x = '{:>999999999}'.format(1)",
         "x = '%999999999d' % 1",

@@ -433,3 +433,12 @@ def test_a_batch_that_cannot_be_replaced_is_unknown_elsewhere(scan: Scan) -> Non
     assert analysis.estimate().memory is not None
     assert analysis.estimate(40).memory is None
     assert "batch size" in analysis.estimate(40).unknowns[0].reason
+
+
+def test_one_iterator_can_be_asked_again(scan: Scan, training: Callable[..., str]) -> None:
+    text = training(MLP).replace("for x, y in paddle", "batches = iter(paddle")
+    text = text.replace("batch_size=32):", "batch_size=32))\nfor i in range(10):")
+    text = text.replace("    loss =", "    x, y = next(batches)\n    loss =")
+    estimate = scan(text).estimate()
+    assert estimate.memory is not None, estimate.unknowns
+    assert estimate.batch_size == 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,8 +27,7 @@ from gpuconsole.preflight.scan.values import (
 )
 
 
-def builtins(calls: Calls) -> dict[str, Value]:
-    """Return the built-in names of a script."""
+def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
     run_iter = calls.iterate
 
     def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
@@ -52,9 +52,8 @@ def builtins(calls: Calls) -> dict[str, Value]:
                 if calls.truth(one if function is None else calls.call(function, [one], {}))
                 is not False]  # fmt: skip
 
-    table: dict[str, Callable[..., Value]] = {
-        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_, "print": quiet,
-        "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
+    return {
+        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_,
         "iter": lambda run, items: constants.Lazy(run_iter(items)),
         "next": lambda run, items, *d: _next(calls, items, *d),
         "list": lambda run, items=(): list(run_iter(items)),
@@ -69,10 +68,16 @@ def builtins(calls: Calls) -> dict[str, Value]:
         "min": lambda run, *a, **k: _extreme(calls, min, a),
         "any": lambda run, items: _any(calls, items, True),
         "all": lambda run, items: _any(calls, items, False),
+    }  # fmt: skip
+
+
+def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
+    return {
+        "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
         "abs": lambda run, x: abs(x) if isinstance(x, (int, float)) else x,
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
-        "pow": lambda run, a, b: constants.BINARY[_pow()](a, b),
+        "pow": lambda run, a, b: calls.binary(ast.Pow, a, b),
         "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
         "issubclass": lambda run, *a: run.unknown("a class relation"),
         "hasattr": lambda run, x, name: not isinstance(calls.get_attr(x, name), Unknown),
@@ -83,6 +88,11 @@ def builtins(calls: Calls) -> dict[str, Value]:
         "slice": lambda run, *a: slice(*a), "vars": lambda run, x: calls.get_attr(x, "__dict__"),
         "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
     }  # fmt: skip
+
+
+def builtins(calls: Calls) -> dict[str, Value]:
+    """Return the built-in names of a script."""
+    table = {**_iterating(calls), **_scalars(calls)}
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     names["open"] = NativeClass(Open, "open")
     names["object"] = NativeClass(Native, "object")
@@ -105,12 +115,6 @@ def builtins(calls: Calls) -> dict[str, Value]:
     ):
         names[name] = NativeClass(Native, name)
     return names
-
-
-def _pow() -> Any:
-    import ast
-
-    return ast.Pow
 
 
 def _exit(run: Run, *args: Value) -> Value:
@@ -169,8 +173,6 @@ def _range(run: Run, *args: Value) -> Value:
 
 
 def _sum(calls: Calls, items: Value, start: Value) -> Value:
-    import ast
-
     total = start
     for item in calls.iterate(items):
         total = item if isinstance(item, Tensor) and total == 0 else (

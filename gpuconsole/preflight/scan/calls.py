@@ -378,6 +378,7 @@ class Calls:
             for count, item in enumerate(value):
                 if count >= MAX_ITEMS:
                     raise Blocked(self.run.unknown("a loop is too long to follow"))
+                self.tick()
                 yield item
             return
         yield self.run.unknown("this cannot be walked over by the analysis")

@@ -52,8 +52,14 @@ class Lazy(Native):
         self.walk = walk if walk is not None else iter(())
 
     def iterate(self, calls: Calls) -> Iterator[Value]:
-        """Give the items in order, each once."""
-        yield from self.walk
+        """Give the items in order, each once; leaving early does not end the iterator."""
+        while True:
+            try:
+                item = next(self.walk)
+            except StopIteration:
+                return
+            yield item
+            item = None
 
 
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {

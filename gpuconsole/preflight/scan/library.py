@@ -83,6 +83,10 @@ _SCHEDULERS = (
 )  # fmt: skip
 
 
+_CALLBACKS = ("VisualDL", "ModelCheckpoint", "EarlyStopping", "LRScheduler", "Callback",
+              "ProgBarLogger", "ReduceLROnPlateau")  # fmt: skip
+
+
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
@@ -206,30 +210,8 @@ def _spawn(run: Run) -> Callable[..., Value]:
     return call
 
 
-def paddle(run: Run) -> Namespace:
-    """Return `paddle` for a run."""
-    distributed = _distributed(run)
-    nn, io, transforms = _nn(), _io(), pictures.transforms()
-    vision = Namespace("paddle.vision", {
-        "models": Namespace("paddle.vision.models", zoo.names()), "transforms": transforms,
-        "datasets": Namespace("paddle.vision.datasets", _classes({**data.KNOWN})),
-        "set_image_backend": NativeFunction(_nothing, "set_image_backend"),
-    })  # fmt: skip
-    vision.names.update(vision.names["models"].names)
-    vision.names["ops"] = Namespace("paddle.vision.ops")
-    metric = Namespace("paddle.metric", {
-        **_classes(dict.fromkeys(("Accuracy", "Precision", "Recall", "Auc", "Metric"), Quiet)),
-        **_functions({"accuracy": tensor_api.accuracy}),
-    })  # fmt: skip
-    amp = Namespace("paddle.amp", {
-        **_classes({"auto_cast": training.AutoCast, "GradScaler": training.GradScaler}),
-        **_functions({"decorate": training.decorate}),
-    })  # fmt: skip
-    device = Namespace("paddle.device", _functions({
-        "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
-        "is_compiled_with_cuda": lambda run: not run.on_cpu,
-    }))  # fmt: skip
-    names: dict[str, Value] = {
+def _own_names() -> dict[str, Value]:
+    return {
         **_functions(tensor_api.FUNCTIONS),
         **_functions(
             {
@@ -260,6 +242,39 @@ def paddle(run: Run) -> Namespace:
                 "Parameter": Parameter,
             }
         ),
+    }
+
+
+def _vision() -> Namespace:
+    transforms = pictures.transforms()
+    vision = Namespace("paddle.vision", {
+        "models": Namespace("paddle.vision.models", zoo.names()), "transforms": transforms,
+        "datasets": Namespace("paddle.vision.datasets", _classes({**data.KNOWN})),
+        "set_image_backend": NativeFunction(_nothing, "set_image_backend"),
+    })  # fmt: skip
+    vision.names.update(vision.names["models"].names)
+    vision.names["ops"] = Namespace("paddle.vision.ops")
+    return vision
+
+
+def paddle(run: Run) -> Namespace:
+    """Return `paddle` for a run."""
+    distributed = _distributed(run)
+    nn, io, vision = _nn(), _io(), _vision()
+    metric = Namespace("paddle.metric", {
+        **_classes(dict.fromkeys(("Accuracy", "Precision", "Recall", "Auc", "Metric"), Quiet)),
+        **_functions({"accuracy": tensor_api.accuracy}),
+    })  # fmt: skip
+    amp = Namespace("paddle.amp", {
+        **_classes({"auto_cast": training.AutoCast, "GradScaler": training.GradScaler}),
+        **_functions({"decorate": training.decorate}),
+    })  # fmt: skip
+    device = Namespace("paddle.device", _functions({
+        "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
+        "is_compiled_with_cuda": lambda run: not run.on_cpu,
+    }))  # fmt: skip
+    names: dict[str, Value] = {
+        **_own_names(),
         **{name: arrays.DType(name) for name in ITEM_BYTES},
         "nn": nn,
         "io": io,
@@ -272,23 +287,7 @@ def paddle(run: Run) -> Namespace:
         "regularizer": Namespace(
             "paddle.regularizer", _classes({"L1Decay": Attr, "L2Decay": Attr})
         ),
-        "callbacks": Namespace(
-            "paddle.callbacks",
-            _classes(
-                dict.fromkeys(
-                    (
-                        "VisualDL",
-                        "ModelCheckpoint",
-                        "EarlyStopping",
-                        "LRScheduler",
-                        "Callback",
-                        "ProgBarLogger",
-                        "ReduceLROnPlateau",
-                    ),
-                    Quiet,
-                )
-            ),
-        ),
+        "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(_CALLBACKS, Quiet))),
         "jit": Namespace(
             "paddle.jit",
             _functions({"to_static": lambda run, f=None, *a, **k: f, "save": _nothing}),
