@@ -39,12 +39,12 @@ class Weights(Section):
 class PollLimits(Section):
     """How the console watches hosts."""
 
-    connect_timeout: Seconds = Field(10.0, gt=0, le=300)
+    connect_timeout: Seconds = Field(5.0, gt=0, le=300)
     """How long a connection may take to stand."""
-    stale_after: Seconds = Field(5.0, gt=0, le=600)
+    stale_after: Seconds = Field(3.0, gt=0, le=600)
     """A host without a frame for so long is stale: nothing new is placed there."""
-    parallel_connects: int = Field(32, gt=0, le=1024)
-    """How many connections are made at once."""
+    parallel_connects: int = Field(8, gt=0, le=1024)
+    """How many connections are made at once; more make the screen stutter meanwhile."""
 
 
 class Retention(Section):
