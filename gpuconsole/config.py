@@ -51,9 +51,7 @@ class Retention(Section):
     """How long the console keeps what is over."""
 
     jobs: Seconds = Field(90 * 86400.0, gt=0)
-    """Ended jobs in the journal, with their logs."""
-    samples: Seconds = Field(7 * 86400.0, gt=0)
-    """Samples of devices, for histories and calibration."""
+    """Packed projects and logs of ended jobs."""
 
 
 class LabSettings(Section):
@@ -86,7 +84,7 @@ class LabSettings(Section):
     poll: PollLimits = PollLimits()
     """Limits of the links to hosts."""
     retention: Retention = Retention()
-    """How long ended jobs and samples are kept."""
+    """How long what ended jobs leave is kept."""
     theme: Text = "night"
     """Colours of the console."""
     keys: dict[str, Text] = Field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The task file: what a user wants to run, as YAML, and a task from a script alone.
 
 `resource_policy` and `scheduler` may stand at the top level or under `task`. Paths are relative to
-the task file. Values given by the caller win over the file; the lab's defaults come last.
+the task file. Values given by the caller win over the file; what nobody sets, the lab decides.
 """
 
 from __future__ import annotations
@@ -184,33 +184,26 @@ class TaskFile(Section):
     """How the task is placed."""
 
 
-def load_task(path: Path, *, defaults: Mapping[str, Any] | None = None, **changes: Any) -> Task:
+def load_task(path: Path, **changes: Any) -> Task:
     """Read a task file.
 
     `changes` are fields of `Task` that win over the file (None leaves the file's); `script` and
-    `project` may be paths relative to the working folder. `defaults` are fields of `Task` for
-    what the file leaves out, such as the lab's `memory_threshold`. DocumentError for a wrong
-    file, UsageError for a wrong change.
+    `project` may be paths relative to the working folder. DocumentError for a wrong file,
+    UsageError for a wrong change.
     """
     document = load_document(path, TaskFile)
     written = _written(document, path)
     if changes.get("script") is not None:
         written.pop("project", None)
-    return _task({**(defaults or {}), **written}, changes, fallback=path.stem)
+    return _task(written, changes, fallback=path.stem)
 
 
-def task_from_script(
-    script: Path,
-    args: Sequence[str] = (),
-    *,
-    defaults: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Task:
+def task_from_script(script: Path, args: Sequence[str] = (), **options: Any) -> Task:
     """Return the task of a script alone; `options` are fields of `Task`, None leaves the default.
 
     UsageError when the script is no file, or an option is out of range.
     """
-    return _task(dict(defaults or {}), {**options, "script": script, "args": tuple(args)}, "task")
+    return _task({}, {**options, "script": script, "args": tuple(args)}, "task")
 
 
 def _task(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) -> Task:
@@ -252,7 +245,7 @@ def _require_ranges(task: Task) -> None:
     for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
         if value is not None and value < 1:
             raise UsageError("Wrong number", f"The {what} is {value}; it must be at least 1.")
-    if not 0 < task.memory_threshold <= 1:
+    if task.memory_threshold is not None and not 0 < task.memory_threshold <= 1:
         wrong = (
             f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
         )
@@ -269,7 +262,7 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
     scheduler = _once(document, "scheduler") or Scheduler()
     devices = task.devices or task.num_gpus_estimate or 1
     strategy = policy.distributed_strategy
-    values: dict[str, Any] = {
+    return {
         "name": task.name,
         "script": _path(document, path, "script"),
         "args": task.args,
@@ -299,15 +292,11 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "sequence_length": task.sequence_length,
         "hidden_size": task.hidden_size,
         "assumptions": task.assume,
-    }
-    # What has a default of the lab is only set when the file says something.
-    optional = {
         "memory_threshold": policy.memory_threshold,
         "shm_size_mib": task.shm_size,
         "memory_limit_mib": task.memory_limit,
-        "network": task.network,
+        "network": task.network or "",
     }
-    return values | {name: value for name, value in optional.items() if value is not None}
 
 
 def _once(document: Document[TaskFile], key: str) -> Any:

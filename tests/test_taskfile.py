@@ -130,11 +130,18 @@ def test_arguments_as_one_text_are_divided_as_a_shell_does(folder: Path) -> None
     assert (task.name, task.project, task.devices) == ("train", str(folder / "src"), 1)
 
 
-def test_the_caller_wins_over_the_file_and_the_file_over_the_lab(folder: Path) -> None:
-    lab = {"memory_threshold": 0.7, "network": "full", "shm_size_mib": 1.0}
-    task = read(folder, PUBLISHED, defaults=lab, batch_size=3, name=None, devices=2)
+def test_the_caller_wins_over_the_file(folder: Path) -> None:
+    task = read(folder, PUBLISHED, batch_size=3, name=None, devices=2)
     assert (task.batch_size, task.devices, task.name) == (3, 2, "bert-base")
-    assert (task.memory_threshold, task.network, task.shm_size_mib) == (0.8, "full", 1.0)
+
+
+def test_what_nobody_sets_the_lab_decides(folder: Path) -> None:
+    task = read(folder, "task: {script: src/train.py}")
+    assert (task.memory_threshold, task.shm_size_mib, task.memory_limit_mib) == (None, None, None)
+    assert task.network == ""
+    assert task.threshold(0.95) == 0.95
+    assert read(folder, PUBLISHED).threshold(0.95) == 0.8
+    assert read(folder, PUBLISHED).threshold(0.7) == 0.7
 
 
 def test_the_callers_script_brings_its_own_project(folder: Path) -> None:

@@ -61,15 +61,14 @@ def _cards(
     if memory_mib is not None:
         name = f"card of {memory_mib:g} MiB"
         return (preflight.Card(name, "", backend, memory_mib, exact=True),)
-    lab = None if offline else _inventory(inventory)
-    if lab is None:
-        return common_cards(backend, task.memory_threshold)
     from gpuconsole.config import combined, load_settings
 
+    lab = None if offline else _inventory(inventory)
+    if lab is None:
+        return common_cards(backend, task.threshold(load_settings().memory_threshold))
     settings = combined(load_settings(), lab.lab)
     snapshot = asyncio.run(_look(lab, settings, wait_s))
-    threshold = min(settings.memory_threshold, task.memory_threshold)
-    return preflight.cards(snapshot, threshold)
+    return preflight.cards(snapshot, task.threshold(settings.memory_threshold))
 
 
 def common_cards(backend: Backend, threshold: float) -> tuple[preflight.Card, ...]:

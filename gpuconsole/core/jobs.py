@@ -92,7 +92,8 @@ class Task:
     preferred_devices: tuple[str, ...] = ()
     preference_timeout_s: float = 0.0
     """How long to wait for a preferred device before any that fits will do."""
-    memory_threshold: float = 0.85
+    memory_threshold: float | None = None
+    """Largest share of a device's memory that it may fill; None means the lab's, which is the most."""
     allow_mixed_precision: bool = False
     distributed_strategy: str = ""
     algorithm: str = ""
@@ -103,7 +104,8 @@ class Task:
     deadline: str = ""
     run_time_s: float | None = None
     after: tuple[str, ...] = ()
-    shm_size_mib: float = 8192.0
+    shm_size_mib: float | None = None
+    """Size of /dev/shm; None means the lab's default."""
     memory_limit_mib: float | None = None
     """Limit of host memory for the container; None means the lab's default."""
     network: str = ""
@@ -115,6 +117,10 @@ class Task:
     hidden_size: int | None = None
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to preflight's questions, name to value."""
+
+    def threshold(self, most: float) -> float:
+        """Return the share of a device's memory it may fill where the lab allows `most`."""
+        return most if self.memory_threshold is None else min(most, self.memory_threshold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def _shape(request: Request, policy: Policy, now: float) -> object:
     return (
         request.need_mib,
         request.devices,
-        min(policy.memory_threshold, task.memory_threshold),
+        task.threshold(policy.memory_threshold),
         task.backend,
         tuple(sorted(task.labels.items())),
         task.exclusive,

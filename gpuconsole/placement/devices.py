@@ -29,7 +29,7 @@ def devices_wanted(
         return task.devices
     if not task.distributed_strategy:
         return 1
-    threshold = min(policy.memory_threshold, task.memory_threshold)
+    threshold = task.threshold(policy.memory_threshold)
     groups: Counter[tuple[str, str, float]] = Counter(
         (host.name, device.model, threshold * (device.memory_total_mib or 0.0))
         for host in snapshot.hosts

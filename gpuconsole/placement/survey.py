@@ -119,7 +119,7 @@ def survey(
 ) -> Survey:
     """Sort all devices of the fleet for one job."""
     result = Survey(request, policy, now, claims, reserved, layout)
-    result.threshold = min(policy.memory_threshold, request.task.memory_threshold)
+    result.threshold = request.task.threshold(policy.memory_threshold)
     result.kinds = [_kind(result, *kind) for kind in layout.kinds]
     unlabelled = _unlabelled(request, layout)
     result.preference_ends = _preference_ends(result, unlabelled)

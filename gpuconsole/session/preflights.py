@@ -49,7 +49,7 @@ class Preflights:
                 f"There is no {tier} tier here.",
                 "Leave out --tier: the best tier there is answers.",
             )
-        threshold = min(settings.memory_threshold, task.memory_threshold)
+        threshold = task.threshold(settings.memory_threshold)
         cards = preflight.cards(snapshot, threshold)
         if empty:
             cards = tuple(replace(card, held_mib=0.0) for card in cards)

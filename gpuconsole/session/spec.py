@@ -62,7 +62,7 @@ def container_spec(
         device_indexes=attempt.device_indexes,
         user=f"{account.uid}:{account.gid}",
         memory_limit_mib=memory_limit_mib(job, settings, host),
-        shm_size_mib=task.shm_size_mib,
+        shm_size_mib=settings.shm_size if task.shm_size_mib is None else task.shm_size_mib,
         pids_limit=settings.pids_limit,
         cpuset=cpuset(attempt, host),
         network=network_name(task.network or settings.network, settings),

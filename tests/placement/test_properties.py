@@ -94,7 +94,7 @@ def test_a_plan_never_overcommits(
                 assert not device.processes
             if request.need_mib is not None:
                 assert request.need_mib <= 0.85 * total
-                assert request.need_mib <= request.task.memory_threshold * total
+                assert request.need_mib <= request.task.threshold(0.85) * total
                 assert request.need_mib + used <= 0.98 * total + 1e-6
 
 

@@ -57,6 +57,12 @@ def test_memory_is_the_tasks_limit_or_the_labs_within_what_there_is() -> None:
     assert spec(Task("x", memory_limit_mib=5.0)).memory_limit_mib == 5.0
 
 
+def test_shared_memory_is_the_tasks_or_the_labs() -> None:
+    settings = LabSettings(shm_size=1024.0)
+    assert spec(settings=settings).shm_size_mib == 1024.0
+    assert spec(Task("x", shm_size_mib=64.0), settings=settings).shm_size_mib == 64.0
+
+
 @pytest.mark.parametrize(
     ("task", "lab", "network"),
     [
