@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
@@ -36,8 +36,15 @@ class Totals:
         """Mean share of memory held, 0-100."""
         return self.memory_sum / self.memory_known if self.memory_known else None
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+    @classmethod
+    def of(cls, sums: Iterable[Sums]) -> Totals:
+        """Add up the sums of hosts."""
+        columns = tuple(zip(*sums, strict=True))
+        return cls(*map(sum, columns)) if columns else cls()
+
+
+Sums = tuple[int, int, int, int, int, int, float, float, int, float, int]
+"""The fields of `Totals` for one host; plain, as there may be thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class Gallery:
     """Makes pictures, remembering what did not change since the last one."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, tuple[Host, Totals]] = {}
+        self._hosts: dict[str, tuple[Host, Sums]] = {}
         self._jobs: tuple[Job, ...] = ()
         self._owners: dict[str, Job] = {}
         self._users: dict[str, str] = {}
@@ -95,19 +102,20 @@ class Gallery:
         return Picture(snapshot, jobs, now, self._total(snapshot), self._owners, self._users)
 
     def _total(self, snapshot: FleetSnapshot) -> Totals:
-        kept: dict[str, tuple[Host, Totals]] = {}
-        total = Totals()
+        kept: dict[str, tuple[Host, Sums]] = {}
         for host in snapshot.hosts:
             known = self._hosts.get(host.name)
-            entry = known if known and known[0] is host else (host, host_totals(host))
-            kept[host.name] = entry
-            total = total + entry[1]
+            kept[host.name] = known if known and known[0] is host else (host, _sums(host))
         self._hosts = kept
-        return total
+        return Totals.of(sums for _, sums in kept.values())
 
 
 def host_totals(host: Host) -> Totals:
     """Sum up one host."""
+    return Totals(*_sums(host))
+
+
+def _sums(host: Host) -> Sums:
     busy = free = bad = 0
     power = used = used_known = work = work_known = 0.0
     for device in host.devices:
@@ -126,7 +134,7 @@ def host_totals(host: Host) -> Totals:
         percent = memory_percent(device)
         if percent is not None:
             used, used_known = used + percent, used_known + 1
-    return Totals(
+    return (
         int(host.state is HostState.UP),
         int(host.state is HostState.DOWN),
         len(host.devices),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.dom import DOMNode
-from textual.widgets import DataTable
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
@@ -45,9 +45,6 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
 }
 """Who carries an area's bindings, and the keys that lead there."""
 
-BY_WIDGET = {"queue.open": DataTable, "form.next": Form}
-"""Keys that the focused widget takes itself and turns into the same deed."""
-
 
 def session() -> FakeSession:
     jobs = (job("resnet", JobState.RUNNING, 1), job("bert", JobState.QUEUED, 2, attempts=()))
@@ -78,7 +75,14 @@ def spied(monkeypatch: pytest.MonkeyPatch, key: Key) -> list[tuple[Any, ...]]:
     if action.startswith("app."):
         owner, action = ConsoleApp, action[4:]
     assert hasattr(owner, f"action_{action}"), f"{owner.__name__} has no action {action}"
-    monkeypatch.setattr(owner, f"action_{action}", lambda self, *args: calls.append(args))
+    original = getattr(owner, f"action_{action}")
+
+    # With the signature of the original: Textual passes as many arguments as it reads there.
+    @functools.wraps(original)
+    def recorded(self: object, *args: Any) -> None:
+        calls.append(args)
+
+    monkeypatch.setattr(owner, f"action_{action}", recorded)
     return calls
 
 

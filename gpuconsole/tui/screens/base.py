@@ -66,8 +66,14 @@ class ConsoleScreen(Screen[None]):
     def show(self, picture: Picture) -> None:
         """Draw a new picture: the frame, then the body."""
         self.picture = picture
-        self.draw_frame()
-        self.draw(picture)
+        if self.ready:
+            self.draw_frame()
+            self.draw(picture)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are widgets to draw on: not before composing, nor while closing."""
+        return self.is_mounted and bool(self.query("#footer"))
 
     def draw(self, picture: Picture) -> None:
         """Draw the body."""
@@ -78,7 +84,7 @@ class ConsoleScreen(Screen[None]):
 
     def draw_frame(self) -> None:
         """Draw status, tabs and footer for the present size."""
-        if not self.is_mounted:
+        if not self.ready:
             return
         width = self.size.width
         ink, app = self.ink, self.console

@@ -110,7 +110,7 @@ class JobScreen(ConsoleScreen):
     def action_facts(self) -> None:
         """Show or hide the facts."""
         self.toggle_class("-facts-toggled")
-        self.call_after_refresh(lambda: self.draw(self.picture))
+        self.call_after_refresh(lambda: self.show(self.picture))
 
     def action_save(self) -> None:
         """Save the lines kept to a file in the working folder."""
@@ -196,7 +196,7 @@ class JobScreen(ConsoleScreen):
     def on_resize(self, event: events.Resize) -> None:
         """The head is made for a width."""
         super().on_resize(event)
-        self.call_after_refresh(lambda: self.draw(self.picture))
+        self.call_after_refresh(lambda: self.show(self.picture))
 
     # -- the log ----------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class JobScreen(ConsoleScreen):
             self._pending.append(f"-- the log cannot be read: {error.message} --")
 
     def _flush(self) -> None:
-        if self._pending:
+        if self._pending and self.ready:
             fresh, self._pending = self._pending, []
             self.query_one(LogLines).extend(fresh)
             self._draw_log_title()

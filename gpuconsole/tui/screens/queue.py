@@ -145,7 +145,7 @@ class QueueScreen(ConsoleScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Other columns fit."""
         super().on_resize(event)
-        self.call_after_refresh(lambda: self.draw(self.picture))
+        self.call_after_refresh(lambda: self.show(self.picture))
 
     # -- drawing ----------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ class SubmitScreen(ConsoleScreen):
             self.set_class(pane == self._draft.pane, f"-pane-{pane}")
         if self._draft.pane == "form":
             self.query_one(Form).begin()
-        self.call_after_refresh(lambda: self.draw(self.picture))
+        self.call_after_refresh(lambda: self.show(self.picture))
 
     def action_scroll_report(self, pages: int) -> None:
         """Scroll what does not fit: the placement where that is the pane, else the report."""
@@ -255,7 +255,7 @@ class SubmitScreen(ConsoleScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Panels are made for a width."""
         super().on_resize(event)
-        self.call_after_refresh(lambda: self.draw(self.picture))
+        self.call_after_refresh(lambda: self.show(self.picture))
 
     def _draw_tabs(self) -> None:
         ink = self.ink

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from textual import events
@@ -73,9 +73,14 @@ class FleetMap(ScrollView, can_focus=True):
         if not same_places or old.owners is not picture.owners or self._layout is None:
             self._renew(keep_layout=same_places)
             return
-        for at, (new, was) in enumerate(zip(shown, before, strict=True)):
-            if new.host is not was.host:
-                self._repaint_host(at, len(new.devices))
+        placed = self._placed()
+        changed = [
+            placed.row(at, device)
+            for at, (new, was) in enumerate(zip(shown, before, strict=True))
+            if new.host is not was.host
+            for device in self._lines_of(new)
+        ]
+        self._repaint(changed)
         if self._current() != (None, None):
             self._announce()
 
@@ -294,20 +299,25 @@ class FleetMap(ScrollView, can_focus=True):
         item = self._shown[host]
         uuid = item.devices[device].uuid if device < len(item.devices) else ""
         self._cursor = (item.host.name, uuid)
-        for row in rows:
-            self._repaint(row)
+        self._repaint(rows)
         self._follow_cursor()
 
-    def _repaint_host(self, at: int, devices: int) -> None:
-        placed = self._placed()
-        for row in sorted({placed.row(at, device) for device in range(max(1, devices))}):
-            self._repaint(row)
+    def _lines_of(self, item: Shown) -> range:
+        """The devices of a host that have a line of their own; all others share one."""
+        each = self._placed().density is Density.DEVICE_LINE
+        return range(max(1, len(item.devices)) if each else 1)
 
-    def _repaint(self, row: int) -> None:
-        self._strips.pop(row, None)
-        y = row + self._placed().heading - self.scroll_offset.y
-        if 0 <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
+    def _repaint(self, rows: Iterable[int]) -> None:
+        """Forget these rows, and draw those of them that are in view."""
+        top, height = self.scroll_offset.y, self.size.height
+        shift = self._placed().heading - top
+        regions = []
+        for row in set(rows):
+            self._strips.pop(row, None)
+            if 0 <= row + shift < height:
+                regions.append(Region(0, row + shift, self.size.width, 1))
+        if regions:
+            self.refresh(*regions)
 
     def _current(self) -> tuple[Host | None, Device | None]:
         host, device = self._at
