@@ -80,7 +80,7 @@ class LabDocker:
     """One engine. `uuids` are the devices its host has, in index order.
 
     `popen` starts a program where the engine shall live (in a host's namespaces); without
-    `toolkit` the host has no GPU runtime.
+    `toolkit` the host has no GPU runtime; with `live_restore` containers outlive the engine.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class LabDocker:
         *,
         uuids: Sequence[str] = (),
         toolkit: bool = True,
+        live_restore: bool = False,
         popen: Popen = subprocess.Popen,
     ) -> None:
         self.root = root
@@ -96,6 +97,7 @@ class LabDocker:
         self.hook_log = root / "hook.log"
         self._popen = popen
         self._toolkit = toolkit
+        self._live_restore = live_restore
         self._process: subprocess.Popen[bytes] | None = None
         root.mkdir(parents=True, exist_ok=True)
         self._install()
@@ -134,6 +136,15 @@ class LabDocker:
         self.stop()
         self.start()
 
+    def clear(self) -> None:
+        """Remove every container, also those that an engine left running when it ended."""
+        if self._process is None:
+            self.start()
+        client = self.client()
+        for item in client.containers(all=True):
+            client.remove_container(item["Id"], force=True)
+        client.close()
+
     def freeze(self) -> None:
         """Let the engine hang: its socket accepts and nothing answers."""
         self._signal("STOP")
@@ -162,6 +173,7 @@ class LabDocker:
         name = "nvidia" if self._toolkit else "lab"
         daemon += ["--add-runtime", f"{name}={root / 'bin' / 'lab-runtime'}"]
         daemon += ["--default-runtime", name, "--shutdown-timeout", "2"]
+        daemon += ["--live-restore"] if self._live_restore else []
         to_log = ["sh", "-c", 'exec "$@" >>"$0" 2>&1', f"{root / 'log'}"]
         return [*to_log, "env", f"PATH={path}", *daemon]
 

@@ -65,7 +65,4 @@ async def run(engine: DockerEngine, made: ContainerSpec) -> tuple[ContainerStatu
 
 def sweep(lab: LabDocker) -> None:
     """Remove every container of an engine."""
-    client = lab.client()
-    for item in client.containers(all=True):
-        client.remove_container(item["Id"], force=True)
-    client.close()
+    lab.clear()

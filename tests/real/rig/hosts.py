@@ -168,12 +168,20 @@ class LabHost:
         if self._sshd is not None:
             self._sshd.wait(10)
 
-    def start_engine(self, *, toolkit: bool = True, paddle: bool = True) -> LabDocker:
+    def start_engine(
+        self, *, toolkit: bool = True, paddle: bool = True, live_restore: bool = False
+    ) -> LabDocker:
         """Start a Docker engine in the host, at its usual socket, with the image of Paddle."""
         engine = LabDocker(
-            self.root / "docker", uuids=self.uuids, toolkit=toolkit, popen=self.popen
+            self.root / "docker",
+            uuids=self.uuids,
+            toolkit=toolkit,
+            live_restore=live_restore,
+            popen=self.popen,
         ).start()
         self.at_close(engine.stop)
+        if live_restore:
+            self.at_close(engine.clear)
         # The account reaches the socket through its group, as on a usual host.
         engine.socket.chmod(0o660)
         os.chown(engine.socket, 0, DOCKER_GID)

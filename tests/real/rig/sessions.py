@@ -1,0 +1,104 @@
+"""Real sessions over a lab, for tests that watch jobs through faults."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.session.factory import open_session
+from gpuconsole.session.session import Session
+from tests.real.rig.hosts import USER, Lab, LabHost
+
+COUNT = """
+import os, time
+
+results = os.environ["GPUCONSOLE_RESULTS"]
+with open(os.path.join(results, "runs"), "a") as runs:
+    runs.write("ran\\n")
+number = 0
+while not os.path.exists(os.path.join(results, "go")):
+    print("line", number, flush=True)
+    number += 1
+    time.sleep(0.05)
+print("counted", number, flush=True)
+"""
+"""Counts into its log until it is told to go on, and notes each time it is begun."""
+
+
+class Desk:
+    """A user's inventory, scripts and state folder; sessions are opened on them."""
+
+    def __init__(self, lab: Lab, folder: Path, settings: str = "") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.state = folder / "state"
+        self.inventory = folder / "inventory.yaml"
+        self.inventory.write_text(lab.inventory() + settings)
+        self.project = folder / "project"
+        self.project.mkdir()
+
+    def script(self, text: str, name: str = "train.py") -> Path:
+        """Write a script of the project."""
+        path = self.project / name
+        path.write_text(text)
+        return path
+
+    def task(self, text: str, name: str = "train") -> Task:
+        """Write a script and return the task that runs it."""
+        return Task(name, str(self.script(text, f"{name}.py")))
+
+    def session(self) -> Session:
+        """Return a session, not entered yet."""
+        return open_session(self.inventory, self.state)
+
+
+async def until(condition: Callable[[], object], within_s: float = 45, what: str = "") -> None:
+    """Wait for a condition, at most so long."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def job_is(session: Session, job: Job, *states: JobState, within_s: float = 45) -> Job:
+    """Return the job once it is in one of the states."""
+    deadline = time.monotonic() + within_s
+    while (now := session.job(job.id)).state not in states:
+        assert time.monotonic() < deadline, f"{now.state}: {now.detail} {now.cause}"
+        assert not now.state.ended, f"{now.state}: {now.cause}"
+        await asyncio.sleep(0.02)
+    return now
+
+
+async def seen(session: Session) -> tuple[Host, ...]:
+    """Return the hosts once all are up and their devices known."""
+    await until(
+        lambda: all(
+            host.state is HostState.UP and host.devices for host in session.snapshot().hosts
+        ),
+        what="every host up",
+    )
+    return session.snapshot().hosts
+
+
+def let_go(host: LabHost, job: Job) -> None:
+    """Tell a counting script on a host to end, past every network."""
+    found = host.run(["find", f"/home/{USER}", "-type", "d", "-path", f"*{job.id}*"])
+    folders = sorted(found.stdout.decode().split(), key=len)
+    assert folders, f"no results folder of {job.id}"
+    host.run(["touch", f"{folders[0]}/go"]).check_returncode()
+
+
+async def ran_once(session: Session, job: Job, folder: Path) -> None:
+    """Hold a counting job to its end: begun once, one attempt, a log without gap or repetition."""
+    job = session.job(job.id)
+    assert (job.state, len(job.attempts)) == (JobState.SUCCEEDED, 1), job.cause
+    lines = [line async for line in session.logs(job.id, follow=False)]
+    count = int(lines[-1].removeprefix("counted "))
+    assert lines[:-1] == [f"line {number}" for number in range(count)]
+    fetched = await session.fetch(job.id, folder)
+    assert (fetched / "runs").read_text() == "ran\n"
