@@ -112,9 +112,8 @@ def nav_line(
     running = sum(job.state.active for job in picture.jobs)
     left: list[Piece] = [(" ", ink.text)]
     for tab in tabs:
-        count = ""
-        if tab.mode == "queue" and (waiting or running):
-            count = f" {waiting}+{running}"
+        number = {"queue": waiting, "job": running}.get(tab.mode, 0)
+        count = f" {number}" if number else ""
         here = tab.mode == mode
         go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
         words = f" {tab.key} {tab.label}{count} "

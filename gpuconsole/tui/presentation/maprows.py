@@ -50,8 +50,18 @@ def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Pi
 
 def host_heading(ink: Ink, width: int) -> list[Piece]:
     """Return the line above the density that shows a host a line."""
-    words = f"  {'host':<14} {'devices':<16} {'model':<17} {'util':>5} {'mem':>5} {'C':>4} {'W':>6}"
-    return [(fit(words + " free  owner", width), ink.muted)]
+    cells, model, owner = _host_widths(width)
+    words = f"  {'host':<14} {'devices':<{cells}} {'model' if model else '':<{model}}"
+    words += f" {'util':>5} {'mem':>5} {'C':>4} {'W':>6} {'free':>4}"
+    return [(fit(words + ("  owner" if owner else ""), width), ink.muted)]
+
+
+def _host_widths(width: int) -> tuple[int, int, int]:
+    """Return the cells for a host's devices, models and owners, 0 where there is no room."""
+    cells = 16 if width >= 90 else 8
+    model = 17 if width >= 74 else 0
+    owner = width - (cells + model + 49)
+    return cells, model, owner if owner >= 8 else 0
 
 
 def _chosen(view: MapView, pieces: list[Piece], here: bool) -> list[Piece]:
@@ -94,23 +104,22 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
         return _quiet_host(ink, host, view.width - 2)
     totals = host_totals(host)
     metric = BY_NAME[view.metric]
-    cells = [cell(ink, picture, host, device, metric) for device in host.devices[:16]]
-    hottest = max(
-        (d.temperature_c for d in host.devices if d.temperature_c is not None), default=None
-    )
+    room, model_room, owner_room = _host_widths(view.width)
+    cells = [cell(ink, picture, host, device, metric) for device in host.devices[:room]]
+    temperatures = [d.temperature_c for d in host.devices if d.temperature_c is not None]
+    hottest = f"{max(temperatures):.0f}" if temperatures else "n/a"
     names = dict.fromkeys(filter(None, (picture.owner_name(device) for device in host.devices)))
     figures = (
         f" {_percent(totals.utilization):>5} {_percent(totals.memory):>5}"
-        f" {'n/a' if hottest is None else format(hottest, '.0f'):>4} {totals.power_w:>6.0f}"
-        f" {totals.free:>4}  "
+        f" {hottest:>4} {totals.power_w:>6.0f} {totals.free:>4}  "
     )
     return [
         (fit(host.name, 14) + " ", ink.strong),
         *cells,
-        (" " * (17 - len(cells)), ink.text),
-        (fit(_models(host), 17), ink.text),
+        (" " * (room + 1 - len(cells)), ink.text),
+        (fit(_models(host), model_room), ink.text),
         (figures, ink.text),
-        (fit(", ".join(names) or "-", max(4, view.width - 79)), ink.muted),
+        (fit(", ".join(names) or "-", owner_room), ink.muted),
     ]
 
 

@@ -1,0 +1,84 @@
+"""Pure drawing: every line has exactly the width it was given, whatever is in it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.keys import in_area
+from gpuconsole.tui.picture import Gallery
+from gpuconsole.tui.presentation.cells import fit, wrapped
+from gpuconsole.tui.presentation.devices import columns_for
+from gpuconsole.tui.presentation.frame import Marks, footer_line, nav_line, status_line
+from gpuconsole.tui.presentation.maplayout import Density, Shown, layout, natural_density
+from gpuconsole.tui.presentation.maprows import MapView, draw_row
+from gpuconsole.tui.presentation.metrics import METRICS
+from gpuconsole.tui.themes import BUILT_IN
+from tests.tui.fake import FakeSession, job
+
+INK = Ink(BUILT_IN)
+
+
+def width_of(pieces: list[tuple[str, object]]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+@given(st.text(max_size=60), st.integers(0, 40))
+def test_fit_is_exact(text: str, width: int) -> None:
+    assert cell_len(fit(text, width)) == width
+    assert cell_len(fit(text, width, "right")) == width
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(8, 60))
+def test_wrapped_lines_stay_within_their_width(text: str, width: int) -> None:
+    assert all(cell_len(line) <= width for line in wrapped(text, width))
+
+
+def test_wrapped_loses_no_word() -> None:
+    sentence = "one two " + "x" * 50 + " three 数据数据数据"
+    joined = "".join(wrapped(sentence, 12)).replace(" ", "")
+    assert joined == sentence.replace(" ", "")
+
+
+@pytest.mark.parametrize("density", list(Density))
+@pytest.mark.parametrize("width", [56, 74, 116, 196])
+@pytest.mark.parametrize("symbols", ["block", "ascii"])
+def test_rows_of_the_map_fit_the_width(density: Density, width: int, symbols: str) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    picture = Gallery().picture(session.snapshot(), session.jobs(), session.now())
+    shown = [Shown(host, host.devices) for host in picture.snapshot.hosts]
+    ink = Ink(BUILT_IN, symbols)  # type: ignore[arg-type]
+    placed = layout(shown, density, width)
+    columns = columns_for(width - 3)
+    for metric in METRICS:
+        view = MapView(ink, picture, shown, placed, metric.name, columns, width)
+        for row in placed.rows:
+            for cursor in (None, (row.hosts[0], 0)):
+                assert width_of(draw_row(view, row, cursor)) <= max(width, 57)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 400), st.integers(20, 200), st.integers(5, 60))
+def test_every_host_has_a_row(hosts: int, width: int, height: int) -> None:
+    one = FakeSession().hosts_now[0]
+    shown = [Shown(one, one.devices)] * hosts
+    density = natural_density(shown, width, height)
+    placed = layout(shown, density, width)
+    assert sorted({host for row in placed.rows for host in row.hosts}) == list(range(hosts))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_the_frame_fits_the_width(width: int) -> None:
+    session = FakeSession()
+    picture = Gallery().picture(session.snapshot(), session.jobs(), session.now())
+    marks = Marks(True, True, True, "a-site-with-a-long-name")
+    assert width_of(status_line(INK, picture, marks, width)) <= max(width, 60)  # type: ignore[arg-type]
+    assert width_of(nav_line(INK, picture, "fleet", "x" * 300, width)) == width  # type: ignore[arg-type]
+    for area in ("fleet", "queue", "job", "submit"):
+        keys = [key for key in in_area(area) if key.footer]
+        line = footer_line(INK, keys, width, form=area == "submit")
+        assert width_of(line) <= width  # type: ignore[arg-type]
+        assert "help" in line[-1][0]
