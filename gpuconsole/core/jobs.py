@@ -93,7 +93,7 @@ class Task:
     preference_timeout_s: float = 0.0
     """How long to wait for a preferred device before any that fits will do."""
     memory_threshold: float | None = None
-    """Largest share of a device's memory that it may fill; None means the lab's, which is the most."""
+    """Largest share of a device's memory it may fill; None means the lab's, which is the most."""
     allow_mixed_precision: bool = False
     distributed_strategy: str = ""
     algorithm: str = ""
@@ -166,7 +166,7 @@ class Job:
     estimate_mib: float | None = None
     """Upper bound of memory per device that placement used."""
     estimate: Mapping[str, Any] | None = None
-    """The whole preflight document at submission."""
+    """Preflight's document at submission, held against one empty device of each kind."""
     revision: int = 0
     """Grows with every change of this job."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -39,7 +40,8 @@ class Preflights:
         *,
         empty: bool = False,
     ) -> Report:
-        """Hold a task against the fleet as it is, or, with `empty`, as if nobody used it.
+        """Hold a task against each device as it is, or, with `empty`, against one device of each
+        kind as if nobody used it.
 
         RefusedError for a tier that is not to be had; UsageError for a script that cannot be read.
         """
@@ -52,7 +54,7 @@ class Preflights:
         threshold = task.threshold(settings.memory_threshold)
         cards = preflight.cards(snapshot, threshold)
         if empty:
-            cards = tuple(replace(card, held_mib=0.0) for card in cards)
+            cards = _kinds(cards)
         if tier == "formula":
             task = replace(task, script="")
         async with self._asking:
@@ -72,6 +74,16 @@ class Preflights:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return known
+
+
+def _kinds(cards: Iterable[preflight.Card]) -> tuple[preflight.Card, ...]:
+    """Return one empty card of each kind; the first host that has it stands for the others."""
+    kinds: dict[tuple[object, ...], preflight.Card] = {}
+    for card in cards:
+        key = (card.device, card.backend, card.capacity_mib)
+        if key not in kinds:
+            kinds[key] = replace(card, held_mib=0.0, uuid="", index=None)
+    return tuple(kinds.values())
 
 
 def _stamp(script: Path) -> frozenset[tuple[str, int, int]]:

@@ -182,12 +182,10 @@ class Session:
         self._require_writable("Submitting")
         task = completed(task)
         after = tuple(self.job(needed).id for needed in task.after)
+        # What others hold now they will give back: only what never fits is refused.
+        report = await self._preflights.report(task, self.snapshot(), self.settings, empty=True)
         if not force:
-            # What others hold now they will give back: only what never fits is refused.
-            refuse_hopeless(
-                await self._preflights.report(task, self.snapshot(), self.settings, empty=True)
-            )
-        report = await self.preflight(task)
+            refuse_hopeless(report)
         job_id = new_job_id(self.now())
         bundle = self._bench.bundle(job_id)
         make_folder(bundle.parent)

@@ -62,7 +62,12 @@ def refuse_hopeless(report: Report) -> None:
             f"{fault.file}:{fault.line}: {fault.message}",
             "Correct it, or submit with --force.",
         )
-    judged = [verdict for verdict in report.verdicts if verdict.verdict != "unknown"]
+    # Only devices of the task's own back end can ever run it.
+    judged = [
+        verdict
+        for verdict in report.verdicts
+        if verdict.verdict != "unknown" and verdict.backend == estimate.backend
+    ]
     if judged and all(verdict.verdict in ("will-not-fit", "will-fail") for verdict in judged):
         raise RefusedError("It will not fit", _too_large(report, judged), _remedy(report, judged))
 

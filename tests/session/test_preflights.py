@@ -80,6 +80,42 @@ async def test_only_what_never_fits_is_refused(script: Path) -> None:
     assert refused.value.exit_code == 1
 
 
+async def test_an_empty_fleet_is_one_device_of_each_kind(script: Path) -> None:
+    hosts = tuple(
+        Host(
+            f"h{number}",
+            HostState.UP,
+            devices=tuple(
+                Device(
+                    f"GPU-{number}-{index}", index, "A100" if number % 2 else "V100",
+                    memory_total_mib=40960.0 if number % 2 else 32768.0,
+                    memory_used_mib=100.0 * number + index,
+                )
+                for index in range(8)
+            ),
+        )
+        for number in range(50)
+    )  # fmt: skip
+    picture = FleetSnapshot(1, 1.0, hosts)
+    task = Task("x", script=str(script))
+    report = await Preflights().report(task, picture, LabSettings(), empty=True)
+    assert [(one.device, one.host, one.uuid) for one in report.verdicts] == [
+        ("V100", "h0", ""), ("A100", "h1", ""),
+    ]  # fmt: skip
+    assert len(str(report.as_json())) < 5000
+
+
+async def test_what_fits_only_another_back_end_is_refused(script: Path) -> None:
+    small = Device("GPU-0", 0, "T4", memory_total_mib=512.0)
+    large = Device("NPU-0", 0, "Ascend 910", backend="npu", memory_total_mib=65536.0)
+    picture = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(small, large)),))
+    task, settings = Task("x", script=str(script)), LabSettings()
+    with pytest.raises(RefusedError, match="T4 of a"):
+        refuse_hopeless(await Preflights().report(task, picture, settings, empty=True))
+    task = replace(task, backend="npu")
+    refuse_hopeless(await Preflights().report(task, picture, settings, empty=True))
+
+
 async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path) -> None:
     preflights, settings = Preflights(), LabSettings()
     with pytest.raises(RefusedError, match="traced"):
