@@ -111,7 +111,7 @@ class TaskSection(Section):
     num_gpus_estimate: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] | None = None
     """Number of devices, or `auto`; `devices` wins."""
     devices: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] | None = None
-    """Number of devices on one host, or `auto` to choose it from the estimate."""
+    """Number of devices on one host, or `auto`: one, or as many as `sharding` needs to fit."""
     script: Text = ""
     """The Python script, relative to this file."""
     args: Annotated[tuple[Text, ...], BeforeValidator(_words)] = ()

@@ -71,7 +71,7 @@ class Mount:
 class Task:
     """What a user wants to run. Paths are absolute on the console's machine.
 
-    `devices` None means "choose the number from the estimate" (`num_gpus_estimate: auto`).
+    `devices` None means `auto`: one device, or as many as `sharding` needs to fit.
     `batch_size`, when given, replaces the script's own only in the estimate; the script must
     take it from its arguments to follow.
     """
@@ -164,7 +164,7 @@ class Job:
     """What it is doing now while launching: `pulling image 43 %`."""
     cancel_requested: bool = False
     estimate_mib: float | None = None
-    """Upper bound of memory per device that placement used."""
+    """Upper bound of memory (MiB) on one device alone, as estimated at submission."""
     estimate: Mapping[str, Any] | None = None
     """Preflight's document at submission, held against one empty device of each kind."""
     revision: int = 0

@@ -6,7 +6,7 @@ policy and time always give the same answer.
 
 from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.decide import decide, plan
-from gpuconsole.placement.devices import devices_wanted
+from gpuconsole.placement.devices import STEPS, devices_wanted, largest_groups, need_on
 from gpuconsole.placement.model import (
     Blocker,
     Candidate,
@@ -21,6 +21,7 @@ from gpuconsole.placement.policy import POLICIES, named_policy, policy_for
 
 __all__ = [
     "POLICIES",
+    "STEPS",
     "Blocker",
     "Candidate",
     "Decision",
@@ -31,8 +32,10 @@ __all__ = [
     "Waiting",
     "decide",
     "devices_wanted",
+    "largest_groups",
     "launch_command",
     "named_policy",
+    "need_on",
     "plan",
     "policy_for",
 ]

@@ -1,44 +1,63 @@
-"""How many devices a job gets when its task leaves that open."""
+"""How many devices a job gets when its task leaves that open, and what each of them must hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.model import Policy
 
-_STEPS = (2, 4, 8, 16)
+STEPS = (1, 2, 4, 8, 16)
+"""Numbers of devices that `auto` tries."""
+Groups = Mapping[tuple[str, int], float]
+"""Memory (MiB) of the largest model of which a host has so many: by back end and number."""
+
+
+def need_on(task: Task, need_mib: float, optimizer_mib: float, count: int) -> float:
+    """Return the upper bound of memory (MiB) on each of `count` devices; `need_mib` is one's alone.
+
+    Data parallel training (`ddp`) keeps everything on every device, and a batch size counts per
+    device: more devices never make a job fit. `sharding` divides at least the optimizer's states
+    (its first stage; the others divide more, so the bound holds for them too).
+    """
+    if task.distributed_strategy != "sharding":
+        return need_mib
+    return need_mib - optimizer_mib * (1.0 - 1.0 / count)
 
 
 def devices_wanted(
-    task: Task,
-    need_for: Callable[[int], float | None],
-    snapshot: FleetSnapshot,
-    policy: Policy,
+    task: Task, need_mib: float | None, optimizer_mib: float, groups: Groups, most: float
 ) -> int:
-    """Return the number of devices for a task.
+    """Return the number of devices for a task; `most` is the lab's memory threshold.
 
-    The task's own number wins. Left open (`num_gpus_estimate: auto`) it is 1, unless the task has
-    a distributed strategy and no device of the fleet is large enough: then it is the smallest of
-    2, 4, 8, 16 whose part of the batch fits. `need_for(n)` is the upper bound of memory (MiB) per
-    device when the batch is divided among n, or None when it cannot be told.
+    The task's own number wins. Left open (`auto`) it is the smallest of 1, 2, 4, 8, 16 on which
+    each one's part fits, and 1 where none is or memory cannot be told.
     """
     if task.devices is not None:
         return task.devices
-    if not task.distributed_strategy:
+    if need_mib is None:
         return 1
-    threshold = task.threshold(policy.memory_threshold)
-    groups: Counter[tuple[str, str, float]] = Counter(
-        (host.name, device.model, threshold * (device.memory_total_mib or 0.0))
+    threshold = task.threshold(most)
+    fitting = (
+        count
+        for count in STEPS
+        if need_on(task, need_mib, optimizer_mib, count)
+        <= threshold * groups.get((task.backend, count), 0.0)
+    )
+    return next(fitting, 1)
+
+
+def largest_groups(snapshot: FleetSnapshot) -> Groups:
+    """Return the largest models of a fleet, by how many of them a host has."""
+    present = Counter(
+        (host.name, device.model, device.memory_total_mib or 0.0, device.backend)
         for host in snapshot.hosts
         for device in host.devices
-        if device.backend == task.backend
     )
-    for count in (1, *_STEPS):
-        limit = max((key[2] for key, size in groups.items() if size >= count), default=0.0)
-        need = need_for(count) if limit else None
-        if need is not None and need <= limit:
-            return count
-    return 1
+    largest: dict[tuple[str, int], float] = {}
+    for (_, _, memory, backend), size in present.items():
+        for count in STEPS:
+            if count <= size:
+                largest[backend, count] = max(memory, largest.get((backend, count), 0.0))
+    return largest

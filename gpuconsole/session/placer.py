@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.estimate import Memory
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import (
@@ -17,9 +18,12 @@ from gpuconsole.placement import (
     Waiting,
     decide,
     devices_wanted,
+    largest_groups,
+    need_on,
     plan,
     policy_for,
 )
+from gpuconsole.placement.devices import Groups
 from gpuconsole.session.placing import Choice, Plan, Why
 
 _ANOTHER_CONSOLE = "another console"
@@ -50,8 +54,10 @@ class Placer:
                     ready.append(job)
                 else:
                     waiting[job.id] = held_back
+        auto = any(job.task.devices is None for job in ready)
+        groups = largest_groups(snapshot) if auto else {}
         decisions = plan(
-            [self._request(job, snapshot) for job in ready],
+            [self._request_of(job, groups) for job in ready],
             snapshot,
             holders(jobs, leases, avoid, now),
             {job.id: policy_for(self._settings, job.task) for job in ready},
@@ -68,7 +74,7 @@ class Placer:
     def decide(
         self,
         task: Task,
-        need_mib: float | None,
+        memory: Memory | None,
         jobs: Sequence[Job],
         snapshot: FleetSnapshot,
         leases: Mapping[str, Sequence[Lease]],
@@ -76,15 +82,30 @@ class Placer:
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
         policy = policy_for(self._settings, task)
-        count = devices_wanted(task, lambda _: need_mib, snapshot, policy)
-        request = Request("", task, need_mib, count, now)
+        need = None if memory is None else memory.high_mib
+        optimizer = 0.0 if memory is None else memory.optimizer_mib
+        groups = largest_groups(snapshot) if task.devices is None else {}
+        request = self._request("", task, need, optimizer, groups, now)
         return decide(request, snapshot, holders(jobs, leases, frozenset(), now), policy, now)
 
-    def _request(self, job: Job, snapshot: FleetSnapshot) -> Request:
-        policy = policy_for(self._settings, job.task)
-        count = devices_wanted(job.task, lambda _: job.estimate_mib, snapshot, policy)
+    def _request_of(self, job: Job, groups: Groups) -> Request:
         since = job.submitted_at if job.queued_at is None else job.queued_at
-        return Request(job.id, job.task, job.estimate_mib, count, since)
+        optimizer = _optimizer_mib(job)
+        return self._request(job.id, job.task, job.estimate_mib, optimizer, groups, since)
+
+    def _request(
+        self,
+        job: str,
+        task: Task,
+        need: float | None,
+        optimizer: float,
+        groups: Groups,
+        since: float,
+    ) -> Request:
+        most = self._settings.memory_threshold
+        count = devices_wanted(task, need, optimizer, groups, most)
+        each = None if need is None else need_on(task, need, optimizer, count)
+        return Request(job, task, each, count, since)
 
 
 def holders(
@@ -110,6 +131,13 @@ def holders(
             holder = Holder(job.id, job.task.name, job.user, since, ends_at)
             found.update((uuid, holder) for uuid in attempt.device_uuids)
     return found
+
+
+def _optimizer_mib(job: Job) -> float:
+    """Return the optimizer's share of the estimate as the journal has it; 0 where it has none."""
+    memory = (job.estimate or {}).get("memory")
+    found = memory.get("optimizer_mib") if isinstance(memory, Mapping) else None
+    return float(found) if isinstance(found, (int, float)) else 0.0
 
 
 def _dependency(job: Job, jobs: Mapping[str, Job]) -> Why | None:

@@ -163,10 +163,9 @@ class Session:
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
         await self._leases.refresh()
-        memory = report.estimate.memory
         return self._placer.decide(
             task,
-            None if memory is None else memory.high_mib,
+            report.estimate.memory,
             self.jobs(),
             self.snapshot(),
             self._dispatcher.others_leases(),
@@ -185,7 +184,7 @@ class Session:
         # What others hold now they will give back: only what never fits is refused.
         report = await self._preflights.report(task, self.snapshot(), self.settings, empty=True)
         if not force:
-            refuse_hopeless(report)
+            refuse_hopeless(task, report)
         job_id = new_job_id(self.now())
         bundle = self._bench.bundle(job_id)
         make_folder(bundle.parent)

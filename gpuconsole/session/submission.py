@@ -10,6 +10,7 @@ from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.placement import STEPS, need_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def pack_task(
     return replace(task, project=str(root)), packed.skipped
 
 
-def refuse_hopeless(report: Report) -> None:
+def refuse_hopeless(task: Task, report: Report) -> None:
     """Raise RefusedError when the script itself is wrong, or no device could ever hold it."""
     estimate = report.estimate
     if estimate.errors:
@@ -68,7 +69,8 @@ def refuse_hopeless(report: Report) -> None:
         for verdict in report.verdicts
         if verdict.verdict != "unknown" and verdict.backend == estimate.backend
     ]
-    if judged and all(verdict.verdict in ("will-not-fit", "will-fail") for verdict in judged):
+    hopeless = all(verdict.verdict in ("will-not-fit", "will-fail") for verdict in judged)
+    if judged and hopeless and not _fits_divided(task, report, judged):
         raise RefusedError("It will not fit", _too_large(report, judged), _remedy(report, judged))
 
 
@@ -85,6 +87,15 @@ def new_job(job_id: str, task: Task, user: str, now: float, report: Report) -> J
         estimate_mib=None if memory is None else memory.high_mib,
         estimate=report.as_json(),
     )
+
+
+def _fits_divided(task: Task, report: Report, judged: list[Verdict]) -> bool:
+    """Tell whether it may still fit when devices share it."""
+    memory = report.estimate.memory
+    if memory is None:
+        return False
+    need = need_on(task, memory.high_mib, memory.optimizer_mib, task.devices or STEPS[-1])
+    return any(verdict.limit_mib is not None and need <= verdict.limit_mib for verdict in judged)
 
 
 def _too_large(report: Report, judged: list[Verdict]) -> str:

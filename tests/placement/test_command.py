@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement import devices_wanted, launch_command, named_policy
+from gpuconsole.placement import devices_wanted, largest_groups, launch_command, need_on
 
 
 def test_one_device_runs_the_script_itself() -> None:
@@ -28,23 +28,36 @@ def fleet(*sizes_gib: float) -> FleetSnapshot:
     return FleetSnapshot(1, 0.0, (Host("h", HostState.UP, devices=devices),))
 
 
-def wanted(task: Task, whole_gib: float | None, *sizes_gib: float) -> int:
-    def need_for(count: int) -> float | None:
-        return None if whole_gib is None else whole_gib * 1024 / count
-
-    return devices_wanted(task, need_for, fleet(*sizes_gib), named_policy())
+def wanted(task: Task, need_gib: float | None, *sizes_gib: float, states_gib: float = 0.0) -> int:
+    need = None if need_gib is None else need_gib * 1024
+    groups = largest_groups(fleet(*sizes_gib))
+    return devices_wanted(task, need, states_gib * 1024, groups, 0.85)
 
 
 def test_the_tasks_own_number_wins() -> None:
     assert wanted(Task("t", devices=3), 10, 24) == 3
 
 
-def test_left_open_it_is_one_unless_the_batch_must_be_divided() -> None:
-    auto = Task("t", devices=None, distributed_strategy="ddp")
-    assert wanted(auto, 10, 24, 24) == 1
-    assert wanted(auto, 30, 24, 24) == 2
-    assert wanted(auto, 30, 24, 40) == 1
-    assert wanted(auto, 60, 24, 24, 24, 24) == 4
-    assert wanted(auto, 60, 24, 24) == 1
+def test_left_open_it_is_as_many_as_sharding_needs() -> None:
+    auto = Task("t", devices=None, distributed_strategy="sharding")
+    assert wanted(auto, 10, 24, 24, states_gib=4) == 1
+    assert wanted(auto, 30, 24, 24, states_gib=20) == 2
+    assert wanted(auto, 30, 24, 40, states_gib=20) == 1
+    assert wanted(auto, 34, 24, 24, 24, 24, states_gib=20) == 4
+    # Not enough devices, too little that can be divided, and an unknown need.
+    assert wanted(auto, 34, 24, 24, states_gib=20) == 1
+    assert wanted(auto, 34, 24, 24, 24, 24, states_gib=5) == 1
     assert wanted(auto, None, 24, 24) == 1
-    assert wanted(Task("t", devices=None), 30, 24, 24) == 1
+    assert wanted(auto, 30, states_gib=20) == 1
+
+
+def test_more_devices_never_make_a_data_parallel_job_fit() -> None:
+    auto = Task("t", devices=None, distributed_strategy="ddp")
+    assert wanted(auto, 30, 24, 24, 24, 24, states_gib=20) == 1
+    assert need_on(auto, 30.0, 20.0, 8) == 30.0
+    assert need_on(Task("t", distributed_strategy="sharding"), 30.0, 20.0, 4) == 15.0
+
+
+def test_groups_are_of_one_model_on_one_host() -> None:
+    groups = largest_groups(fleet(24, 24, 40))
+    assert groups == {("gpu", 1): 40 * 1024, ("gpu", 2): 24 * 1024}

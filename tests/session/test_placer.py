@@ -87,3 +87,16 @@ def test_a_job_waits_for_those_it_comes_after() -> None:
     done = replace(running("first", "GPU-0"), state=JobState.SUCCEEDED)
     plan = placer.plan([done, job("x", after=("first",))], FLEET, {}, frozenset(), NOW)
     assert [choice.job for choice in plan.choices] == ["x"]
+
+
+def test_sharded_states_count_once_among_the_devices_that_share_them() -> None:
+    placer = Placer(LabSettings())
+    large = replace(
+        job("q", devices=None, distributed_strategy="sharding"),
+        estimate_mib=45000.0,
+        estimate={"memory": {"optimizer_mib": 24000.0}},
+    )
+    plan = placer.plan([large], FLEET, {}, frozenset(), NOW)
+    assert [choice.device_uuids for choice in plan.choices] == [("GPU-0", "GPU-1")]
+    whole = replace(large, estimate=None)
+    assert "needs up to" in placer.plan([whole], FLEET, {}, frozenset(), NOW).waiting["q"].reason

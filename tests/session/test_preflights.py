@@ -73,10 +73,10 @@ async def test_only_what_never_fits_is_refused(script: Path) -> None:
     preflights, settings = Preflights(), LabSettings()
     task = Task("x", script=str(script))
     busy = await preflights.report(task, fleet(40960.0, 40000.0), settings, empty=True)
-    refuse_hopeless(busy)
+    refuse_hopeless(task, busy)
     small = await preflights.report(task, fleet(512.0, 0.0), settings, empty=True)
     with pytest.raises(RefusedError, match="will not fit") as refused:
-        refuse_hopeless(small)
+        refuse_hopeless(task, small)
     assert refused.value.exit_code == 1
 
 
@@ -111,9 +111,9 @@ async def test_what_fits_only_another_back_end_is_refused(script: Path) -> None:
     picture = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(small, large)),))
     task, settings = Task("x", script=str(script)), LabSettings()
     with pytest.raises(RefusedError, match="T4 of a"):
-        refuse_hopeless(await Preflights().report(task, picture, settings, empty=True))
+        refuse_hopeless(task, await Preflights().report(task, picture, settings, empty=True))
     task = replace(task, backend="npu")
-    refuse_hopeless(await Preflights().report(task, picture, settings, empty=True))
+    refuse_hopeless(task, await Preflights().report(task, picture, settings, empty=True))
 
 
 async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path) -> None:
@@ -124,3 +124,19 @@ async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path
         await preflights.report(
             Task("x", script=str(tmp_path / "none.py")), fleet(1.0, 0.0), settings
         )
+
+
+async def test_what_fits_when_sharding_divides_it_is_not_refused(script: Path) -> None:
+    task = Task("x", script=str(script))
+    preflights, settings = Preflights(), LabSettings()
+    first = await preflights.report(task, fleet(512.0, 0.0), settings, empty=True)
+    memory = first.estimate.memory
+    assert memory is not None
+    assert memory.optimizer_mib > 10
+    picture = fleet((memory.high_mib - memory.optimizer_mib / 4) / 0.85, 0.0)
+    report = await preflights.report(task, picture, settings, empty=True)
+    for hopeless in (task, replace(task, distributed_strategy="ddp", devices=8)):
+        with pytest.raises(RefusedError, match="will not fit"):
+            refuse_hopeless(hopeless, report)
+    refuse_hopeless(replace(task, distributed_strategy="sharding", devices=2), report)
+    refuse_hopeless(replace(task, distributed_strategy="sharding", devices=None), report)

@@ -87,7 +87,7 @@ def preflight(
 @task_options
 @click.option("--name", metavar="NAME", help="What the queue calls it; else the script's name.")
 @click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
-@click.option("--devices", type=DeviceCount(), help="How many devices; auto = as estimated.")
+@click.option("--devices", type=DeviceCount(), help="How many; auto = one, or what sharding needs to fit.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Higher is first.")
 @click.option("--env", type=Pair(), multiple=True, metavar="K=V", help="Environment variable.")
 @click.option("--mount", type=MountType(), multiple=True, help="Folder of the host; ro by default.")
