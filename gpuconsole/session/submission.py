@@ -92,7 +92,7 @@ def new_job(job_id: str, task: Task, user: str, now: float, report: Report) -> J
 def _fits_divided(task: Task, report: Report, judged: list[Verdict]) -> bool:
     """Tell whether it may still fit when devices share it."""
     memory = report.estimate.memory
-    if memory is None:
+    if memory is None or task.distributed_strategy != "sharding":
         return False
     need = need_on(task, memory.high_mib, memory.optimizer_mib, task.devices or STEPS[-1])
     return any(verdict.limit_mib is not None and need <= verdict.limit_mib for verdict in judged)
