@@ -17,17 +17,21 @@ def run_console(
     theme: str = "night",
     keys: Mapping[str, str] | None = None,
     symbols: Literal["block", "ascii"] = "block",
-    theme_folders: tuple[Path, ...] = (),
+    theme_folders: tuple[Path, ...] | None = None,
 ) -> int:
     """Open the console over a session that is not entered yet; returns the exit code.
 
     The session is entered after the first paint and left when the console closes. `keys` maps
-    ids of the registry to Textual's key names; `theme_folders` are read after the shipped one.
+    ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
+    by default `themes/` beside the user's settings.
     """
     import asyncio
 
+    from gpuconsole.config import config_path
     from gpuconsole.tui.app import ConsoleApp, Look
 
+    if theme_folders is None:
+        theme_folders = (config_path().parent / "themes",)
     look = Look(site, theme, dict(keys or {}), symbols, theme_folders)
     app = ConsoleApp(session, look)
 

@@ -137,11 +137,11 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         await console.press("r")
         await console.until(lambda: session.named("retry") == [("retry", "ana-0002")])
         await console.press("F")
-        await console.shows("The results are in")
+        await console.told("The results are in")
         assert session.named("fetch") == [("fetch", "ana-0002", tmp_path)]
         await console.until(lambda: len(log_of(console).lines) == 200)
         await console.press("S")
-        await console.shows("200 lines are in")
+        await console.told("200 lines are in")
         assert (tmp_path / "ana-0002.log").read_text().splitlines() == list(LINES)
         await console.press("y")
         assert console.app.clipboard.startswith("docker run")

@@ -17,7 +17,7 @@ from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
-from gpuconsole.tui.screens.queue import QueueScreen
+from gpuconsole.tui.screens.queue import JobTable, QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
@@ -35,6 +35,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "map": (FleetMap, ()),
     "host": (HostScreen, ("enter",)),
     "queue": (QueueScreen, ("2",)),
+    "table": (JobTable, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),
     "job": (JobScreen, ("3",)),
@@ -58,7 +59,7 @@ def test_ids_are_unique_and_of_known_areas() -> None:
 
 
 def test_no_key_means_two_things_at_once() -> None:
-    for together in (("go", "fleet", "map"), ("go", "host", "map"), ("go", "queue"),
+    for together in (("go", "fleet", "map"), ("go", "host", "map"), ("go", "queue", "table"),
                      ("go", "job", "log"), ("submit",), ("dialog",)):  # fmt: skip
         taken: dict[str, str] = {}
         for key in in_area("app", *together):

@@ -91,7 +91,7 @@ async def test_cancel_asks_with_the_focus_on_cancel() -> None:
         assert not session.named("cancel")
         await console.press("c", "y")
         await console.until(lambda: session.named("cancel") == [("cancel", "ana-0003")])
-        await console.shows("resnet is being cancelled.")
+        await console.told("resnet is being cancelled.")
 
 
 async def test_hold_retry_priority_reach_the_session() -> None:
@@ -105,11 +105,11 @@ async def test_hold_retry_priority_reach_the_session() -> None:
         await console.press("backspace", "x", "4", "2", "enter")
         await console.until(lambda: session.named("priority") == [("priority", "ana-0002", 42)])
         await console.press("r")
-        await console.shows("only an ended job can be retried")
+        await console.told("only an ended job can be retried")
         await console.press("down", "down", "r")
         await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
         await console.press("H")
-        await console.shows("only a waiting job can be held")
+        await console.told("only a waiting job can be held")
 
 
 async def test_an_error_of_the_session_becomes_a_toast() -> None:

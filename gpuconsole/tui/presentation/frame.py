@@ -71,11 +71,12 @@ def _sums(ink: Ink, totals: Totals, wide: bool) -> list[Piece]:
             (f"{totals.busy:,} busy  ", ink.text),
             (f"{totals.free:,} free", ink.good if totals.free else ink.text),
         ]
-        load = f"util {_percent(totals.utilization)}  mem {_percent(totals.memory)}  {watts}"
+        load = f"util {_percent(totals.utilization)}"
+        more = [(f"  mem {_percent(totals.memory)}", ink.text), (f"  {watts}", ink.text)]
     else:
         devices = [(f"{totals.busy:,}/{totals.devices:,} busy", ink.text)]
-        load = f"util {_percent(totals.utilization)}"
-    return [*hosts, bar, *devices, *bad, bar, (load, ink.text)]
+        load, more = f"util {_percent(totals.utilization)}", []
+    return [*hosts, bar, *devices, *bad, bar, (load, ink.text), *more]
 
 
 def _badges(ink: Ink, marks: Marks) -> list[Piece]:
@@ -151,8 +152,7 @@ def _ends(ink: Ink, left: list[Piece], right: list[Piece], width: int) -> list[P
     for text, style in left:
         length = cell_len(text)
         if length > room:
-            kept.append((fit(text, room) if room > 1 else " " * room, style))
-            room = 0
+            # A figure cut in two would be misread: what does not fit is left out whole.
             break
         kept.append((text, style))
         room -= length

@@ -74,7 +74,7 @@ def in_order(jobs: Sequence[Job]) -> list[Job]:
 def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
     """Return the cells of a job's row."""
     attempt = job.attempt
-    where = f"{attempt.host} {indexes(attempt)}" if attempt else "-"
+    where = f"{attempt.host}:{','.join(map(str, attempt.device_indexes))}" if attempt else "-"
     state = (
         job.state.value.upper() if job.state in (JobState.OOM, JobState.HELD) else job.state.value
     )

@@ -18,6 +18,7 @@ from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.presentation.jobs import COLUMNS, Why, in_order, row, short_why, why_lines
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
 
@@ -25,12 +26,19 @@ NARROW = 100
 """Columns below which only the first facts of a job fit."""
 
 
+class JobTable(DataTable[Text]):
+    """The table of jobs, with the movement keys of every other screen."""
+
+    BINDINGS = bindings("table")
+
+
 class QueueScreen(ConsoleScreen):
     """All jobs: active, waiting, ended."""
 
     AREA = "queue"
     MODE = "queue"
-    AUTO_FOCUS = "DataTable"
+    WIDGET_AREAS = ("table",)
+    AUTO_FOCUS = "JobTable"
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +51,7 @@ class QueueScreen(ConsoleScreen):
     def body(self) -> ComposeResult:
         """Table above, the chosen job's reasons below."""
         with Vertical(id="queue"):
-            yield DataTable(id="jobs", cursor_type="row", zebra_stripes=False)
+            yield JobTable(id="jobs", cursor_type="row", zebra_stripes=False)
             yield Static("", id="jobs-empty", classes="panel empty", markup=False)
             yield Panel(id="why")
         yield FilterBar(id="filter")
@@ -128,7 +136,7 @@ class QueueScreen(ConsoleScreen):
     def _filter_left(self) -> None:
         if not self._filter_text:
             self.query_one(FilterBar).remove_class("-open")
-        self.query_one(DataTable).focus()
+        self.query_one(JobTable).focus()
 
     @on(DataTable.RowHighlighted)
     def _row_reached(self, event: DataTable.RowHighlighted) -> None:
@@ -150,7 +158,7 @@ class QueueScreen(ConsoleScreen):
     # -- drawing ----------------------------------------------------------------------------
 
     def _draw_table(self, jobs: list[Job]) -> None:
-        table: DataTable[Text] = self.query_one(DataTable)
+        table = self.query_one(JobTable)
         width = self.size.width
         columns = tuple(key for _, key, _, always in COLUMNS if always or width >= NARROW)
         if (f"{width}", *columns) != self._columns:
@@ -205,7 +213,7 @@ class QueueScreen(ConsoleScreen):
         jobs = "1 job" if total == 1 else f"{total:,} jobs"
         count = f"{shown:,} of {jobs}" if shown != total else jobs
         only = f"  /{self._filter_text}" if self._filter_text else ""
-        name_box(self.query_one(DataTable), f"queue  {count}{only}", "active, waiting, ended")
+        name_box(self.query_one(JobTable), f"queue  {count}{only}", "active, waiting, ended")
 
     def _draw_empty(self) -> None:
         ink = self.ink
