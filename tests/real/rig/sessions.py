@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.factory import open_session
 from gpuconsole.session.session import Session
+from gpuconsole.state import Journal
 from tests.real.rig.hosts import USER, Lab, LabHost
 
 COUNT = """
@@ -50,6 +53,20 @@ class Desk:
     def task(self, text: str, name: str = "train") -> Task:
         """Write a script and return the task that runs it."""
         return Task(name, str(self.script(text, f"{name}.py")))
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command line; without words it opens the console."""
+        base = [sys.executable, "-m", "gpuconsole", "--inventory", str(self.inventory)]
+        return [*base, "--state", str(self.state), *words]
+
+    @contextlib.contextmanager
+    def journal(self) -> Iterator[Journal]:
+        """Give the journal as it is seen beside its consoles."""
+        journal = Journal(self.state, clock=time.time, read_only=True)
+        try:
+            yield journal
+        finally:
+            journal.close()
 
     def session(self) -> Session:
         """Return a session, not entered yet."""

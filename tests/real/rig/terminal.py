@@ -1,0 +1,101 @@
+"""The console in a real terminal: keys in, the screen out, through tmux."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+
+def why_not() -> str:
+    """Return why there is no terminal to be had, or ""."""
+    return "" if shutil.which("tmux") else "tmux is not installed"
+
+
+class Terminal:
+    """A program in a terminal of its own. Use as a context manager.
+
+    tmux reads every byte that the program writes, as a person's terminal would: an escape
+    sequence that slips through changes what is asked for here.
+    """
+
+    def __init__(self, folder: Path, command: Sequence[str], size: tuple[int, int]) -> None:
+        self._socket = folder / "tmux.sock"
+        self._command = list(command)
+        self._size = size
+        self.pid = 0
+        """The program's own process."""
+
+    def __enter__(self) -> Terminal:
+        width, height = self._size
+        options = ["set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g"]
+        options += ["escape-time", "0", ";"]
+        start = ["new-session", "-d", "-x", str(width), "-y", str(height), "--", *self._command]
+        self._tmux(*options, *start)
+        self.pid = int(self.ask("#{pane_pid}"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tmux("kill-server")
+
+    @property
+    def text(self) -> str:
+        """All that is on the screen, line by line."""
+        return self._tmux("capture-pane", "-p")
+
+    def ask(self, what: str) -> str:
+        """Return one of tmux's facts about the terminal, such as `#{pane_title}`."""
+        return self._tmux("display-message", "-p", what).rstrip("\n")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names."""
+        self._tmux("send-keys", *keys)
+
+    def type(self, words: str) -> None:
+        """Type words."""
+        self._tmux("send-keys", "-l", words)
+
+    def until(self, condition: Callable[[str], object], within_s: float = 45) -> str:
+        """Wait until the screen fulfils a condition; returns the screen."""
+        deadline = time.monotonic() + within_s
+        while not condition(text := self.text):
+            assert time.monotonic() < deadline, f"not in time; the screen is\n{text}"
+            time.sleep(0.05)
+        return text
+
+    def shows(self, *words: str, within_s: float = 45) -> str:
+        """Wait until all the words are on the screen; returns it."""
+        return self.until(lambda text: all(word in text for word in words), within_s)
+
+    def ended(self, within_s: float = 20) -> int:
+        """Wait for the program's end; returns its exit code."""
+        deadline = time.monotonic() + within_s
+        while self.ask("#{pane_dead}") != "1":
+            assert time.monotonic() < deadline, f"it runs on; the screen is\n{self.text}"
+            time.sleep(0.05)
+        return int(self.ask("#{pane_dead_status}"))
+
+    def peak_mib(self) -> float:
+        """Return the most memory that the program has held so far."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("the program has ended")
+
+    def _tmux(self, *words: str) -> str:
+        base = ["tmux", "-f", "/dev/null", "-S", str(self._socket)]
+        env = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
+        done = subprocess.run(
+            [*base, *words], capture_output=True, text=True, env=env, timeout=20, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
