@@ -81,6 +81,7 @@ class Ink:
         self.bad = style("error")
         self.chosen = Style(color=colors["foreground"], bgcolor=colors["panel"])
         self.chosen_muted = Style(color=colors["muted"], bgcolor=colors["panel"])
+        self.running = style("primary")
         self.here = Style(color=ground, bgcolor=colors["primary"], bold=True)
         self.ground = Style(bgcolor=colors["panel"])
         self.mark = Style(color=ground, bgcolor=colors["warning"], bold=True)
@@ -96,6 +97,15 @@ class Ink:
             which: Style(color=theme.state[which.value], bgcolor=ground, reverse=True, bold=True)
             for which in _CONDITIONS
         }
+        # Parts of the memory bar: neighbours differ in hue and in lightness.
+        self.parts = (
+            style("primary"), self.heat[4], self.accent, self.good,
+            self.heat[7], self.warn, style("secondary"), self.muted,
+        )  # fmt: skip
+        self._words()
+
+    def _words(self) -> None:
+        """Styles for the words of preflight and of jobs."""
         self.verdicts = {
             "fits": self.good + Style(bold=True),
             "tight": self.warn + Style(bold=True),
@@ -107,18 +117,13 @@ class Ink:
             JobState.HELD: self.muted,
             JobState.QUEUED: self.text,
             JobState.LAUNCHING: self.accent,
-            JobState.RUNNING: style("primary"),
+            JobState.RUNNING: self.running,
             JobState.UNKNOWN: self.warn,
             JobState.SUCCEEDED: self.good,
             JobState.FAILED: self.bad,
             JobState.OOM: self.bad + Style(bold=True),
             JobState.CANCELLED: self.muted,
         }
-        # Parts of the memory bar: neighbours differ in hue and in lightness.
-        self.parts = (
-            style("primary"), self.heat[4], self.accent, self.good,
-            self.heat[7], self.warn, style("secondary"), self.muted,
-        )  # fmt: skip
 
 
 def ink_of(widget: Widget) -> Ink:
