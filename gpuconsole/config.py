@@ -15,6 +15,7 @@ from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
 NetworkPolicy = Literal["none", "lab", "full"]
+SymbolSet = Literal["block", "ascii"]
 
 
 class Weights(Section):
@@ -87,6 +88,8 @@ class LabSettings(Section):
     """How long what ended jobs leave is kept."""
     theme: Text = "night"
     """Colours of the console."""
+    symbols: SymbolSet = "block"
+    """What the console draws with: block characters and lines, or plain ASCII."""
     keys: dict[str, Text] = Field(default_factory=dict)
     """Keys by the id of what they do, such as `fleet.filter: ctrl+f`; the help lists the ids."""
 

@@ -87,4 +87,10 @@ def show_console(session: Session, site: str) -> int:
     from gpuconsole.tui import run_console
 
     settings = session.settings
-    return run_console(session, site=site, theme=settings.theme, keys=settings.keys)
+    return run_console(
+        session,
+        site=site,
+        theme=settings.theme,
+        keys=settings.keys,
+        symbols=settings.symbols,
+    )
