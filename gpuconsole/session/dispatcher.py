@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from gpuconsole.core.containers import Lease
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
@@ -15,7 +14,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard
-from gpuconsole.session.placing import Choice, Planner, Why
+from gpuconsole.session.outlook import Outlook
+from gpuconsole.session.placing import Choice
 from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
@@ -37,7 +37,7 @@ class Dispatcher:
     def __init__(
         self,
         bench: Bench,
-        planner: Planner,
+        outlook: Outlook,
         leases: LeaseBoard,
         owner: str,
         on_trouble: Callable[[Event], None] = lambda event: None,
@@ -45,7 +45,7 @@ class Dispatcher:
         """`on_trouble` hears errors that cannot be written into the journal either."""
         self._bench = bench
         self._on_trouble = on_trouble
-        self._planner = planner
+        self._outlook = outlook
         self._leases = leases
         self._owner = owner
         self._epoch: int | None = None
@@ -58,8 +58,6 @@ class Dispatcher:
         self._sweeps: set[asyncio.Task[None]] = set()
         self._trouble = ""
         self._told: dict[str, str] = {}
-        self.waiting: Mapping[str, Why] = {}
-        """Why each queued job waits, as of the last tick."""
 
     @property
     def active(self) -> bool:
@@ -93,13 +91,12 @@ class Dispatcher:
             return
         await self._reap()
         self._note_hosts()
-        jobs = self._bench.journal.jobs()
-        for job in jobs:
+        for job in self._bench.journal.jobs():
             if job.state.active:
                 self._look_after(job)
         self._observe()
         self._sweep_back()
-        self._place(jobs)
+        await self._place()
 
     def _hold_role(self) -> bool:
         journal, now = self._bench.journal, self._bench.clock.now()
@@ -163,32 +160,20 @@ class Dispatcher:
             if not task.done():
                 runner.observe(snapshot)
 
-    def _place(self, jobs: Sequence[Job]) -> None:
-        if not any(job.state is JobState.QUEUED for job in jobs):
-            self.waiting = {}
-            return
+    async def _place(self) -> None:
         now = self._bench.clock.now()
         self._avoid = {key: until for key, until in self._avoid.items() if until > now}
-        plan = self._planner.plan(
-            jobs,
-            self._bench.hosts.snapshot(),
-            self.others_leases(),
-            frozenset(self._avoid),
-            now,
-        )
-        self.waiting = plan.waiting
-        for choice in plan.choices:
-            with contextlib.suppress(JobMovedError):
-                self._look_after(self._begin(choice))
+        self._outlook.avoid = frozenset(self._avoid)
+        plan = await self._outlook.renew()
+        for choice in plan.choices if plan is not None else ():
+            job = self._bench.journal.job(choice.job)
+            # While a large plan was made somebody may have held or cancelled it.
+            if job is not None and job.state is JobState.QUEUED:
+                with contextlib.suppress(JobMovedError):
+                    self._look_after(self._begin(job, choice))
 
-    def others_leases(self) -> Mapping[str, tuple[Lease, ...]]:
-        """Return the leases that other consoles hold, by host, as last seen."""
-        return self._leases.others(self._bench.journal.id)
-
-    def _begin(self, choice: Choice) -> Job:
+    def _begin(self, job: Job, choice: Choice) -> Job:
         """Journal an attempt: from here on it belongs to whoever dispatches."""
-        job = self._bench.journal.job(choice.job)
-        assert job is not None
         last = job.attempt
         # A try that never got as far as a start counts for nothing: its number is used again.
         unused = last is not None and last.starting_at is None

@@ -34,6 +34,7 @@ from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.news import News
+from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.preflights import Preflights
@@ -100,8 +101,9 @@ class Session:
         )
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(parts.hosts, parts.journal, parts.clock)
+        self._outlook = Outlook(self._bench, self._placer, self._leases)
         self._dispatcher = Dispatcher(
-            self._bench, self._placer, self._leases, owner, self._news.tell
+            self._bench, self._outlook, self._leases, owner, self._news.tell
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -112,7 +114,7 @@ class Session:
             await self.hosts.start()
             self._tasks = [
                 asyncio.ensure_future(self._news.run()),
-                asyncio.ensure_future(self._watch_leases()),
+                asyncio.ensure_future(self._watch_queue()),
             ]
             if self._parts.dispatch:
                 self._dispatch()
@@ -168,7 +170,7 @@ class Session:
             report.estimate.memory,
             self.jobs(),
             self.snapshot(),
-            self._dispatcher.others_leases(),
+            self._leases.others(self._journal.id),
             self.now(),
         )
 
@@ -237,29 +239,21 @@ class Session:
         return queue.set_priority(self._journal, self.job(reference), priority)
 
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
-        """Wait until every host has answered or failed, at most so long, and look at the leases
-        there; for a command that asks once."""
+        """Wait until every host has answered or failed, at most so long, look at the leases there
+        and plan; for a command that asks once."""
         deadline = self.now() + wait_s
         while self.now() < deadline and any(
             host.state is HostState.CONNECTING for host in self.snapshot().hosts
         ):
             await self._clock.sleep(FIRST_LOOK_S)
         await self._leases.refresh()
+        await self._outlook.renew()
         return self.snapshot()
 
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
-        if job.state is not JobState.QUEUED:
-            return why_of(job, {})
-        plan = self._placer.plan(
-            self.jobs(),
-            self.snapshot(),
-            self._dispatcher.others_leases(),
-            frozenset(),
-            self.now(),
-        )
-        return why_of(job, plan.waiting)
+        return why_of(job, self._outlook.plan.waiting if job.state is JobState.QUEUED else {})
 
     def log_path(self, reference: str, attempt: int | None = None) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
@@ -326,12 +320,14 @@ class Session:
         away = host is None or host.state is HostState.DOWN
         return job.state is JobState.UNKNOWN and away
 
-    async def _watch_leases(self) -> None:
-        """Keep the picture of others' leases fresh while a job waits for a device."""
+    async def _watch_queue(self) -> None:
+        """Keep others' leases, and why jobs wait, fresh while a job waits for a device."""
         while True:
             with contextlib.suppress(JournalError):
                 if any(job.state is JobState.QUEUED for job in self.jobs()):
                     await self._leases.refresh()
+                    if not self.dispatching:
+                        await self._outlook.renew()
             await self._clock.sleep(LOOK_EVERY_S)
 
     async def _close(self) -> None:

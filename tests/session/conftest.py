@@ -14,6 +14,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock
@@ -41,7 +42,9 @@ class Desk:
 
     console: Console
     journal: MortalJournal
+    bench: Bench
     dispatcher: Dispatcher
+    outlook: Outlook
     leases: LeaseBoard
     hosts: FakeHosts
     task: asyncio.Task[None] | None = None
@@ -97,8 +100,9 @@ class Lab:
             default_image=lambda host: "paddle",
         )
         leases = LeaseBoard(hosts, self.clock)
-        dispatcher = Dispatcher(bench, FirstFree(), leases, f"console {len(self.desks)}")
-        desk = Desk(console, journal, dispatcher, leases, hosts)
+        outlook = Outlook(bench, FirstFree(), leases)
+        dispatcher = Dispatcher(bench, outlook, leases, f"console {len(self.desks)}")
+        desk = Desk(console, journal, bench, dispatcher, outlook, leases, hosts)
         self.desks.append(desk)
         return desk
 

@@ -86,10 +86,10 @@ async def test_jobs_wait_for_each_other(lab: Lab) -> None:
     await lab.clock.until(lambda: desk.job(first).state is JobState.RUNNING)
     await lab.clock.pass_time(30)
     assert desk.job(second).state is JobState.QUEUED
-    assert desk.dispatcher.waiting[second].reason == "No device is free."
+    assert desk.outlook.plan.waiting[second].reason == "No device is free."
     lab.docker.finish(0)
     await lab.clock.until(lambda: desk.job(second).state is JobState.RUNNING)
-    assert desk.dispatcher.waiting == {}
+    assert desk.outlook.plan.waiting == {}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_the_board_shows_others_leases_and_not_our_own(lab: Lab) -> None:
     lab.docker.leases["GPU-x"] = Lease("GPU-x", "other", "o-1", "bob", "bob's journal", 1.0)
     lab.docker.leases["GPU-y"] = Lease("GPU-y", "mine", "m-1", "ada", desk.journal.id, 1.0)
     await desk.leases.refresh()
-    assert [lease.user for lease in desk.dispatcher.others_leases()["a"]] == ["bob"]
+    assert [lease.user for lease in desk.leases.others(desk.journal.id)["a"]] == ["bob"]
 
 
 async def test_a_host_out_of_sight_makes_a_job_unknown_and_it_comes_back(lab: Lab) -> None:
@@ -410,7 +410,7 @@ async def test_a_fault_in_planning_is_told_and_running_jobs_are_looked_after(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no devices")
 
-    monkeypatch.setattr(desk.dispatcher._planner, "plan", broken)
+    monkeypatch.setattr(desk.outlook._planner, "plan", broken)
     number = desk.journal.last_event()
     waiting = lab.submit(desk, "waiting")
     lab.docker.finish(0)

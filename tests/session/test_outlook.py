@@ -1,0 +1,112 @@
+"""The plan for the queue: made when something changed, aside when it is large."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session import outlook
+from gpuconsole.session.outlook import Outlook
+from gpuconsole.session.placing import Plan
+from tests.session.conftest import Desk, Lab
+from tests.session.fakes import FirstFree
+
+
+class Counting(FirstFree):
+    """Remembers on which thread each plan was made."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        self.threads.append(threading.get_ident())
+        return super().plan(jobs, snapshot, leases, avoid, now)
+
+
+@pytest.fixture
+def desk(lab: Lab) -> Desk:
+    return lab.desk()
+
+
+def outlook_of(desk: Desk, planner: Counting) -> Outlook:
+    return Outlook(desk.bench, planner, desk.leases)
+
+
+async def test_a_plan_holds_until_something_changes(lab: Lab, desk: Desk) -> None:
+    planner = Counting()
+    view = outlook_of(desk, planner)
+    assert view.plan == Plan()
+    assert planner.threads == []
+
+    first = lab.submit(desk)
+    for _ in range(300):
+        assert [choice.job for choice in view.plan.choices] == [first]
+    assert await view.renew() is view.plan
+    assert len(planner.threads) == 1
+
+    second = lab.submit(desk)
+    assert view.plan.waiting.keys() == {second}
+    view.avoid = frozenset({("a", "GPU-a-0")})
+    assert view.plan.waiting.keys() == {first, second}
+    lab.docker.leases["GPU-a-0"] = Lease("GPU-a-0", "t", "t-1", "bob", "theirs", 1.0)
+    await desk.leases.refresh()
+    assert await view.renew() is not None
+    lab.docker.reachable = False
+    assert await view.renew() is not None
+    assert len(planner.threads) == 5
+
+    await lab.clock.pass_time(outlook.STALE_S)
+    assert view.plan is not None
+    assert len(planner.threads) == 6
+
+
+async def test_a_large_plan_is_made_aside_and_rests(
+    lab: Lab, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlook, "SMALL", 0)
+    monkeypatch.setattr(outlook, "REST", 1e9)
+    planner = Counting()
+    view = outlook_of(desk, planner)
+    lab.submit(desk)
+    assert view.plan == Plan()
+    assert planner.threads == []
+
+    made = await view.renew()
+    assert made is view.plan
+    assert len(made.choices) == 1
+    assert planner.threads != [threading.get_ident()]
+    assert await view.renew() is made
+
+    lab.submit(desk)
+    assert await view.renew() is None
+    assert view.plan is made
+    assert len(planner.threads) == 1
+
+
+async def test_a_job_held_while_the_plan_was_made_is_left_alone(
+    lab: Lab, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = lab.submit(desk)
+    made = desk.outlook.plan
+    assert [choice.job for choice in made.choices] == [job_id]
+    desk.journal.save(desk.job(job_id), replace(desk.job(job_id), state=JobState.HELD))
+
+    async def late() -> Plan:
+        return made
+
+    monkeypatch.setattr(desk.outlook, "renew", late)
+    await desk.dispatcher.tick()
+    assert desk.job(job_id).state is JobState.HELD
