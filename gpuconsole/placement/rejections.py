@@ -41,9 +41,9 @@ def sentence(survey: Survey, spot: Spot, code: str) -> str:
         return _leased(survey, device)
     if code == "memory":
         return (
-            f"Needs up to {format_mib(survey.request.need_mib)}; at most"
-            f" {format_mib(survey.kinds[spot.kind].limit_mib)} ({survey.threshold:.0%} of"
-            f" {format_mib(device.memory_total_mib)}) may be used."
+            f"Needs up to {format_mib(survey.request.need_mib)},"
+            f" {format_mib(survey.kinds[spot.kind].limit_mib)} may be used"
+            f" ({survey.threshold:.0%} of {format_mib(device.memory_total_mib)})."
         )
     if code == "held":
         return _held(survey, device)

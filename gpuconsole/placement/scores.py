@@ -1,6 +1,6 @@
 """Candidates from eligible devices, ranked by a sum of terms, each with a sentence.
 
-Every term is between 0 and 1 and counts its weight in the policy. Equal scores go by the order of
+Every term is between 0 and 1 and counts its weight in the policy; the last sentence adds them up. Equal scores go by the order of
 the inventory, so a decision is the same for the same picture.
 """
 
@@ -179,14 +179,17 @@ def _thrift(price: float | None, cheapest: float | None) -> float:
 def _candidate(choice: _Choice, survey: Survey, scorer: _Scorer) -> Candidate:
     texts = _sentences(choice, survey, scorer)
     values = scorer.terms(choice.spots[0], choice.links)
-    reasons = [_need(choice, survey)]
+    reasons, shares = [_need(choice, survey)], []
     for term, text, value, weight in zip(_TERMS, texts, values, scorer.weights, strict=True):
         if weight and text:
-            reasons.append(f"{text} ({term} {value:.2f} x {weight:g} = {value * weight:.2f}).")
+            reasons.append(f"{text}.")
+            shares.append(f"{term} {value * weight:.2f}")
     if not any(scorer.weights):
         reasons.append("It comes first in the order of the inventory.")
     if survey.policy.note:
         reasons.append(survey.policy.note)
+    if shares:
+        reasons.append(f"Score {choice.score:.2f} = {' + '.join(shares)}.")
     devices: tuple[Device, ...] = tuple(spot.device for spot in choice.spots)
     return Candidate(choice.spots[0].host.name, devices, choice.score, tuple(reasons))
 
@@ -198,7 +201,7 @@ def _need(choice: _Choice, survey: Survey) -> str:
     usable = usable_mib(spot.device, survey.threshold)
     each = " on each device" if len(choice.spots) > 1 else ""
     return (
-        f"Needs up to {format_mib(need)}{each} of the {format_mib(usable)} that it may use"
+        f"Needs up to {format_mib(need)}{each}; {format_mib(usable)} may be used"
         f" ({survey.threshold:.0%} of {format_mib(spot.device.memory_total_mib)} at most)."
     )
 
@@ -216,7 +219,7 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
     price = host.price_per_hour
     cost = "no price is known" if price is None else f"costs {price:g} per device and hour"
     return (
-        "" if need is None else f"Leaves {format_mib(max(0.0, left))} of that unused",
+        "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused",
         f"{used} of {len(host.devices)} devices of {host.name} in use{beside}",
         place,
         f"{rate:g} TFLOPS where the fastest choice has {scorer.best_rate:g}" if rate else "",
