@@ -19,6 +19,8 @@ NOISE_LINES = 1000
 """Lines that are none of ours before a program is taken for something else."""
 BAD_FRAMES = 20
 """Unreadable frames in a row after which an agent is given up."""
+ANSWER_EVERY_S = 1.5
+"""The agent ends after 4 s of silence; it need not hear of every line, and each answer costs."""
 PROCESSES_EVERY_S = 5.0
 SMI_INTERVAL_S = 2.0
 """Longest pause between two rounds of nvidia-smi, which has no heartbeat of its own."""
@@ -52,6 +54,7 @@ async def agent(
         await _hello(channel, interval, python)
         picture = Picture(base)
         bad = noise = 0
+        answered = 0.0
         while (line := await channel.read_line()) is not None:
             now = clock()
             if not line.startswith(launch.MARK):
@@ -71,7 +74,9 @@ async def agent(
             if host is None:
                 continue
             bad = 0
-            channel.write(b"a %.3f %.3f\n" % (now, picture.taken))
+            if now - answered >= ANSWER_EVERY_S or now < answered:
+                answered = now
+                channel.write(b"a %.3f %.3f\n" % (now, picture.taken))
             yield host
         _raise_if_lost(channel, base.name)
     finally:

@@ -4,7 +4,7 @@ Lines start with a mark and carry JSON. The first is the hello with the console'
 later one holds the time, the clock difference, and what has changed since the line before:
 `h` the host, `s` devices' fixed facts, `d` devices' readings by position, `p` processes by pid.
 
-A line with `f` holds everything. The console answers each line with `a CLOCK TIME` (its clock,
+A line with `f` holds everything. The console answers now and then with `a CLOCK TIME` (its clock,
 and the line's time), and with `r` when it wants everything again. An input that closes,
 or falls silent, ends the agent at once.
 """
@@ -25,7 +25,7 @@ MARK = "@gpuc "
 HEARTBEAT_S = 1.0
 """Longest pause between two lines, however seldom the devices are read."""
 SILENCE_S = 4.0
-"""The console answers every line; when it has been silent for so long, it or the link is gone."""
+"""The console answers every other line; silent for so long, it or the link is gone."""
 ROUND_S = 0.25
 """How long a line waits for the devices' readings."""
 FIRST_WAIT_S = 0.5

@@ -1,15 +1,21 @@
-"""A titled, scrollable box of styled lines."""
+"""A titled, scrollable box of styled lines; only lines that change are drawn again."""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from collections.abc import Iterator
+
+from rich.cells import cell_len, chop_cells
 from textual.content import Content
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Static
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.presentation.cells import Piece, text
+from gpuconsole.tui.ink import ink_of
+from gpuconsole.tui.presentation.cells import Piece, strip
+
+Pieces = tuple[Piece, ...]
 
 
 def name_box(box: Widget, title: str, subtitle: str = "") -> None:
@@ -20,18 +26,14 @@ def name_box(box: Widget, title: str, subtitle: str = "") -> None:
     box.border_subtitle = lower
 
 
-class Panel(VerticalScroll, can_focus=False):
-    """A box with a title; its lines are made for its inner width."""
+class Panel(ScrollView, can_focus=False):
+    """A box with a title; its lines are made for its inner width, longer ones are broken."""
 
     def __init__(self, title: str = "", *, id: str | None = None, classes: str = "") -> None:
         super().__init__(id=id, classes=f"panel {classes}".strip())
-        self._lines: tuple[tuple[Piece, ...], ...] | None = None
+        self._lines: tuple[Pieces, ...] | None = None
         self._titles = ("", "")
         self.entitle(title)
-
-    def compose(self) -> ComposeResult:
-        """One text that grows as it needs."""
-        yield Static("", markup=False)
 
     def entitle(self, title: str, subtitle: str = "") -> None:
         """Name the box; titles hold foreign names and are no markup."""
@@ -46,9 +48,43 @@ class Panel(VerticalScroll, can_focus=False):
 
     def put(self, lines: list[list[Piece]]) -> None:
         """Show these lines; the layout is redone only when their number changes."""
-        frozen = tuple(tuple(line) for line in lines)
-        if frozen == self._lines or not self.is_mounted:
+        if not self.is_mounted:
             return
-        taller = self._lines is None or len(frozen) != len(self._lines)
-        self._lines = frozen
-        self.query_one(Static).update(text(lines), layout=taller)
+        width = max(2, self.size.width)
+        new = tuple(part for line in lines for part in _broken(line, width))
+        old = self._lines
+        if new == old:
+            return
+        self._lines = new
+        if old is None or len(new) != len(old):
+            self.virtual_size = Size(0, len(new))
+            self.refresh()
+            return
+        for row, (before, after) in enumerate(zip(old, new, strict=True)):
+            if before != after:
+                self.refresh_line(row)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the widget."""
+        ink = ink_of(self)
+        row = y + self.scroll_offset.y
+        lines = self._lines or ()
+        return strip(lines[row] if row < len(lines) else (), self.size.width, ink.text)
+
+
+def _broken(line: list[Piece], width: int) -> Iterator[Pieces]:
+    """Break a line that is wider than the box, at the cell where it ends."""
+    if sum(cell_len(words) for words, _ in line) <= width:
+        yield tuple(line)
+        return
+    part: list[Piece] = []
+    room = width
+    for words, style in line:
+        rest = words
+        while cell_len(rest) > room:
+            head = chop_cells(rest, room)[0] if room else ""
+            yield (*part, (head, style))
+            part, room, rest = [], width, rest[len(head) :]
+        part.append((rest, style))
+        room -= cell_len(rest)
+    yield tuple(part)
