@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.placement.model import Candidate, Decision, Holder, Policy, Request
+from gpuconsole.placement.model import Candidate, Decision, Holder, Policy, Rejection, Request
 from gpuconsole.placement.rejections import rejections
 from gpuconsole.placement.scores import candidates, groups_of
 from gpuconsole.placement.survey import PERMANENT, Spot, Survey, lay_out, survey
@@ -21,7 +21,9 @@ def decide(
     now: float,
 ) -> Decision:
     """Choose devices for one job, or say why it waits. `holders` maps device UUIDs to leases."""
-    return _decide(survey(request, lay_out(snapshot), holders, policy, now, {}))
+    seen = survey(request, lay_out(snapshot), holders, policy, now, {})
+    choices, lonely = candidates(seen)
+    return _decision(seen, choices, lonely, rejections(seen, seen.refused + lonely))
 
 
 def plan(
@@ -33,9 +35,10 @@ def plan(
 ) -> tuple[Decision, ...]:
     """Decide for a queue: by priority, then by submission; returned in that order.
 
-    Devices chosen for a job are held against the later ones. A job that cannot start lets later
-    ones pass, except on the host where it lacks fewest devices: what is free there stays kept for
-    it. `policy` may also map job ids to policies, for tasks that name their own.
+    Each decision has the chosen candidate alone and no rejections, which `decide` gives. Devices
+    chosen for a job are held against the later ones. A job that cannot start lets later ones
+    pass, except on the host where it lacks fewest devices: what is free there stays kept for the
+    first of equal jobs. `policy` may also map job ids to policies, for tasks that name their own.
     """
     layout = lay_out(snapshot)
     claims = dict(holders)
@@ -51,14 +54,16 @@ def plan(
             decisions.append(replace(blocked[shape], job=request.job))
             continue
         seen = survey(request, layout, claims, ranking, now, reserved)
-        decision = _decide(seen)
+        choices, lonely = candidates(seen, 1)
+        decision = _decision(seen, choices, lonely, ())
         decisions.append(decision)
         if decision.chosen is not None:
             claim = Holder(request.job, request.task.name, "this queue", now, _end(request, now))
             claims.update((device.uuid, claim) for device in decision.chosen.devices)
-        elif request.devices > 1:
+            continue
+        if request.devices > 1:
             reserved.update((uuid, f"job {request.job}") for uuid in _to_keep(seen))
-        elif shape is not None:
+        if shape is not None:
             blocked[shape] = decision
     return tuple(decisions)
 
@@ -78,12 +83,16 @@ def _shape(request: Request, policy: Policy, now: float) -> object:
     )
 
 
-def _decide(seen: Survey) -> Decision:
-    choices, lonely = candidates(seen)
-    refused = seen.refused + lonely
-    chosen: Candidate | None = choices[0] if choices else None
-    why = None if choices else waiting(seen, refused)
-    return Decision(seen.request.job, chosen, choices, rejections(seen, refused), why)
+def _decision(
+    seen: Survey,
+    choices: tuple[Candidate, ...],
+    lonely: list[tuple[Spot, str]],
+    refusals: tuple[Rejection, ...],
+) -> Decision:
+    if choices:
+        return Decision(seen.request.job, choices[0], choices, refusals, None)
+    why = waiting(seen, seen.refused + lonely)
+    return Decision(seen.request.job, None, (), refusals, why)
 
 
 def _end(request: Request, now: float) -> float | None:

@@ -9,7 +9,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.model import Rejection
-from gpuconsole.placement.survey import Spot, Survey, health_fault, time_left, usable_mib
+from gpuconsole.placement.survey import Spot, Survey, health_fault, time_left
 
 MAX_REJECTIONS = 512
 """Sentences per decision: every device of a small lab; beyond, the rest is counted by filter."""
@@ -46,7 +46,7 @@ def sentence(survey: Survey, spot: Spot, code: str) -> str:
             f" ({survey.threshold:.0%} of {format_mib(device.memory_total_mib)})."
         )
     if code == "held":
-        return _held(survey, device)
+        return _held(survey, spot)
     if code in ("exclusive", "unknown"):
         wish = (
             "The task wants a device to itself"
@@ -82,13 +82,13 @@ def _leased(survey: Survey, device: Device) -> str:
     return f"{text}."
 
 
-def _held(survey: Survey, device: Device) -> str:
-    if device.memory_total_mib is None or device.memory_used_mib is None:
+def _held(survey: Survey, spot: Spot) -> str:
+    if spot.spare_mib is None:
         return "Its memory cannot be read, so nothing can be promised there."
-    usable = max(0.0, usable_mib(device, survey.threshold))
+    usable = max(0.0, survey.usable_mib(spot))
     return (
         f"Needs up to {format_mib(survey.request.need_mib)}; {format_mib(usable)} may be used, for"
-        f" {_occupied(device)}."
+        f" {_occupied(spot.device)}."
     )
 
 

@@ -1,7 +1,7 @@
 """Candidates from eligible devices, ranked by a sum of terms, each with a sentence.
 
-Every term is between 0 and 1 and counts its weight in the policy; the last sentence adds them up. Equal scores go by the order of
-the inventory, so a decision is the same for the same picture.
+Every term is between 0 and 1 and counts its weight in the policy; the last sentence adds them up.
+Equal scores go by the order of the inventory, so a decision is the same for the same picture.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from operator import mul
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.units import format_mib
 from gpuconsole.placement.model import Candidate
-from gpuconsole.placement.survey import Kind, Spot, Survey, usable_mib
+from gpuconsole.placement.survey import Kind, Spot, Survey
 
 MAX_CANDIDATES = 20
 
@@ -44,7 +44,9 @@ def link_quality(kind: str) -> float:
     return _LINKS.get(kind, 0.0)
 
 
-def candidates(survey: Survey) -> tuple[tuple[Candidate, ...], list[tuple[Spot, str]]]:
+def candidates(
+    survey: Survey, most: int = MAX_CANDIDATES
+) -> tuple[tuple[Candidate, ...], list[tuple[Spot, str]]]:
     """Return the best candidates, and the eligible devices that too few others stand beside."""
     count = survey.request.devices
     lonely: list[tuple[Spot, str]] = []
@@ -60,8 +62,8 @@ def candidates(survey: Survey) -> tuple[tuple[Candidate, ...], list[tuple[Spot, 
     for choice in choices:
         choice.score = scorer.score(choice.spots[0])
     if count > 1:
-        choices = _gangs(choices, count, scorer.weights[_TERMS.index("links")])
-    top = heapq.nsmallest(MAX_CANDIDATES, choices, key=_rank)
+        choices = _gangs(choices, count, scorer.weights[_TERMS.index("links")], most)
+    top = heapq.nsmallest(most, choices, key=_rank)
     return tuple(_candidate(choice, survey, scorer) for choice in top), lonely
 
 
@@ -69,18 +71,18 @@ def _rank(choice: _Choice) -> tuple[float, int]:
     return -choice.score, choice.spots[0].order
 
 
-def _gangs(groups: list[_Choice], count: int, weight: float) -> list[_Choice]:
+def _gangs(groups: list[_Choice], count: int, weight: float, most: int) -> list[_Choice]:
     """Turn whole groups into their best-linked devices, for as long as a group can still win."""
     found: list[_Choice] = []
     best_scores: list[float] = []
     for group in sorted(groups, key=_rank):
-        if len(found) >= MAX_CANDIDATES and group.score + weight <= best_scores[0]:
+        if len(found) >= most and group.score + weight <= best_scores[0]:
             break  # not even perfect links would bring it, or any after it, among the best
         choice = _closest(group.spots, count)
         choice.score = round(group.score + weight * choice.links, 9)
         found.append(choice)
         heapq.heappush(best_scores, choice.score)
-        if len(best_scores) > MAX_CANDIDATES:
+        if len(best_scores) > most:
             heapq.heappop(best_scores)
     return found
 
@@ -145,7 +147,7 @@ class _Scorer:
             # Whoever works there already would slow the job down, and be slowed down by it.
             balance *= 0.5
         need = self._survey.request.need_mib
-        usable = usable_mib(spot.device, self._survey.threshold)
+        usable = self._survey.usable_mib(spot)
         fit = 0.0 if need is None or usable <= 0 else min(1.0, need / usable)
         return (fit, balance, preferred, speed, links, domestic, price)
 
@@ -198,7 +200,7 @@ def _need(choice: _Choice, survey: Survey) -> str:
     spot, need = choice.spots[0], survey.request.need_mib
     if need is None:
         return "The estimate is unknown, so it gets the empty device to itself."
-    usable = usable_mib(spot.device, survey.threshold)
+    usable = survey.usable_mib(spot)
     each = " on each device" if len(choice.spots) > 1 else ""
     return (
         f"Needs up to {format_mib(need)}{each}; {format_mib(usable)} may be used"
@@ -213,7 +215,7 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
     used = survey.in_use(host)
     beside = ", this one by processes outside the queue" if spot.device.processes else ""
     names = survey.request.task.preferred_devices
-    left = usable_mib(spot.device, survey.threshold) - (need or 0.0)
+    left = survey.usable_mib(spot) - (need or 0.0)
     place = "" if kind.rank is None else f"Number {kind.rank + 1} of {len(names)} preferred devices"
     rate = rate_of(kind)
     price = host.price_per_hour

@@ -41,13 +41,16 @@ class Spot(NamedTuple):
     """Index of its kind."""
     fault: str
     """`host` or `health` when the device cannot take any job now, else ""."""
+    spare_mib: float | None
+    """Memory beside what others hold and what stays free of everybody; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What one picture of the fleet says for every job; made once for a whole queue."""
 
-    spots: tuple[Spot, ...]
+    blocks: tuple[tuple[Spot, ...], ...]
+    """Devices of one kind on one host."""
     silent: tuple[Host, ...]
     """Hosts whose devices are not known yet."""
     kinds: tuple[tuple[str, float | None, str, bool], ...]
@@ -87,6 +90,11 @@ class Survey:
     preference_ends: float | None = None
     """Until when only preferred devices will do; None when the wait is over or pointless."""
 
+    def usable_mib(self, spot: Spot) -> float:
+        """Return the memory a job may fill: within the threshold and beside what others hold."""
+        limit = self.kinds[spot.kind].limit_mib
+        return 0.0 if limit is None or spot.spare_mib is None else min(limit, spot.spare_mib)
+
     def in_use(self, host: Host) -> int:
         """Return how many devices of a host are claimed or worked on."""
         claims = self.claims
@@ -96,17 +104,22 @@ class Survey:
 def lay_out(snapshot: FleetSnapshot) -> Layout:
     """Sort out what does not depend on a job."""
     kinds: dict[tuple[str, float | None, str, bool], int] = {}
-    spots: list[Spot] = []
+    blocks: list[tuple[Spot, ...]] = []
+    order = 0
     for host in snapshot.hosts:
         down = "" if host.state is HostState.UP else "host"
+        groups: dict[int, list[Spot]] = {}
         for device in host.devices:
             divided = device.mig and not device.uuid.startswith("MIG-")
             key = (device.model, device.memory_total_mib, device.backend, divided)
             fault = down or ("health" if health_fault(device) else "")
             kind = kinds.setdefault(key, len(kinds))
-            spots.append(Spot(len(spots), host, device, kind, fault))
+            spot = Spot(order, host, device, kind, fault, _spare_mib(device))
+            groups.setdefault(kind, []).append(spot)
+            order += 1
+        blocks += map(tuple, groups.values())
     silent = tuple(host for host in snapshot.hosts if not host.devices)
-    return Layout(tuple(spots), silent, tuple(kinds))
+    return Layout(tuple(blocks), silent, tuple(kinds))
 
 
 def survey(
@@ -123,17 +136,18 @@ def survey(
     result.kinds = [_kind(result, *kind) for kind in layout.kinds]
     unlabelled = _unlabelled(request, layout)
     result.preference_ends = _preference_ends(result, unlabelled)
-    for spot in layout.spots:
-        kind = result.kinds[spot.kind]
-        if unlabelled and spot.host.name in unlabelled:
-            code = "labels"
-        else:
-            code = kind.permanent or spot.fault or _taken(result, spot.device)
-            code = code or _lacking(result, spot.device, kind)
+    for block in layout.blocks:
+        kind, host = result.kinds[block[0].kind], block[0].host
+        code = "labels" if host.name in unlabelled else kind.permanent
         if code:
-            result.refused.append((spot, code))
-        else:
-            result.eligible.append(spot)
+            result.refused.extend((spot, code) for spot in block)
+            continue
+        for spot in block:
+            code = spot.fault or _taken(result, spot.device) or _lacking(result, spot, kind)
+            if code:
+                result.refused.append((spot, code))
+            else:
+                result.eligible.append(spot)
     return result
 
 
@@ -145,12 +159,9 @@ def is_empty(device: Device) -> bool:
     return not device.processes and used <= EMPTY_SHARE * total
 
 
-def usable_mib(device: Device, threshold: float) -> float:
-    """Return the memory a job may fill: within the threshold and beside what others hold."""
+def _spare_mib(device: Device) -> float | None:
     total, used = device.memory_total_mib, device.memory_used_mib
-    if total is None or used is None:
-        return 0.0
-    return min(threshold * total, total - used - RESERVE_SHARE * total)
+    return None if total is None or used is None else total - used - RESERVE_SHARE * total
 
 
 def _kind(result: Survey, model: str, total: float | None, backend: str, divided: bool) -> Kind:
@@ -176,7 +187,7 @@ def _unlabelled(request: Request, layout: Layout) -> frozenset[str]:
     wanted = request.task.labels.items()
     if not wanted:
         return frozenset()
-    hosts = {spot.host.name: spot.host for spot in layout.spots}
+    hosts = {block[0].host.name: block[0].host for block in layout.blocks}
     return frozenset(
         name
         for name, host in hosts.items()
@@ -191,13 +202,12 @@ def _taken(result: Survey, device: Device) -> str:
     return "reserved" if device.uuid in result.reserved else ""
 
 
-def _lacking(result: Survey, device: Device, kind: Kind) -> str:
+def _lacking(result: Survey, spot: Spot, kind: Kind) -> str:
     need, exclusive = result.request.need_mib, result.request.task.exclusive
-    if (exclusive or need is None) and not is_empty(device):
+    if (exclusive or need is None) and not is_empty(spot.device):
         return "exclusive" if exclusive else "unknown"
-    if need is not None and (
-        device.memory_free_mib is None or need > usable_mib(device, result.threshold)
-    ):
+    # That it is within the kind's limit is known already.
+    if need is not None and (spot.spare_mib is None or need > spot.spare_mib):
         return "held"
     return "preferred" if result.preference_ends is not None and kind.rank is None else ""
 
@@ -227,8 +237,8 @@ def _preference_ends(result: Survey, unlabelled: frozenset[str]) -> float | None
         for number, kind in enumerate(result.kinds)
         if kind.rank is not None and not kind.permanent
     }
-    spots = result.layout.spots
-    usable = any(s.kind in wanted and s.host.name not in unlabelled for s in spots)
+    blocks = result.layout.blocks
+    usable = any(b[0].kind in wanted and b[0].host.name not in unlabelled for b in blocks)
     return ends if wanted and usable else None
 
 

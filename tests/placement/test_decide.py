@@ -368,9 +368,18 @@ def test_a_later_job_passes_a_blocked_one_but_takes_nothing_kept_for_it() -> Non
     decisions = plan([big, *small], fleet(*hosts), lease, named_policy(), NOW)
     picked = [d.chosen.devices[0].uuid if d.chosen else None for d in decisions]
     assert picked == [None, "g0", None]
-    (kept,) = [r for r in decisions[2].rejections if r.filter == "reserved"]
-    assert kept.uuid == "u0"
-    assert kept.reason == "Kept for job big, which waits for more devices here."
+    assert decisions[2].waiting is not None
+    assert "1 kept for a job before it" in decisions[2].waiting.reason
+
+
+def test_only_the_first_of_equal_jobs_keeps_devices() -> None:
+    lease = {f"{host}1": held() for host in "hg"}
+    hosts = tuple(up(host, card(f"{host}0"), card(f"{host}1")) for host in "hg")
+    big = [wants(job=f"big{number}", devices=2, since=NOW - 9 + number) for number in range(2)]
+    small = [wants(job=f"s{number}", since=NOW - 5 + number) for number in range(2)]
+    decisions = plan([*big, *small], fleet(*hosts), lease, named_policy(), NOW)
+    picked = [d.chosen.devices[0].uuid if d.chosen else None for d in decisions]
+    assert picked == [None, None, "g0", None]
 
 
 def test_a_job_that_can_never_run_keeps_nothing() -> None:
