@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
+from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -17,6 +18,7 @@ from gpuconsole.tui.commands import ConsoleCommands
 from gpuconsole.tui.ink import Ink, Symbols
 from gpuconsole.tui.keys import KEYS
 from gpuconsole.tui.picture import Gallery, Picture
+from gpuconsole.tui.plain import PlainSymbols
 from gpuconsole.tui.presentation.frame import Marks
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
@@ -91,13 +93,16 @@ class ConsoleApp(App[None]):
         """The stylesheet's own variables, for themes that are not ours."""
         return BUILT_IN.variables()
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is drawn passes these: those of Textual, and ours where only ASCII may be seen."""
+        plain = (PlainSymbols(),) if self.ink.ascii else ()
+        return (*super().get_line_filters(), *plain)
+
     def on_mount(self) -> None:
         """Paint first, then open the session."""
         for file in self._theme_files.values():
             self.register_theme(file.theme())
         self.theme = self.ink.theme.name
-        if self.look.symbols == "ascii":
-            self.add_class("-ascii")
         self.set_keymap(dict(self.look.keys))
         self.theme_changed_signal.subscribe(self, lambda _: self._restyle())
         self.switch_mode("fleet")
