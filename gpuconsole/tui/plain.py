@@ -1,0 +1,50 @@
+"""Plain ASCII on the terminal, whoever draws: one filter over everything that is shown.
+
+Borders, scroll bars, trees and cut texts are Textual's; a filter at the end is the one place that
+sees them all. Letters of any script are what a host or a person wrote, and stay as they are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from textual.filter import LineFilter
+
+if TYPE_CHECKING:
+    from textual.color import Color
+
+_SAME = {
+    "…": "~", "·": ".", "•": "*", "▸": ">", "▶": ">", "▼": "v", "✓": "+", "✗": "x", "✔": "+",
+    "±": "~", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"', "‘": "'", "’": "'",
+    "●": "*", "○": "o", "◌": "o", "◐": "o", "‖": "=", "→": ">", "←": "<",
+    "░": ".", "▒": ":", "▓": "%", "█": "#", "▌": "|", "▐": "|",
+}  # fmt: skip
+_LINES = "─━═╌╍┄┅┈┉╴╶╸╺╼╾"
+_COLUMNS = "│┃║╎╏┆┇┊┋╵╷╹╻╽╿"
+
+
+def _table() -> dict[int, str]:
+    # Box drawing is U+2500 to U+257F, blocks U+2580 to U+259F; whatever is no line is a corner.
+    table = {code: "+" for code in range(0x2500, 0x2580)}
+    table |= {code: " " for code in range(0x2580, 0x25A0)}
+    table |= dict.fromkeys(map(ord, _LINES), "-") | dict.fromkeys(map(ord, _COLUMNS), "|")
+    return table | {ord(drawn): plain for drawn, plain in _SAME.items()}
+
+
+_TABLE = _table()
+
+
+@lru_cache(4096)
+def plain(text: str) -> str:
+    """Return text with each drawing character as an ASCII one of the same width."""
+    return text if text.isascii() else text.translate(_TABLE)
+
+
+class PlainSymbols(LineFilter):
+    """Replaces drawing characters; styles and widths stay."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments in ASCII as far as they are drawings."""
+        return [Segment(plain(text), style, control) for text, style, control in segments]
