@@ -64,6 +64,7 @@ class Outlook:
         self._leases = leases
         self._made_for: _Situation | None = None
         self._plan = Plan()
+        self._large = False
         self._rest_until = 0.0
         self.avoid: frozenset[tuple[str, str]] = frozenset()
         """Devices (host, UUID) that another console took a moment ago."""
@@ -72,6 +73,9 @@ class Outlook:
     def plan(self) -> Plan:
         """The latest plan: of a small lab as things are now, else some seconds old at most while
         somebody renews it."""
+        # Asked for each row of the queue: a large plan is only made by `renew`.
+        if self._large:
+            return self._plan
         situation = self._situation()
         if situation.small and not situation.equals(self._made_for):
             self._keep(situation, self._make(situation))
@@ -83,8 +87,11 @@ class Outlook:
         A large plan is made beside the event loop.
         """
         situation = self._situation()
-        if situation.small or situation.equals(self._made_for):
-            return self.plan
+        if situation.equals(self._made_for):
+            return self._plan
+        if situation.small:
+            self._keep(situation, self._make(situation))
+            return self._plan
         if time.monotonic() < self._rest_until:
             return None
         began = time.monotonic()
@@ -112,4 +119,4 @@ class Outlook:
         )
 
     def _keep(self, situation: _Situation, made: Plan) -> None:
-        self._made_for, self._plan = situation, made
+        self._made_for, self._plan, self._large = situation, made, not situation.small

@@ -152,7 +152,7 @@ class Session:
 
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
-        return queue.find(self.jobs(), reference)
+        return self._journal.job(reference) or queue.find(self.jobs(), reference)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""

@@ -110,3 +110,18 @@ async def test_a_job_held_while_the_plan_was_made_is_left_alone(
     monkeypatch.setattr(desk.outlook, "renew", late)
     await desk.dispatcher.tick()
     assert desk.job(job_id).state is JobState.HELD
+
+
+async def test_a_queue_that_is_small_again_is_planned_at_once(
+    lab: Lab, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = outlook_of(desk, Counting())
+    monkeypatch.setattr(outlook, "SMALL", 0)
+    first = lab.submit(desk)
+    assert await view.renew() is not None
+    monkeypatch.setattr(outlook, "SMALL", 100)
+    second = lab.submit(desk)
+    assert await view.renew() is not None
+    assert view.plan.waiting.keys() == {second}
+    desk.journal.save(desk.job(first), replace(desk.job(first), state=JobState.HELD))
+    assert view.plan.waiting == {}
