@@ -73,7 +73,7 @@ class ConsoleScreen(Screen[None]):
     @property
     def ready(self) -> bool:
         """Whether there are widgets to draw on: not before composing, nor while closing."""
-        return self.is_mounted and bool(self.query("#footer"))
+        return self.is_mounted and self.query_one_optional("#footer") is not None
 
     def draw(self, picture: Picture) -> None:
         """Draw the body."""

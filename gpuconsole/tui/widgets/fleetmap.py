@@ -81,8 +81,6 @@ class FleetMap(ScrollView, can_focus=True):
             for device in self._lines_of(new)
         ]
         self._repaint(changed)
-        if self._current() != (None, None):
-            self._announce()
 
     def narrow(self, filter_: Filter) -> None:
         """Show only what the filter lets pass."""
