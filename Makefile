@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types layers real bench docs clean
+.PHONY: demo test check lint types layers real bench bench-preflight docs clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
 	$(BIN)/gpuconsole demo $(ARGS)
@@ -30,8 +30,12 @@ real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; 
 bench: $(VENV)/.dev             ## measure the figures of the README
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
+bench-preflight: $(VENV)/.dev   ## hold estimates against a corpus of measured scripts
+	$(BIN)/python -m benchmarks.preflight_corpus $(ARGS)
+
 docs: $(VENV)/.dev              ## write the generated pages anew
-	$(BIN)/python -m docs.generate
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/pictures.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
