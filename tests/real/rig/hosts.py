@@ -16,14 +16,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.real.rig import nvml
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.image import paddle_image
 
+Made = TypeVar("Made")
 USER = "ops"
 UID = 21000
 DOCKER_GID = 21999
@@ -124,6 +126,20 @@ class LabHost:
         process = self.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         out, err = process.communicate(timeout=30)
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def in_network(self, make: Callable[[], Made]) -> Made:
+        """Call something that opens sockets as if it did so on this host."""
+        assert self._anchor is not None
+        with open(f"/proc/{self._anchor.pid}/ns/net") as network:
+
+            def enter_and_make() -> Made:
+                # A thread has a network of its own to be in; the sockets keep it.
+                if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), NEW_NETWORK) != 0:
+                    raise OSError(ctypes.get_errno(), "cannot enter the host's network")
+                return make()
+
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(enter_and_make).result()
 
     def pids(self) -> list[int]:
         """List the processes that live in this host."""

@@ -26,7 +26,7 @@ def why_no_paddle() -> str:
 
 def paddle_image(lab: LabDocker, name: str = PADDLE_IMAGE) -> str:
     """Make the image on an engine and return its name. It has sh, coreutils, python and Paddle."""
-    repository, _, tag = name.partition(":")
+    repository, _, tag = name.rpartition(":")
     changes = [
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
         f"ENV PYTHONPATH={_packages()}",

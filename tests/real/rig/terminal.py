@@ -32,8 +32,11 @@ class Terminal:
 
     def __enter__(self) -> Terminal:
         width, height = self._size
-        options = ["set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g"]
-        options += ["escape-time", "0", ";"]
+        # The clipboard is open to the program, so that a test can see what got into it.
+        wanted = {"remain-on-exit": "on", "escape-time": "0", "set-clipboard": "on"}
+        options: list[str] = []
+        for name, value in wanted.items():
+            options += ["set-option", "-g", name, value, ";"]
         start = ["new-session", "-d", "-x", str(width), "-y", str(height), "--", *self._command]
         self._tmux(*options, *start)
         self.pid = int(self.ask("#{pane_pid}"))
@@ -79,10 +82,11 @@ class Terminal:
     def ended(self, within_s: float = 20) -> int:
         """Wait for the program's end; returns its exit code."""
         deadline = time.monotonic() + within_s
-        while self.ask("#{pane_dead}") != "1":
+        # tmux sees the terminal closed a moment before it knows the exit code.
+        while not (code := self.ask("#{pane_dead_status}")):
             assert time.monotonic() < deadline, f"it runs on; the screen is\n{self.text}"
             time.sleep(0.05)
-        return int(self.ask("#{pane_dead_status}"))
+        return int(code)
 
     def peak_mib(self) -> float:
         """Return the most memory that the program has held so far."""
