@@ -26,8 +26,9 @@ from gpuconsole.errors import (
     ReadOnlyError,
     RefusedError,
 )
-from gpuconsole.placement import Decision, launch_command
+from gpuconsole.placement import Candidate, Decision, launch_command
 from gpuconsole.session import jobs as queue
+from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.dispatcher import Dispatcher
@@ -51,7 +52,6 @@ from gpuconsole.state.filesystem import make_folder
 __all__ = ["Event", "Parts", "Session", "Why"]
 
 LOOK_EVERY_S = 0.5
-FIRST_LOOK_S = 0.05
 STOP_MARGIN_S = 20.0
 """How much longer than the grace time `cancel` waits for the end."""
 
@@ -238,15 +238,16 @@ class Session:
         self._require_writable("Changing a priority")
         return queue.set_priority(self._journal, self.job(reference), priority)
 
+    async def first_frames(self, wait_s: float = 5.0, host: str = "") -> FleetSnapshot:
+        """Wait until every host, or the named one, has answered or failed, at most so long."""
+        return await first_frames(self.hosts, self._clock, wait_s, host)
+
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
-        """Wait until every host has answered or failed, at most so long, look at the leases there
-        and plan; for a command that asks once."""
-        deadline = self.now() + wait_s
-        while self.now() < deadline and any(
-            host.state is HostState.CONNECTING for host in self.snapshot().hosts
-        ):
-            await self._clock.sleep(FIRST_LOOK_S)
-        await self._leases.refresh()
+        """Wait for the first frames, then as long again for the leases there, and plan; for a
+        command that asks once why jobs wait."""
+        await self.first_frames(wait_s)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._leases.refresh(), wait_s)
         await self._outlook.renew()
         return self.snapshot()
 
@@ -297,12 +298,15 @@ class Session:
         """Return the equal command for another engine."""
         return rendered(self._bench, self.job(reference), target)
 
-    def render_task(self, task: Task, target: str = "docker") -> str:
-        """Return the equal command for a task that is not queued."""
+    def render_task(
+        self, task: Task, target: str = "docker", *, on: Candidate | None = None
+    ) -> str:
+        """Return the equal command for a task that is not queued, `on` the devices chosen for it
+        or else on the first ones."""
         job = Job(
             id="JOB", task=task, user=self.user, state=JobState.QUEUED, submitted_at=self.now()
         )
-        return rendered(self._bench, job, target)
+        return rendered(self._bench, job, target, on)
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""

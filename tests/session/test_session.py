@@ -22,6 +22,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
+from gpuconsole.placement import Candidate
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
@@ -389,7 +390,12 @@ async def test_the_docker_line_is_what_was_run(room: Room) -> None:
         assert "--user 1000:1000" in after
         with pytest.raises(UsageError, match="Unknown target"):
             session.render(job.id, "slurm")
-        assert "train.py" in session.render_task(room.task())
+        task = room.task()
+        assert "device=0" in session.render_task(task)
+        host = session.snapshot().hosts[0]
+        line = session.render_task(task, on=Candidate(host.name, host.devices[:1], 1.0, ()))
+        assert "GPU-a-0" in line
+        assert line.endswith("paddle python train.py")
 
 
 async def test_read_only_looks_and_refuses(room: Room) -> None:
