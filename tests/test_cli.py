@@ -19,7 +19,7 @@ import pytest
 from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import SECTIONS
-from gpuconsole.cli.tasks import SizeType
+from gpuconsole.cli.tasks import TaskValue
 
 SCRIPT = """
 import paddle
@@ -458,6 +458,34 @@ def test_a_script_that_will_fail_is_refused_unless_forced(
     assert run("submit", wrong, *lab, "--force", "--json").code == 0
 
 
+def test_the_journal_answers_alone_without_inventory_and_gpu(
+    run: Run, lab: Lab, script: Path
+) -> None:
+    job = run("submit", script, *lab, "--hold", "--json").document["job"]
+    state = lab[2:]
+    assert run("jobs", *state, "--json").document["jobs"][0]["id"] == job
+    assert run("logs", job, *state, "--json").document == {"job": job, "lines": []}
+    assert "held" in run("why", job, *state, "--json").document["reason"]
+    assert "docker run" in run("render", job, "--to", "docker", *state).out
+    assert run("hold", job, *state, "--json").document["state"] == "queued"
+    # Why it waits is for the fleet to say, and there is none.
+    answer = run("why", job, *state, "--json")
+    assert answer.code == 2
+    assert "demo" in answer.document["error"]["hint"]
+
+
+def test_a_wrong_value_is_told_as_in_the_task_file(run: Run, lab: Lab, script: Path) -> None:
+    for words, said in (
+        (("--mount", "data:/data"), "absolute path"),
+        (("--mount", "/data"), "source:target"),
+        (("--shm-size", "much"), "a size such as"),
+        (("--devices", "0"), "from 1 to 64"),
+    ):
+        answer = run("submit", script, *lab, *words, "--json")
+        assert answer.code == 2
+        assert said in answer.document["error"]["message"]
+
+
 def test_read_only_refuses_every_change(run: Run, lab: Lab, script: Path) -> None:
     job = run("submit", script, *lab, "--json").document["job"]
     for words in (
@@ -513,7 +541,7 @@ def test_dispatch_ends_cleanly_on_sigterm(lab: Lab, tmp_path: Path) -> None:
     ("said", "mib"), [("8g", 8192.0), ("512m", 512.0), ("4096", 4096.0), ("1.5GiB", 1536.0)]
 )
 def test_sizes_are_read_as_docker_writes_them(said: str, mib: float) -> None:
-    assert SizeType().convert(said, None, None) == mib
+    assert TaskValue("shm_size", "size").convert(said, None, None) == mib
 
 
 def test_a_journal_from_a_newer_version_is_left_alone(run: Run, lab: Lab) -> None:

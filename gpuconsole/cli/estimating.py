@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
-from gpuconsole.cli.sessions import first_frames
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
@@ -90,10 +89,12 @@ def _inventory(given: Path | None) -> Inventory | None:
 
 async def _look(lab: Inventory, settings: LabSettings, wait_s: float) -> FleetSnapshot:
     from gpuconsole.remote.hosts import RemoteHosts
+    from gpuconsole.session.arrivals import first_frames
+    from gpuconsole.session.clock import WallClock
 
     hosts = RemoteHosts(lab, settings)
     await hosts.start()
     try:
-        return await first_frames(hosts, wait_s)
+        return await first_frames(hosts, WallClock(), wait_s)
     finally:
         await hosts.close()

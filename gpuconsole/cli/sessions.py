@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.cli.options import Options, options
 from gpuconsole.cli.output import note
-from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
 Answer = TypeVar("Answer")
-_LOOK_S = 0.05
 
 
 def drive(
@@ -23,13 +21,13 @@ def drive(
 ) -> Answer:
     """Open the session that the options name, do one piece of work, and close it.
 
-    Without `fleet` no host is contacted: the journal alone answers. With `dispatching` the
-    session launches jobs for as long as it is open, unless another one does.
+    Without `fleet` no host is contacted and no inventory needed: the journal alone answers. With
+    `dispatching` the session launches jobs for as long as it is open, unless another one does.
     """
 
     async def opened() -> Answer:
         asyncio.get_running_loop().set_exception_handler(_tell_stray)
-        session = open_session(options(), dispatching=dispatching)
+        session = open_session(options(), dispatching=dispatching, fleet=fleet)
         if fleet:
             async with session:
                 return await work(session)
@@ -50,36 +48,17 @@ def _tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
         note(f"{context.get('message', 'Error')}: {error or ''}")
 
 
-def open_session(chosen: Options, *, dispatching: bool) -> Session:
+def open_session(chosen: Options, *, dispatching: bool, fleet: bool = True) -> Session:
     """Return the session that the options name, not entered yet."""
     from gpuconsole.session import factory
 
     return factory.open_session(
-        chosen.inventory, chosen.state, read_only=chosen.read_only, dispatch=dispatching
+        chosen.inventory,
+        chosen.state,
+        read_only=chosen.read_only,
+        dispatch=dispatching,
+        fleet=fleet,
     )
-
-
-class Pictures(Protocol):
-    """Whatever has a picture of the fleet: a session, or the hosts alone."""
-
-    def snapshot(self) -> FleetSnapshot:
-        """Return the present picture."""
-        ...
-
-
-async def first_frames(source: Pictures, wait_s: float, host: str = "") -> FleetSnapshot:
-    """Wait until every host (or the named one) has answered or failed, at most `wait_s` seconds.
-
-    Returns the picture as it is then.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
-    while loop.time() < deadline:
-        waited_for = [found for found in source.snapshot().hosts if host in ("", found.name)]
-        if all(found.state is not HostState.CONNECTING for found in waited_for):
-            break
-        await asyncio.sleep(_LOOK_S)
-    return source.snapshot()
 
 
 def show_console(session: Session, site: str) -> int:

@@ -14,15 +14,14 @@ from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpuconsole.taskfile import MountSection
+
     # Generic only since click 8.4, and only for type checkers of interest.
     _Parameter = click.ParamType[Any]
 else:
     _Parameter = click.ParamType
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-SCRIPT_LIMIT_MIB = 4.0
-"""A Python file larger than this is data, not a script."""
 
 
 class Pair(_Parameter):
@@ -40,23 +39,28 @@ class Pair(_Parameter):
         return name.strip(), content
 
 
-class MountType(_Parameter):
-    """SRC:DST[:ro|rw], both absolute paths; read-only unless `rw` is said."""
+class TaskValue(_Parameter):
+    """A value under a key of the task file, read by the same rules."""
 
-    name = "src:dst[:ro|rw]"
+    def __init__(self, key: str, name: str, wrap: Callable[[str], object] = str) -> None:
+        """`wrap` makes of the word what the key holds."""
+        self.name = name
+        self._key = key
+        self._wrap = wrap
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Mount:
-        """Read a mount."""
-        parts = str(value).split(":")
-        mode = parts.pop() if len(parts) == 3 else "ro"
-        if len(parts) != 2 or mode not in ("ro", "rw"):
-            self.fail(f"{value!r} is not SRC:DST, SRC:DST:ro or SRC:DST:rw", parameter, context)
-        for path in parts:
-            if not path.startswith("/"):
-                self.fail(f"{path!r} is not an absolute path", parameter, context)
-        return Mount(parts[0], parts[1], read_only=mode == "ro")
+    ) -> Any:
+        """Return what a task file with this value would hold."""
+        from pydantic import ValidationError
+
+        from gpuconsole.taskfile import TaskSection
+
+        try:
+            return getattr(TaskSection.model_validate({self._key: self._wrap(value)}), self._key)
+        except ValidationError as error:
+            wrong = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            self.fail(f"{value!r}: {wrong}", parameter, context)
 
 
 class DeviceCount(_Parameter):
@@ -70,32 +74,9 @@ class DeviceCount(_Parameter):
         """Read a count; `auto` is 0 here, because None means that nothing was said."""
         if value == "auto":
             return 0
-        if not str(value).isdecimal() or not 1 <= int(value) <= 1024:
-            self.fail(f"{value!r} is neither a number from 1 to 1024 nor auto", parameter, context)
+        if not str(value).isdecimal() or not 1 <= int(value) <= 64:
+            self.fail(f"{value!r} is neither a number from 1 to 64 nor auto", parameter, context)
         return int(value)
-
-
-class SizeType(_Parameter):
-    """A size: `8g`, `512m`, or MiB without a unit."""
-
-    name = "size"
-    _UNITS: Mapping[str, float] = {"": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> float:
-        """Return MiB."""
-        if isinstance(value, float):
-            return value
-        text = str(value).strip().lower().removesuffix("b").removesuffix("i")
-        unit = text[-1:] if text[-1:] in ("m", "g", "t") else ""
-        try:
-            size = float(text.removesuffix(unit)) * self._UNITS[unit]
-        except ValueError:
-            size = 0.0
-        if not 0.0 < size < 2**40:
-            self.fail(f"{value!r} is not a size such as 8g, 512m or 4096 (MiB)", parameter, context)
-        return size
 
 
 BATCH = click.IntRange(min=1)
@@ -139,7 +120,7 @@ def build_task(
     project: Path | None = None,
     env: Sequence[tuple[str, str]] = (),
     label: Sequence[tuple[str, str]] = (),
-    mount: Sequence[Mount] = (),
+    mount: Sequence[tuple[MountSection, ...]] = (),
     devices: int | None = None,
     **changes: Any,
 ) -> Task:
@@ -151,11 +132,7 @@ def build_task(
     said = {name: value for name, value in changes.items() if value is not None}
     if project is not None:
         said["project"] = str(project)
-    if script is not None:
-        readable_script(script)
     task = _described(script, task_file, said)
-    if task.script and script is None:
-        readable_script(Path(task.script))
     return dataclasses.replace(
         task,
         # 0 says `auto`, which a task writes as None.
@@ -163,28 +140,8 @@ def build_task(
         env={**task.env, **dict(env)},
         labels={**task.labels, **dict(label)},
         assumptions={**task.assumptions, **dict(assume)},
-        mounts=(*task.mounts, *mount),
+        mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
     )
-
-
-def readable_script(path: Path) -> None:
-    """Raise UsageError when the path is no script that can be read."""
-    whole = path.expanduser().absolute()
-    try:
-        size = whole.stat().st_size
-        if not whole.is_file():
-            raise UsageError("Not a script", f"{path} is no file.", "Name a Python file.")
-        whole.open("rb").close()
-    except OSError as error:
-        raise UsageError(
-            "The script cannot be read", f"{path}: {error.strerror or error}.", "Check the path."
-        ) from error
-    if size > SCRIPT_LIMIT_MIB * 2**20:
-        raise UsageError(
-            "The script is too large",
-            f"{path} has {size / 2**20:.0f} MiB; a script may have {SCRIPT_LIMIT_MIB:.0f}.",
-            "Name the Python file that trains, and mount data with --mount.",
-        )
 
 
 def _described(script: Path | None, task_file: Path | None, said: Mapping[str, Any]) -> Task:

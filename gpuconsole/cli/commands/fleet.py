@@ -12,7 +12,7 @@ import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.sessions import drive, first_frames
+from gpuconsole.cli.sessions import drive
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
@@ -32,7 +32,7 @@ def status() -> int:
     """Show one picture of the fleet."""
 
     async def work(session: Session) -> tuple[FleetSnapshot, float]:
-        return await first_frames(session, _PICTURE_WAIT_S), session.now()
+        return await session.first_frames(_PICTURE_WAIT_S), session.now()
 
     snapshot, now = drive(work)
     if options().as_json:

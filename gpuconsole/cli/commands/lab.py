@@ -14,7 +14,7 @@ import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.sessions import first_frames, show_console
+from gpuconsole.cli.sessions import show_console
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ReadOnlyError, UsageError
@@ -130,7 +130,7 @@ async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]
 
     deadline = asyncio.get_running_loop().time() + seconds
     async with lab.session(dispatching=True) as session:
-        await first_frames(session, 2.0)
+        await session.first_frames(2.0)
         task = main_task()
         note(f"preflight of {Path(task.script).name}")
         report = await session.preflight(task)

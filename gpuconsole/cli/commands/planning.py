@@ -9,7 +9,7 @@ import click
 
 from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.tasks import DeviceCount, MountType, Pair, SizeType, build_task, task_options
+from gpuconsole.cli.tasks import DeviceCount, Pair, TaskValue, build_task, task_options
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
@@ -87,16 +87,30 @@ def preflight(
 @task_options
 @click.option("--name", metavar="NAME", help="What the queue calls it; else the script's name.")
 @click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
-@click.option("--devices", type=DeviceCount(), help="How many; auto = one, or what sharding needs to fit.")
+@click.option(
+    "--devices", type=DeviceCount(), help="How many; auto = one, or what sharding needs to fit."
+)
 @click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Higher is first.")
 @click.option("--env", type=Pair(), multiple=True, metavar="K=V", help="Environment variable.")
-@click.option("--mount", type=MountType(), multiple=True, help="Folder of the host; ro by default.")
+@click.option(
+    "--mount",
+    type=TaskValue("mounts", "src:dst[:ro|rw]", lambda text: [text]),
+    multiple=True,
+    help="Folder of the host; ro by default.",
+)
 @click.option("--label", type=Pair(), multiple=True, metavar="K=V", help="Label a host must have.")
 @click.option(
     "--network", type=click.Choice(["none", "lab", "full"]), help="What the container may reach."
 )
-@click.option("--shm-size", "shm_size_mib", type=SizeType(), help="Size of /dev/shm: 8g.")
-@click.option("--memory-limit", "memory_limit_mib", type=SizeType(), help="Host memory: 32g.")
+@click.option(
+    "--shm-size", "shm_size_mib", type=TaskValue("shm_size", "size"), help="Size of /dev/shm: 8g."
+)
+@click.option(
+    "--memory-limit",
+    "memory_limit_mib",
+    type=TaskValue("memory_limit", "size"),
+    help="Host memory: 32g.",
+)
 @click.option("--force", is_flag=True, help="Queue it even if it will not fit, or is unknown.")
 @click.option("--hold", is_flag=True, help="Queue it held; release it with `gpuconsole hold`.")
 @common
@@ -120,10 +134,10 @@ def submit(
 
 
 def _queue(task: Task, *, force: bool, hold: bool) -> Job:
-    from gpuconsole.cli.sessions import drive, first_frames
+    from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> Job:
-        await first_frames(session, _FLEET_WAIT_S)
+        await session.first_frames(_FLEET_WAIT_S)
         return await session.submit(task, force=force, hold=hold)
 
     return drive(work)

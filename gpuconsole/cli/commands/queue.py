@@ -11,7 +11,7 @@ import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.sessions import drive, first_frames
+from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UnreachableError
@@ -106,12 +106,16 @@ def wait(job: str) -> int:
 def why(job: str) -> int:
     """Say why a job stands where it does, and what would help."""
 
-    async def work(session: Session) -> Why:
-        if not session.job(job).state.ended:
-            await first_frames(session, _PICTURE_S)
+    async def told(session: Session) -> Why | None:
+        waits = session.job(job).state is JobState.QUEUED
+        return None if waits else session.why(job)
+
+    async def asked(session: Session) -> Why:
+        await session.look_around(_PICTURE_S)
         return session.why(job)
 
-    document = drive(work).as_json()
+    # Only what waits for devices needs a look at the hosts.
+    document = (drive(told, fleet=False) or drive(asked)).as_json()
     if options().as_json:
         print_document(document)
         return 0
@@ -183,7 +187,7 @@ def fetch(job: str, folder: Path) -> int:
     async def work(session: Session) -> tuple[str, Path]:
         found = session.job(job)
         if found.attempt is not None:
-            await first_frames(session, _REACH_S, found.attempt.host)
+            await session.first_frames(_REACH_S, found.attempt.host)
         return found.id, await session.fetch(job, target)
 
     job_id, made = drive(work)
@@ -218,7 +222,7 @@ def prune() -> int:
     """Clear on every reachable host what ended jobs left; results stay."""
 
     async def work(session: Session) -> dict[str, dict[str, int]]:
-        await first_frames(session, _PICTURE_S)
+        await session.first_frames(_PICTURE_S)
         done = await session.prune()
         return {
             host: {
