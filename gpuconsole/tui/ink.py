@@ -38,6 +38,7 @@ class Glyphs:
     dot: str
     conditions: Mapping[Condition, str]
     verdicts: Mapping[str, str]
+    jobs: Mapping[JobState, str]
 
 
 _CONDITIONS = {
@@ -46,13 +47,35 @@ _CONDITIONS = {
     Condition.THROTTLED: "~",
     Condition.STALE: "?",
 }
+_JOBS = {
+    JobState.HELD: "=",
+    JobState.QUEUED: ".",
+    JobState.LAUNCHING: "^",
+    JobState.RUNNING: ">",
+    JobState.UNKNOWN: "?",
+    JobState.SUCCEEDED: "+",
+    JobState.FAILED: "x",
+    JobState.OOM: "!",
+    JobState.CANCELLED: "-",
+}
+_JOBS_DRAWN = {
+    **_JOBS,
+    JobState.HELD: "‖",
+    JobState.QUEUED: "○",
+    JobState.LAUNCHING: "◌",
+    JobState.RUNNING: "●",
+    JobState.SUCCEEDED: "✓",
+    JobState.FAILED: "✗",
+}
 BLOCK = Glyphs(
     "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "•", _CONDITIONS,
     {"fits": "✓", "tight": "~", "will-not-fit": "✗", "will-fail": "✗", "unknown": "?"},
+    _JOBS_DRAWN,
 )  # fmt: skip
 ASCII = Glyphs(
     ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "*", _CONDITIONS,
     {"fits": "+", "tight": "~", "will-not-fit": "x", "will-fail": "x", "unknown": "?"},
+    _JOBS,
 )  # fmt: skip
 
 

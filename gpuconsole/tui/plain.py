@@ -21,14 +21,15 @@ _SAME = {
     "●": "*", "○": "o", "◌": "o", "◐": "o", "‖": "=", "→": ">", "←": "<",
     "░": ".", "▒": ":", "▓": "%", "█": "#", "▌": "|", "▐": "|",
 }  # fmt: skip
+_BOXES = range(0x2500, 0x2580)
+_BLOCKS = range(0x2580, 0x25A0)
 _LINES = "─━═╌╍┄┅┈┉╴╶╸╺╼╾"
 _COLUMNS = "│┃║╎╏┆┇┊┋╵╷╹╻╽╿"
 
 
 def _table() -> dict[int, str]:
-    # Box drawing is U+2500 to U+257F, blocks U+2580 to U+259F; whatever is no line is a corner.
-    table = {code: "+" for code in range(0x2500, 0x2580)}
-    table |= {code: " " for code in range(0x2580, 0x25A0)}
+    # Whatever of the boxes is no line is a corner.
+    table = dict.fromkeys(_BOXES, "+") | dict.fromkeys(_BLOCKS, " ")
     table |= dict.fromkeys(map(ord, _LINES), "-") | dict.fromkeys(map(ord, _COLUMNS), "|")
     return table | {ord(drawn): plain for drawn, plain in _SAME.items()}
 

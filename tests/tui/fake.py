@@ -213,7 +213,9 @@ class FakeSession:
         card = self.hosts_now[0].devices[0]
         best = Candidate("a100-01", (card,), 0.93, ("It fits with 9.1 GiB to spare.",))
         refused = Rejection("rtx-01", "GPU-b2", "RTX 3090", "health", "The device is lost.")
-        return Decision(task.name, best, (best,), (refused,), None)
+        small = "Needs up to 14.8 GiB, 9.0 GiB may be used."
+        same = (Rejection("rtx-01", f"GPU-b{at}", "RTX 3090", "memory", small) for at in (0, 1))
+        return Decision(task.name, best, (best,), (refused, *same), None)
 
     async def submit(self, task: Task, *, force: bool = False) -> Job:
         self.calls.append(("submit", task, force))
@@ -256,6 +258,12 @@ class FakeSession:
 
     def render(self, reference: str, target: str = "docker") -> str:
         return f"docker run --gpus '\"device=GPU-a0\"' paddle python train.py # {reference}"
+
+    def render_task(
+        self, task: Task, target: str = "docker", *, on: Candidate | None = None
+    ) -> str:
+        uuids = ",".join(device.uuid for device in on.devices) if on else "0"
+        return f"docker run --gpus '\"device={uuids}\"' paddle python {task.script}"
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """The calls of that name."""

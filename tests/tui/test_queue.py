@@ -38,10 +38,30 @@ async def test_active_first_then_waiting_then_ended(size: tuple[int, int]) -> No
     async with opened(FakeSession(jobs_now=JOBS), size) as console:
         await queue(console, row=1)
         assert order(console) == ["ana-0003", "ana-0002", "ana-0005", "ana-0001", "ana-0004"]
-        await console.shows("resnet", "running", "HELD", "OOM", "why is bert queued?",
+        await console.shows("resnet", "● running", "○ queued", "‖ held", "✓ succeeded", "! oom",
+                            "why is bert queued?",
                             "3 in use by jobs", "resnet (ana) on a100-01", "in about 11m59s",
                             "option a", "Lower the batch size")  # fmt: skip
         assert all(len(line) == size[0] for line in console.text.splitlines())
+
+
+async def test_figures_end_where_their_titles_end() -> None:
+    async with opened(FakeSession(jobs_now=JOBS)) as console:
+        await queue(console)
+        lines = console.text.splitlines()
+        head = next(line for line in lines if "mem/gpu" in line)
+        row = next(line for line in lines if "resnet" in line and "running" in line)
+        for title, figure in (("gpus", " 1"), ("mem/gpu", "17.6 GiB"), ("prio", " 5")):
+            end = head.index(title) + len(title)
+            assert row[:end].endswith(figure), title
+
+
+async def test_a_running_job_says_why_there_as_a_list() -> None:
+    async with opened(FakeSession(jobs_now=JOBS)) as console:
+        await queue(console)
+        await console.shows("why is resnet running?", "It runs on a100-01 gpu 0.",
+                            "• gpu 0 has 19.5 GiB free.",
+                            "• The larger card stays free.")  # fmt: skip
 
 
 async def test_only_changed_cells_are_written() -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from gpuconsole.core.estimate import Suggestion
+from gpuconsole.core.estimate import BatchSource, ScriptFault, Suggestion, Unknown
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.placement.model import Rejection
+from gpuconsole.tui.presentation.placement import refusals
 from gpuconsole.tui.screens.dialogs import AskScreen
 from gpuconsole.tui.taskform import FormError, apply, build_task
 from gpuconsole.tui.widgets.form import completed
@@ -48,7 +50,9 @@ async def test_the_verdict_appears_as_one_types() -> None:
                             "13.6 GiB to 14.8 GiB", "A100-SXM4-40GB", "+19.2 GiB", "186",
                             "✗ will not fit", "F2", "Batch size 48")  # fmt: skip
         await console.shows("a100-01 gpu 0", "score 0.93", "It fits with 9.1 GiB to spare.",
-                            "The device is lost.", "docker run", "device=GPU-a0")  # fmt: skip
+                            "rtx-01 (RTX 3090): the device is lost.",
+                            "rtx-01 (2 x RTX 3090): needs up to 14.8 GiB", "docker run",
+                            "device=GPU-a0")  # fmt: skip
         assert asked(session).script == "train.py"
         assert len(session.named("preflight")) < len("train.py"), "typing is debounced"
         assert all(len(line) == 120 for line in console.text.splitlines())
@@ -163,6 +167,38 @@ async def test_unknowns_and_faults_name_their_line(answer: object, words: tuple[
     async with opened(session) as console:
         await form(console)
         await console.shows(*words)
+
+
+async def test_files_are_named_beside_the_script() -> None:
+    folder = "/home/ana/a/very/long/way/to/project"
+    fault = ScriptFault(f"{folder}/models/net.py", 31, "Linear(512, 10) gets 256 features.")
+    away = Unknown("/usr/lib/python3/site-packages/lib.py", 7, "It is not followed.")
+    estimate = replace(report().estimate, script=f"{folder}/train.py", errors=(fault,),
+                       unknowns=(away,),
+                       batch_source=BatchSource(f"{folder}/train.py", 12, "default"))  # fmt: skip
+    async with opened(FakeSession(answer=replace(report(), estimate=estimate))) as console:
+        await form(console)
+        await console.shows("train.py:12)", "models/net.py:31", "lib.py:7")
+        assert "/home" not in console.text
+        assert "/usr" not in console.text
+
+
+def test_equal_refusals_are_one_sentence() -> None:
+    def refused(host: str, model: str, reason: str) -> Rejection:
+        return Rejection(host, "u", model, "memory", reason)
+
+    words = "Needs up to 92.6 GiB, 34.0 GiB may be used."
+    assert refusals(
+        [*[refused("a-1", "NVIDIA A100", words)] * 8,
+         refused("r-1", "NVIDIA GeForce RTX 3090", words),
+         *[refused("a-2", "NVIDIA A100", words)] * 4, refused("a-3", "", "NVML is missing."),
+         refused("", "", "9 more devices, for the same kind of reason.")]
+    ) == (
+        "a-1 and 1 more (12 x A100): needs up to 92.6 GiB, 34.0 GiB may be used.",
+        "r-1 (RTX 3090): needs up to 92.6 GiB, 34.0 GiB may be used.",
+        "a-3: NVML is missing.",
+        "9 more devices, for the same kind of reason.",
+    )  # fmt: skip
 
 
 async def test_an_error_is_shown_in_place_not_as_a_toast_per_letter() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -88,4 +88,13 @@ def labelled(
     return [
         [(fit(label if number == 0 else "", label_width), ink.muted), (part, ink.text)]
         for number, part in enumerate(parts)
+    ]
+
+
+def bullets(ink: Ink, sentences: Sequence[str], width: int) -> list[list[Piece]]:
+    """Return sentences as a list, the lines after the first under its beginning."""
+    return [
+        [("    " if at else "  " + ink.glyphs.dot + " ", ink.rule), (part, ink.text)]
+        for sentence in sentences
+        for at, part in enumerate(wrapped(sentence, width - 4))
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from rich.style import Style
@@ -14,23 +16,34 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.cells import Piece, bar, fit, labelled, wrapped
+from gpuconsole.tui.presentation.cells import Piece, bar, bullets, fit, labelled, wrapped
 
 Lines = list[list[Piece]]
 
-COLUMNS: tuple[tuple[str, str, int, bool], ...] = (
-    ("#", "number", 2, True),
-    ("job", "name", 18, True),
-    ("user", "user", 8, True),
-    ("gpus", "gpus", 4, True),
-    ("state", "state", 9, True),
-    ("time", "time", 6, True),
-    ("mem/gpu", "memory", 8, False),
-    ("prio", "priority", 4, False),
-    ("where", "where", 14, False),
-    ("why", "why", 0, False),
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the queue; `width` 0 takes what is left, `spare` leaves on a narrow terminal."""
+
+    title: str
+    key: str
+    width: int
+    right: bool = False
+    spare: bool = False
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("#", "number", 3, right=True),
+    Column("job", "name", 18),
+    Column("user", "user", 8),
+    Column("gpus", "gpus", 4, right=True),
+    Column("state", "state", 11),
+    Column("time", "time", 6, right=True),
+    Column("mem/gpu", "memory", 8, right=True, spare=True),
+    Column("prio", "priority", 4, right=True, spare=True),
+    Column("where", "where", 14, spare=True),
+    Column("why", "why", 0, spare=True),
 )
-"""Title, key, width (0: what is left), and whether it stays on a narrow terminal."""
 
 _PROGRESS = re.compile(
     r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
@@ -75,15 +88,12 @@ def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
     """Return the cells of a job's row."""
     attempt = job.attempt
     where = f"{attempt.host}:{','.join(map(str, attempt.device_indexes))}" if attempt else "-"
-    state = (
-        job.state.value.upper() if job.state in (JobState.OOM, JobState.HELD) else job.state.value
-    )
     cells: list[tuple[str, Style]] = [
         (str(number), ink.muted),
         (job.task.name, ink.strong),
         (job.user, ink.text),
         (str(job.task.devices or "auto"), ink.text),
-        (state, ink.jobs[job.state]),
+        (state_words(ink, job), ink.jobs[job.state]),
         (elapsed(job, now), ink.text),
         (format_mib(job.estimate_mib), ink.text),
         (str(job.task.priority), ink.text),
@@ -94,11 +104,17 @@ def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
         Text(
             clean(words, 200),
             style=style.without_color + Style(color=style.color),
+            justify="right" if column.right else "left",
             no_wrap=True,
             overflow="ellipsis",
         )
-        for words, style in cells
+        for column, (words, style) in zip(COLUMNS, cells, strict=True)
     ]
+
+
+def state_words(ink: Ink, job: Job) -> str:
+    """Return the state with its glyph: colour is never the only sign."""
+    return f"{ink.glyphs.jobs[job.state]} {job.state.value}"
 
 
 def elapsed(job: Job, now: float) -> str:
@@ -132,6 +148,10 @@ def short_why(job: Job, why: Why | None) -> str:
 
 def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
     """Return the panel below the queue: reason, who holds what it needs, start, options."""
+    attempt = job.attempt
+    if job.state is JobState.RUNNING and attempt is not None and attempt.placement_reasons:
+        head: Lines = [[(f"It runs on {clean(attempt.host)} {indexes(attempt)}.", ink.strong)]]
+        return head + bullets(ink, attempt.placement_reasons, width)
     lines: Lines = [[(part, ink.strong)] for part in wrapped(why.reason or job.cause, width)]
     for blocker in list(why.blockers)[:4]:
         words = (
@@ -168,7 +188,10 @@ def head_lines(
 ) -> Lines:  # fmt: skip
     """Return the head of a job's screen: state, place, progress, memory, cause."""
     attempt = job.attempt
-    first: list[Piece] = [(fit("state", 10), ink.muted), (job.state.value, ink.jobs[job.state])]
+    first: list[Piece] = [
+        (fit("state", 10), ink.muted),
+        (state_words(ink, job), ink.jobs[job.state]),
+    ]
     if attempt:
         first.append((f"   {clean(attempt.host)} {indexes(attempt)}", ink.text))
     first.append((f"   {'ran' if job.state.ended else 'for'} {elapsed(job, now)}", ink.muted))
@@ -211,10 +234,12 @@ def _progress_line(
 def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> list[Piece]:
     attempt = job.attempt
     peak = attempt.peak_mib if attempt else None
-    held = _held_now(job, snapshot)
+    held, shared = _held_now(job, snapshot)
     words = f"predicted up to {format_mib(job.estimate_mib)}   peak {format_mib(peak)}"
     if held is not None:
         words += f"   now {format_mib(held)}"
+    elif shared is not None:
+        words += f"   device holds {format_mib(shared)}"
     share = None
     if job.estimate_mib and (peak or held):
         share = 100.0 * (peak or held or 0.0) / job.estimate_mib
@@ -226,16 +251,28 @@ def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> lis
     return [(fit("memory", 10), ink.muted), *drawn, (gap + words, ink.bad if over else ink.text)]
 
 
-def _held_now(job: Job, snapshot: FleetSnapshot) -> float | None:
+def _held_now(job: Job, snapshot: FleetSnapshot) -> tuple[float | None, float | None]:
+    """Return what the job holds on its fullest device, if its processes are seen, and what all
+    together hold there."""
     attempt = job.attempt
-    if attempt is None or not job.state.active:
-        return None
-    host = snapshot.host(attempt.host)
-    if host is None:
-        return None
-    mine = set(attempt.device_uuids)
-    held = [device.memory_used_mib for device in host.devices if device.uuid in mine]
-    return max((used for used in held if used is not None), default=None)
+    host = snapshot.host(attempt.host) if attempt is not None else None
+    if attempt is None or host is None or not job.state.active:
+        return None, None
+    mine = [device for device in host.devices if device.uuid in attempt.device_uuids]
+    held = [
+        sum(sizes)
+        for device in mine
+        if attempt.container_id
+        and (
+            sizes := [
+                process.memory_mib
+                for process in device.processes
+                if process.container_id == attempt.container_id and process.memory_mib is not None
+            ]
+        )
+    ]
+    used = (device.memory_used_mib for device in mine)
+    return max(held, default=None), max((mib for mib in used if mib is not None), default=None)
 
 
 def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines:
@@ -245,7 +282,8 @@ def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines
     for label, value in (
         ("id", job.id),
         ("user", job.user),
-        ("script", " ".join((task.script, *task.args))),
+        ("script", " ".join((PurePath(task.script).name, *task.args))),
+        ("folder", _folder(task.script)),
         ("image", task.image),
         ("batch", "" if task.batch_size is None else str(task.batch_size)),
         ("priority", str(task.priority)),
@@ -255,9 +293,7 @@ def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines
     attempt = job.attempt
     if attempt is not None and attempt.placement_reasons:
         lines += [[], [("why there", ink.title)]]
-        lines += [
-            [(part, ink.text)] for why in attempt.placement_reasons for part in wrapped(why, width)
-        ]
+        lines += bullets(ink, attempt.placement_reasons, width)
     if job.attempts:
         lines += [[], [("attempts", ink.title)]]
         for each in reversed(job.attempts[-5:]):
@@ -266,6 +302,11 @@ def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines
         lines += [[], [("docker (y copies)", ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(docker, width)]
     return lines
+
+
+def _folder(script: str) -> str:
+    folder = str(PurePath(script).parent)
+    return "" if folder == "." else folder
 
 
 def _attempt_words(attempt: Attempt, now: float) -> str:

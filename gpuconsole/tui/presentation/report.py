@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from rich.style import Style
 
@@ -35,6 +36,12 @@ def best(report: Report, uuids: Sequence[str] = ()) -> Verdict | None:
     return min(
         pool, key=lambda each: (RANK[each.verdict], -(each.headroom_mib or 0.0)), default=None
     )
+
+
+def short_path(file: str, script: str) -> str:
+    """Return a file as one names it beside the script: within its folder, else by name alone."""
+    path, folder = PurePath(file), PurePath(script).parent
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
 
 
 def report_lines(ink: Ink, report: Report, uuids: Sequence[str], width: int) -> Lines:
@@ -90,7 +97,9 @@ def _method(ink: Ink, estimate: Estimate, width: int) -> Lines:
     words = [f"tier {estimate.tier}", f"{estimate.coverage:.0%} understood"]
     source = estimate.batch_source
     if estimate.batch_size is not None:
-        place = "" if source is None else f" ({source.kind}, {source.file}:{source.line})"
+        place = ""
+        if source is not None:
+            place = f" ({source.kind}, {short_path(source.file, estimate.script)}:{source.line})"
         if source is not None and source.kind in ("given", "task"):
             place = f" ({source.kind})"
         words.append(f"batch {estimate.batch_size}{place}")
@@ -102,12 +111,12 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
     lines: Lines = []
     for fault in estimate.errors[:4]:
         shapes = " and ".join("x".join(map(str, shape)) for shape in fault.shapes)
-        sentence = f"{fault.file}:{fault.line}  {fault.message}" + (
-            f" ({shapes})" if shapes else ""
-        )
+        place = f"{short_path(fault.file, estimate.script)}:{fault.line}"
+        sentence = f"{place}  {fault.message}" + (f" ({shapes})" if shapes else "")
         lines += _marked(ink, ink.glyphs.verdicts["will-fail"], sentence, ink.bad, width)
     for unknown in estimate.unknowns[:4]:
-        sentence = f"{unknown.file}:{unknown.line}  {unknown.reason}"
+        place = f"{short_path(unknown.file, estimate.script)}:{unknown.line}"
+        sentence = f"{place}  {unknown.reason}"
         lines += _marked(ink, "?", sentence, ink.warn, width)
     more = len(estimate.errors[4:]) + len(estimate.unknowns[4:])
     if more:
@@ -239,8 +248,10 @@ def _signed(size_mib: float) -> str:
 def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
     lines: Lines = []
     for number, suggestion in enumerate(report.suggestions[:MOST_SUGGESTIONS], start=2):
-        saves = f" (saves {format_mib(suggestion.saves_mib)})" if suggestion.saves_mib > 0 else ""
-        parts = wrapped(suggestion.text + saves, width - 4)
+        words = suggestion.text
+        if suggestion.saves_mib > 0:
+            words = f"{words.rstrip('.')} (saves {format_mib(suggestion.saves_mib)})."
+        parts = wrapped(words, width - 4)
         lines += [
             [(f"F{number}  " if at == 0 else "    ", ink.key), (part, ink.text)]
             for at, part in enumerate(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 from textual import events, on
@@ -15,7 +15,15 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import COLUMNS, Why, in_order, row, short_why, why_lines
+from gpuconsole.tui.presentation.jobs import (
+    COLUMNS,
+    Column,
+    Why,
+    in_order,
+    row,
+    short_why,
+    why_lines,
+)
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.bindings import bindings
@@ -160,13 +168,15 @@ class QueueScreen(ConsoleScreen):
     def _draw_table(self, jobs: list[Job]) -> None:
         table = self.query_one(JobTable)
         width = self.size.width
-        columns = tuple(key for _, key, _, always in COLUMNS if always or width >= NARROW)
+        chosen = [column for column in COLUMNS if width >= NARROW or not column.spare]
+        columns = tuple(column.key for column in chosen)
         if (f"{width}", *columns) != self._columns:
             self._columns = (f"{width}", *columns)
             self._shown = {}
             table.clear(columns=True)
-            for title, key, size in self._sized(columns, width):
-                table.add_column(Text(title), key=key, width=size)
+            for column, size in _sized(chosen, width):
+                title = Text(column.title, justify="right" if column.right else "left")
+                table.add_column(title, key=column.key, width=size)
         cells = {
             job.id: self._cells(job, number, columns) for number, job in enumerate(jobs, start=1)
         }
@@ -195,18 +205,7 @@ class QueueScreen(ConsoleScreen):
     def _cells(self, job: Job, number: int, columns: tuple[str, ...]) -> list[Text]:
         words = short_why(job, self._why(job) if job.state is JobState.QUEUED else None)
         texts = row(self.ink, job, number, self.picture.now, words)
-        keys = [key for _, key, _, _ in COLUMNS]
-        return [text for key, text in zip(keys, texts, strict=True) if key in columns]
-
-    def _sized(self, columns: tuple[str, ...], width: int) -> list[tuple[str, str, int]]:
-        chosen = [(title, key, size) for title, key, size, _ in COLUMNS if key in columns]
-        # Two cells of padding a column, two of border, one of scroll bar.
-        room = width - sum(size + 2 for _, _, size in chosen) - 4
-        grows = "why" if "why" in columns else "name"
-        return [
-            (title, key, size + max(4, room) if key == grows else size)
-            for title, key, size in chosen
-        ]
+        return [text for column, text in zip(COLUMNS, texts, strict=True) if column.key in columns]
 
     def _draw_titles(self, shown: int) -> None:
         total = len(self.picture.jobs)
@@ -256,6 +255,17 @@ class QueueScreen(ConsoleScreen):
             self.tell("There is no job to choose.")
         else:
             verb(job)
+
+
+def _sized(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
+    """Return columns with their widths; the reasons, or else the names, take what is left."""
+    # Two cells of padding a column, two of border, one of scroll bar.
+    room = width - sum(column.width + 2 for column in columns) - 4
+    grows = "why" if any(column.key == "why" for column in columns) else "name"
+    return [
+        (column, column.width + max(4, room) if column.key == grows else column.width)
+        for column in columns
+    ]
 
 
 def _mark(cell: Text) -> str:

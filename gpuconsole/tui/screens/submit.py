@@ -18,8 +18,8 @@ from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
-from gpuconsole.tui.presentation.placement import decision_lines, docker_words
-from gpuconsole.tui.presentation.report import MOST_SUGGESTIONS, overall, report_lines
+from gpuconsole.tui.presentation.placement import decision_lines
+from gpuconsole.tui.presentation.report import MOST_SUGGESTIONS, overall, report_lines, short_path
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen
 from gpuconsole.tui.screens.picker import PickerScreen
@@ -41,6 +41,7 @@ class Answer:
     task: Task | None = None
     report: Report | None = None
     decision: Decision | None = None
+    docker: str = ""
     error: ConsoleError | None = None
 
     @property
@@ -130,7 +131,8 @@ class SubmitScreen(ConsoleScreen):
         source = report.estimate.batch_source
         follows = changed["args"] != before["args"]
         if report.suggestions[number].kind == "batch-size" and source and not follows:
-            place = f"{source.file}:{source.line}" if source.kind != "given" else "the script"
+            file = short_path(source.file, report.estimate.script)
+            place = f"{file}:{source.line}" if source.kind != "given" else "the script"
             self.tell(f"The script must follow: change the batch size at {place} too.")
 
     def action_rerun(self) -> None:
@@ -197,10 +199,11 @@ class SubmitScreen(ConsoleScreen):
         self._answered(Answer(task, report))
         try:
             decision = await self.session.placements(task, report)
+            docker = self.session.render_task(task, on=decision.chosen)
         except ConsoleError as error:
             self.console.tell_error(error)
             return
-        self._answered(Answer(task, report, decision))
+        self._answered(Answer(task, report, decision, docker))
 
     def _answered(self, answer: Answer) -> None:
         self._draft.answer = answer
@@ -311,9 +314,8 @@ class SubmitScreen(ConsoleScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        if answer.task is None or answer.decision is None:
+        if answer.decision is None:
             panel.put([[("Where it would run, and why, comes here.", ink.muted)]])
             return
-        docker = docker_words(answer.task, answer.decision.chosen)
         now = self.picture.now
-        panel.put(decision_lines(ink, answer.task, answer.decision, docker, now, width))
+        panel.put(decision_lines(ink, answer.decision, answer.docker, now, width))
