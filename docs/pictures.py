@@ -29,7 +29,6 @@ SPEED = 4.0
 
 async def take(folder: Path) -> None:
     """Take all pictures into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     session = open_session(None, None, demo=DemoOptions(speed=SPEED))
     app = ConsoleApp(session, Look(site="demo"))
     async with app.run_test(size=SIZE, notifications=False) as pilot:
@@ -85,6 +84,7 @@ def _save(app: ConsoleApp, path: Path, title: str) -> None:
 def main() -> None:
     """Take them as a user would be seen: in a project folder, under a name."""
     target = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else FOLDER
+    target.mkdir(parents=True, exist_ok=True)
     os.environ["LOGNAME"] = "mei"
     with tempfile.TemporaryDirectory() as home:
         os.environ["HOME"] = home
