@@ -27,8 +27,7 @@ class Terminal:
         self._socket = folder / "tmux.sock"
         self._command = list(command)
         self._size = size
-        self.pid = 0
-        """The program's own process."""
+        self._code = folder / "exit-code"
 
     def __enter__(self) -> Terminal:
         width, height = self._size
@@ -37,9 +36,10 @@ class Terminal:
         options: list[str] = []
         for name, value in wanted.items():
             options += ["set-option", "-g", name, value, ";"]
-        start = ["new-session", "-d", "-x", str(width), "-y", str(height), "--", *self._command]
+        # tmux now and then misses that a program has ended, so that a shell notes it.
+        noted = ["sh", "-c", '"$@"; echo $? >"$0"', str(self._code), *self._command]
+        start = ["new-session", "-d", "-x", str(width), "-y", str(height), "--", *noted]
         self._tmux(*options, *start)
-        self.pid = int(self.ask("#{pane_pid}"))
         return self
 
     def __exit__(
@@ -82,15 +82,16 @@ class Terminal:
     def ended(self, within_s: float = 20) -> int:
         """Wait for the program's end; returns its exit code."""
         deadline = time.monotonic() + within_s
-        # tmux sees the terminal closed a moment before it knows the exit code.
-        while not (code := self.ask("#{pane_dead_status}")):
+        while not (self._code.exists() and self._code.read_text()):
             assert time.monotonic() < deadline, f"it runs on; the screen is\n{self.text}"
             time.sleep(0.05)
-        return int(code)
+        return int(self._code.read_text())
 
     def peak_mib(self) -> float:
         """Return the most memory that the program has held so far."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+        shell = self.ask("#{pane_pid}")
+        program = Path(f"/proc/{shell}/task/{shell}/children").read_text().strip()
+        for line in Path(f"/proc/{program}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
         raise AssertionError("the program has ended")
