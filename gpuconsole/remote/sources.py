@@ -14,7 +14,8 @@ from gpuconsole.remote import launch, smi
 from gpuconsole.remote.frames import FrameError, Picture
 from gpuconsole.remote.link import Channel, Link
 
-HELLO_TIMEOUT_S = 5.0
+HELLO_TIMEOUT_S = 15.0
+"""How long Python may take to start: a loaded host, or one whose home is on a slow network."""
 NOISE_LINES = 1000
 """Lines that are none of ours before a program is taken for something else."""
 BAD_FRAMES = 20
