@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-import yaml
+from pydantic import AfterValidator
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
+from gpuconsole import documents
 from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError
-
-COLORS = (
-    "primary", "secondary", "accent", "foreground", "background", "surface", "panel",
-    "success", "warning", "error", "muted", "border",
-)  # fmt: skip
-STATES = ("down", "fault", "throttled", "stale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,64 +109,68 @@ def load_all(folders: Iterable[Path]) -> tuple[dict[str, ThemeFile], list[Docume
 
 
 def load(path: Path) -> ThemeFile:
-    """Read one theme; DocumentError names the file and what is wrong in it."""
+    """Read one theme; DocumentError names the line and what is wrong there."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _wrong(path, 1, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _wrong(path, 1, "is not UTF-8 text") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "is not YAML"
-        raise _wrong(path, mark.line + 1 if mark else 1, str(problem)) from error
-    return _checked(path, document)
-
-
-def _checked(path: Path, document: object) -> ThemeFile:
-    known = ("name", "dark", "colors", "heat", "state")
-    top = _mapping(path, "the file", document, known)
-    name = top["name"]
-    if not isinstance(name, str) or not name.strip():
-        raise _wrong(path, 1, "`name` must be a word")
-    if not isinstance(top["dark"], bool):
-        raise _wrong(path, 1, "`dark` must be true or false")
-    colors = _mapping(path, "`colors`", top["colors"], COLORS)
-    state = _mapping(path, "`state`", top["state"], STATES)
-    heat = top["heat"]
-    if not isinstance(heat, list) or len(heat) != LEVELS:
-        raise _wrong(path, 1, f"`heat` must be a list of {LEVELS} colours, idle to full")
+        said = documents.load(path, _Document)
+    except DocumentError as error:
+        hint = error.hint or "Correct the file, or choose another theme with `:`."
+        raise DocumentError("Theme not loaded", error.message, hint) from error
     return ThemeFile(
-        name=name.strip(),
-        dark=top["dark"],
-        colors={key: _color(path, f"colors.{key}", value) for key, value in colors.items()},
-        heat=tuple(_color(path, f"heat[{at}]", value) for at, value in enumerate(heat)),
-        state={key: _color(path, f"state.{key}", value) for key, value in state.items()},
+        name=said.name,
+        dark=said.dark,
+        colors=said.colors.model_dump(),
+        heat=said.heat,
+        state=said.state.model_dump(),
     )
 
 
-def _mapping(path: Path, where: str, value: object, keys: tuple[str, ...]) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise _wrong(path, 1, f"{where} must be a mapping of {', '.join(keys)}")
-    unknown = [str(key) for key in value if key not in keys]
-    if unknown:
-        raise _wrong(path, 1, f"{where} has unknown `{unknown[0]}`; known: {', '.join(keys)}")
-    missing = [key for key in keys if key not in value]
-    if missing:
-        raise _wrong(path, 1, f"{where} lacks `{missing[0]}`")
-    return value
-
-
-def _color(path: Path, where: str, value: object) -> str:
+def _hex(said: str) -> str:
     try:
-        return Color.parse(str(value)).hex
-    except ColorParseError as error:
-        raise _wrong(path, 1, f"`{where}` is no colour: {value!r}") from error
+        return Color.parse(said).hex
+    except ColorParseError:
+        raise ValueError("expected a colour such as #7aa2d6") from None
 
 
-def _wrong(path: Path, line: int, problem: str) -> DocumentError:
-    return DocumentError(
-        "Theme not loaded",
-        f"{path}:{line}:1: {problem}.",
-        "Correct the file, or choose another theme with `:`.",
-    )
+def _named(said: str) -> str:
+    if not said.strip():
+        raise ValueError("expected a name")
+    return said.strip()
+
+
+def _ramp(said: tuple[str, ...]) -> tuple[str, ...]:
+    if len(said) != LEVELS:
+        raise ValueError(f"needs {LEVELS} colours, idle to full; here are {len(said)}")
+    return said
+
+
+_Hex = Annotated[str, AfterValidator(_hex)]
+
+
+class _Colors(documents.Section):
+    primary: _Hex
+    secondary: _Hex
+    accent: _Hex
+    foreground: _Hex
+    background: _Hex
+    surface: _Hex
+    panel: _Hex
+    success: _Hex
+    warning: _Hex
+    error: _Hex
+    muted: _Hex
+    border: _Hex
+
+
+class _State(documents.Section):
+    down: _Hex
+    fault: _Hex
+    throttled: _Hex
+    stale: _Hex
+
+
+class _Document(documents.Section):
+    name: Annotated[documents.Text, AfterValidator(_named)]
+    dark: bool
+    colors: _Colors
+    heat: Annotated[tuple[_Hex, ...], AfterValidator(_ramp)]
+    state: _State

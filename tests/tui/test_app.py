@@ -16,7 +16,7 @@ from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.themes import BUILT_IN, load, load_all, shipped_folder
-from tests.tui.console import opened
+from tests.tui.console import Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
 JOBS = (job("resnet", JobState.RUNNING, 1), job("[b]evil[/b]", JobState.QUEUED, 2, attempts=()))
@@ -69,11 +69,7 @@ async def test_the_session_is_opened_after_the_first_paint() -> None:
     session = FakeSession()
     app = ConsoleApp(session)  # type: ignore[arg-type]
     async with app.run_test() as pilot:
-        await pilot.pause()
-        for _ in range(200):
-            if app.opened:
-                break
-            await pilot.pause(0.01)
+        await Driven(app, pilot).until(lambda: app.opened, "the session is open")
         assert session.calls[0] == ("enter",)
 
 
@@ -84,10 +80,7 @@ async def test_a_session_that_cannot_open_ends_the_console_with_its_message() ->
 
     app = ConsoleApp(Broken())  # type: ignore[arg-type]
     async with app.run_test() as pilot:
-        for _ in range(200):
-            if app.return_code is not None:
-                break
-            await pilot.pause(0.01)
+        await Driven(app, pilot).until(lambda: app.return_code is not None, "the end")
     assert app.return_code == 2
 
 
@@ -134,15 +127,16 @@ GOOD = (shipped_folder() / "night.yaml").read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("name: [", "bad.yaml:1"),
-        ("- 1\n", "must be a mapping"),
-        (GOOD.replace("dark: true", "dark: maybe"), "`dark` must be true or false"),
-        (GOOD.replace("#7aa2d6", "bluish"), "`colors.primary` is no colour"),
-        (GOOD.replace("primary:", "prymary:"), "unknown `prymary`"),
-        (GOOD.replace("  stale: ", "  stele: "), "unknown `stele`"),
-        (GOOD.replace('"#2d3d60", ', ""), "`heat` must be a list of 9"),
-        (GOOD.replace("name: night", "name: 7"), "`name` must be a word"),
-        (GOOD.replace("dark: true\n", ""), "lacks `dark`"),
+        ("name: [", "bad.yaml:2:1: not valid YAML"),
+        ("- 1\n", "bad.yaml:1:1: expected keys and values, found a list"),
+        (GOOD.replace("dark: true", "dark: maybe"), "bad.yaml:3:7: `dark`: expected true or false"),
+        (GOOD.replace("#7aa2d6", "bluish"), "bad.yaml:5:12: `colors.primary`: expected a colour"),
+        (GOOD.replace("primary:", "prymary:"), "bad.yaml:5:3: `prymary` is not a known key; did"),
+        (GOOD.replace("  stale: ", "  stele: "), "bad.yaml:22:3: `stele` is not a known key; did"),
+        (GOOD.replace('"#2d3d60", ', ""), "`heat`: needs 9 colours, idle to full; here are 8"),
+        (GOOD.replace('"#2d3d60"', "deep"), "`heat[0]`: expected a colour such as #7aa2d6"),
+        (GOOD.replace("name: night", "name: ' '"), "`name`: expected a name"),
+        (GOOD.replace("dark: true\n", ""), "`dark` is missing"),
     ],
 )
 def test_a_bad_theme_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
@@ -161,7 +155,7 @@ async def test_a_bad_theme_is_told_and_the_console_opens(tmp_path: Path) -> None
     (tmp_path / "mine.yaml").write_text("name: [", encoding="utf-8")
     look = Look(theme="mine", theme_folders=(tmp_path,))
     async with opened(FakeSession(), look=look) as console:
-        await console.shows("Theme not loaded", "mine.yaml:1", "There is no theme `mine`")
+        await console.shows("Theme not loaded", "mine.yaml:2:1", "There is no theme `mine`")
         assert console.app.theme == BUILT_IN.name
 
 

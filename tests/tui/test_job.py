@@ -188,6 +188,36 @@ async def test_a_retry_begins_a_new_log() -> None:
         assert log_of(console).lines == ["second try"]
 
 
+async def test_a_log_that_ended_with_its_host_out_of_sight_is_read_again() -> None:
+    lost = job("resnet", JobState.UNKNOWN)
+    session = FakeSession(jobs_now=(lost,), lines=("before",))
+    session.ended.set()
+    async with opened(session) as console:
+        await job_screen(console, lines=1)
+        session.lines = ("before", "meanwhile", "after")
+        await console.beat()
+        assert len(session.named("logs")) == 1, "nothing is new about the job"
+        session.jobs_now = (replace(lost, state=JobState.SUCCEEDED),)
+        await console.beat()
+        await console.shows("after")
+        assert log_of(console).lines == ["before", "meanwhile", "after"]
+        await console.beat()
+        assert len(session.named("logs")) == 2
+
+
+async def test_a_log_that_was_read_to_its_end_is_not_read_again() -> None:
+    running = job("resnet", JobState.RUNNING)
+    session = FakeSession(jobs_now=(running,), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        session.jobs_now = (replace(running, state=JobState.SUCCEEDED),)
+        session.ended.set()
+        await console.until(lambda: not [w for w in console.app.workers if w.group == "log"])
+        await console.beat()
+        await console.shows("succeeded")
+        assert len(session.named("logs")) == 1
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_no_job_yet(size: tuple[int, int]) -> None:
     async with opened(FakeSession(), size) as console:

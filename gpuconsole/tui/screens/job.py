@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from gpuconsole.core.jobs import Job
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.picture import Picture
@@ -41,6 +41,8 @@ class JobScreen(ConsoleScreen):
     def __init__(self) -> None:
         super().__init__()
         self._followed: tuple[str, int] = ("", 0)
+        self._read_until: JobState | None = None
+        """The job's state when its log came to an end; None while it is read."""
         self._pending: list[str] = []
         self._docker = ""
 
@@ -201,11 +203,15 @@ class JobScreen(ConsoleScreen):
     # -- the log ----------------------------------------------------------------------------
 
     def _follow(self, job: Job) -> None:
-        """Follow the log of the latest attempt, unless that is what is followed."""
+        """Follow the log of the latest attempt, unless that is what is followed.
+
+        A log that ended before its job did, as when its host went out of sight, is read again
+        once the job has another state.
+        """
         wanted = (job.id, job.attempt.number if job.attempt else 0)
-        if wanted == self._followed:
+        if wanted == self._followed and self._read_until in (None, job.state):
             return
-        self._followed = wanted
+        self._followed, self._read_until = wanted, None
         self._pending.clear()
         self.query_one(LogLines).clear_lines()
         self._docker = self._rendered(job)
@@ -215,8 +221,8 @@ class JobScreen(ConsoleScreen):
             self.workers.cancel_group(self, "log")
 
     async def _read(self, job: Job) -> None:
+        count = 0
         try:
-            count = 0
             async for line in self.session.logs(job.id, follow=not job.state.ended):
                 self._pending.append(clean(line))
                 count += 1
@@ -225,6 +231,11 @@ class JobScreen(ConsoleScreen):
                     await asyncio.sleep(0)
         except ConsoleError as error:
             self._pending.append(f"-- the log cannot be read: {error.message} --")
+        try:
+            self._read_until = self.session.job(job.id).state
+        except ConsoleError:
+            # The job left the journal; the next picture lacks it.
+            self._read_until = job.state
 
     def _flush(self) -> None:
         if self._pending and self.ready:

@@ -17,6 +17,11 @@ from gpuconsole.tui.widgets.panel import name_box
 class ScriptTree(DirectoryTree):
     """Folders and Python scripts; nothing hidden."""
 
+    # Pictures are as wide as a terminal's font makes them, which is not always what it says.
+    ICON_NODE = "▸ "
+    ICON_NODE_EXPANDED = "▼ "
+    ICON_FILE = ""
+
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
         """Leave out what cannot be a script."""
         return [
