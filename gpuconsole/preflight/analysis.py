@@ -124,6 +124,11 @@ class Analysis:
             self._lines[key] = self._fit(backend, mixed)
         return self._lines[key]
 
+    def _base(self, backend: Backend, mixed: bool) -> Outcome:
+        """Return the script's own run, or one at two samples where its own batch cannot be."""
+        own = self.outcome(None, backend, mixed)
+        return own if own.batch is None or own.batch > 0 else self.outcome(2, backend, mixed)
+
     def _fit(self, backend: Backend, mixed: bool) -> AffineTrace | None:
         batch = self.outcome(None, backend, mixed).batch
         if batch is None:
@@ -148,11 +153,11 @@ class Analysis:
             return 1.0
         key = (backend, mixed)
         if key not in self._fragmentation:
-            own = self.outcome(None, backend, mixed)
-            traces = [own.trace]
+            base = self._base(backend, mixed)
+            traces = [base.trace]
             line = None if mixed else self.line(backend, mixed)
-            if line is not None and own.batch is not None:
-                traces.append(line.at(4 * own.batch))
+            if line is not None and base.batch:
+                traces.append(line.at(4 * base.batch))
             self._fragmentation[key] = max(
                 allocator.reserved(one) / max(1, peak(one).total) for one in traces
             )
@@ -162,9 +167,9 @@ class Analysis:
         """Return reserved MiB as a non-decreasing function of the batch size."""
         line = self.line(backend, False)
         factor = self.fragmentation(backend) / MIB
-        own = self.outcome(None, backend)
-        if line is not None and own.batch is not None:
-            hull, conv = envelope(line), own.widest_conv / own.batch
+        base = self._base(backend, False)
+        if line is not None and base.batch:
+            hull, conv = envelope(line), base.widest_conv / base.batch
             return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
 
         def run_again(batch: int) -> float | None:

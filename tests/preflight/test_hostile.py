@@ -113,3 +113,30 @@ def test_a_batch_size_that_cannot_be(
     text = training(net).replace("Net()", "Net(64, 10)")
     written = scan(text.replace("batch_size=32", f"batch_size={batch}"))
     assert "batch size" in written.estimate().errors[0].message
+
+
+@pytest.mark.parametrize("own", [0, -1, -4])
+def test_another_batch_can_be_asked_for_where_the_default_one_cannot_be(
+    write: Callable[..., Path], training: Callable[..., str], own: int
+) -> None:
+    text = training(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--batch", type=int, default=32)
+        args = parser.parse_args()
+        def Net():
+            return nn.Sequential(nn.Conv2D(3, 16, 3), nn.Flatten(), nn.Linear(14400, 10))
+        """,
+        "(3, 32, 32)",
+    ).replace("batch_size=32", "batch_size=args.batch")
+    wrong = analyse(write(text.replace("default=32", f"default={own}")))
+    assert wrong.estimate().errors
+    assert wrong.estimate().memory is None
+    right = analyse(write(text, "right.py"))
+    found, expected = wrong.estimate(16).memory, right.estimate(16).memory
+    assert found is not None
+    assert expected is not None
+    assert found.tensors_peak_mib == expected.tensors_peak_mib
+    assert found.total_mib == pytest.approx(expected.total_mib, rel=0.01)
+    assert wrong.reserved_at("gpu")(16)
