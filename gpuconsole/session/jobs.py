@@ -35,7 +35,7 @@ def find(jobs: Sequence[Job], reference: str) -> Job:
 def cancel(journal: Journal, job: Job, user: str) -> Job:
     """Take a waiting job out of the queue, or ask for an active one to be stopped."""
     if job.state.ended:
-        raise RefusedError("Job has ended", f"Job {job.id} has {job.state} already.")
+        raise RefusedError("Job has ended", f"Job {job.id} is over: {job.state}.")
     if job.state.active:
         wanted = replace(job, cancel_requested=True)
     else:

@@ -254,7 +254,8 @@ class Session:
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
-        return why_of(job, self._outlook.plan.waiting if job.state is JobState.QUEUED else {})
+        waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
+        return why_of(job, waiting, nobody=not self.dispatcher)
 
     def log_path(self, reference: str, attempt: int | None = None) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""

@@ -7,14 +7,22 @@ from collections.abc import Mapping
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.placing import Why
 
+NOBODY = Why(
+    "queued",
+    "It could start now, but no console is open that would start it.",
+    options=("Run `gpuconsole dispatch`, or leave `gpuconsole` open.",),
+)
 
-def why_of(job: Job, waiting: Mapping[str, Why]) -> Why:
-    """Return the reason of a job's state; `waiting` are the reasons of queued ones."""
+
+def why_of(job: Job, waiting: Mapping[str, Why], *, nobody: bool = False) -> Why:
+    """Return the reason of a job's state; `waiting` are the reasons of queued ones, and `nobody`
+    says that no console starts jobs now."""
     state = job.state.value
     attempt = job.attempt
     host = attempt.host if attempt else "its host"
     if job.state is JobState.QUEUED:
-        return waiting.get(job.id) or Why(state, job.detail or "It starts at the next occasion.")
+        soon = Why(state, job.detail or "It starts at the next occasion.")
+        return waiting.get(job.id) or (NOBODY if nobody else soon)
     if job.state is JobState.HELD:
         return Why(state, "It is held.", options=("Release it: it joins the queue again.",))
     if job.state is JobState.LAUNCHING:

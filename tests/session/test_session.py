@@ -466,3 +466,11 @@ async def test_wait_dispatches_when_nobody_else_does(room: Room) -> None:
         room.docker.finish(0)
         await room.until(waiting.done)
         assert waiting.result().state is JobState.SUCCEEDED
+
+
+async def test_why_says_when_no_console_starts_jobs(room: Room) -> None:
+    async with opened(room, dispatch=False) as session:
+        job = await session.submit(room.task())
+        why = session.why(job.id)
+        assert "no console is open" in why.reason
+        assert "gpuconsole dispatch" in why.options[0]

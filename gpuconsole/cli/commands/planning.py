@@ -123,22 +123,24 @@ def submit(
     names leave out. Prints the job's id.
     """
     task = build_task(script, task_file, **said)
-    job = _queue(task, force=force, hold=hold)
+    job, nobody = _queue(task, force=force, hold=hold)
     if options().as_json:
         estimate = {"estimate_mib": job.estimate_mib}
         print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **estimate})
     else:
         print(job.id)
         note(f"Follow it with: gpuconsole logs -f {job.id}")
+        if nobody and not hold:
+            note("No console starts jobs now: run `gpuconsole dispatch`, or leave one open.")
     return 0
 
 
-def _queue(task: Task, *, force: bool, hold: bool) -> Job:
+def _queue(task: Task, *, force: bool, hold: bool) -> tuple[Job, bool]:
     from gpuconsole.cli.sessions import drive
 
-    async def work(session: Session) -> Job:
+    async def work(session: Session) -> tuple[Job, bool]:
         await session.first_frames(_FLEET_WAIT_S)
-        return await session.submit(task, force=force, hold=hold)
+        return await session.submit(task, force=force, hold=hold), not session.dispatcher
 
     return drive(work)
 
