@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,10 @@ _TROUBLES = (
 )  # fmt: skip
 """SQLite's own words for a trouble (stable since 3.7; error codes only reach Python 3.11)."""
 
+_IO = "disk I/O error"
+_NO_SHARED_MEMORY = ("unable to open", "readonly", _IO)
+_SHARED_MEMORY_BYTES = 32768
+
 
 @contextmanager
 def plain_errors(path: Path) -> Iterator[None]:
@@ -38,7 +43,8 @@ def plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        words = str(error)
+        # Where the disk is full SQLite cannot make its shared memory, and names no reason.
+        words = "disk is full" if _IO in str(error) and _is_full(path) else str(error)
         for sign, title, message, hint in _TROUBLES:
             if sign in words:
                 raise JournalError(title, message.format(path=path), hint) from error
@@ -111,10 +117,10 @@ class Database:
             connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.OperationalError as error:
             connection.close()
-            if "unable to open" not in str(error):
+            if not any(sign in str(error) for sign in _NO_SHARED_MEMORY):
                 raise
-            # On a disk that cannot be written SQLite finds no room for its shared memory; nobody
-            # can write there either, so it may read without.
+            # Where it cannot write SQLite finds no room for its shared memory. Whoever can has not
+            # made it either, so nobody writes, and it may read without.
             return _open(f"{place}?immutable=1")
         return connection
 
@@ -153,6 +159,13 @@ class Database:
 
     def _scalar(self, statement: str) -> Any:
         return self._connection.execute(statement).fetchone()[0]
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < _SHARED_MEMORY_BYTES
+    except OSError:
+        return False
 
 
 def _open(place: str) -> sqlite3.Connection:

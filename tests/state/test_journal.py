@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -24,6 +27,7 @@ from gpuconsole.state import (
     new_job_id,
     new_nonce,
 )
+from gpuconsole.state.database import plain_errors
 from gpuconsole.state.migrations import VERSION
 
 
@@ -383,3 +387,40 @@ def test_old_events_go(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(12):
         journal.tell("error", "x", str(number), "error")
     assert [event.message for _, event in journal.events_after(0)] == ["7", "8", "9", "10", "11"]
+
+
+def test_a_folder_that_may_not_be_written_can_be_looked_at(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "state"
+    journal = Journal(folder, clock=clock)
+    job = journal.add(a_job())
+    journal.close()
+    for path in (*folder.iterdir(), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    code = (
+        "import sys, time; from pathlib import Path; from gpuconsole.state import Journal;"
+        "print(Journal(Path(sys.argv[1]), clock=time.time, read_only=True).jobs()[0].id)"
+    )
+    # Root may write anywhere unless it gives that right up.
+    words: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv to give up its rights")
+        words = ["setpriv", "--bounding-set=-dac_override"]
+    looked = subprocess.run(
+        [*words, sys.executable, "-c", code, str(folder)], capture_output=True, text=True
+    )
+    folder.chmod(0o755)
+    assert looked.stdout.strip() == job.id, looked.stderr
+
+
+def test_no_room_for_shared_memory_is_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=0)
+
+    for free, title in ((None, "Journal cannot be used"), (full, "Disk is full")):
+        if free is not None:
+            monkeypatch.setattr(shutil, "disk_usage", free)
+        with pytest.raises(JournalError, match=title), plain_errors(tmp_path / "journal.sqlite"):
+            raise sqlite3.OperationalError("disk I/O error")
