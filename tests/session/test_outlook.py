@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gpuconsole.core.containers import Lease
-from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import JobState
 from gpuconsole.session import outlook
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Plan
@@ -24,16 +23,9 @@ class Counting(FirstFree):
     def __init__(self) -> None:
         self.threads: list[int] = []
 
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
+    def plan(self, *situation: Any) -> Plan:
         self.threads.append(threading.get_ident())
-        return super().plan(jobs, snapshot, leases, avoid, now)
+        return super().plan(*situation)
 
 
 @pytest.fixture
