@@ -20,6 +20,10 @@ from gpuconsole.remote.docker_errors import checked
 
 LINE_LIMIT = 64 * 1024
 """A longer line of progress is not one that an engine writes."""
+LAYER_LIMIT = 1024
+"""Layers that are counted; an engine takes images of 128 at the most."""
+SIZE_LIMIT = 2**63
+"""Bytes that no layer has."""
 
 
 def is_present(client: docker.APIClient, image: str) -> bool:
@@ -80,7 +84,7 @@ class PullProgress:
     def _read(self, line: bytes) -> str:
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return ""
         if not isinstance(event, dict):
             return ""
@@ -96,8 +100,9 @@ class PullProgress:
 
     def _count(self, layer: str, detail: dict[str, Any]) -> None:
         done, total = detail.get("current"), detail.get("total")
-        if isinstance(done, int) and isinstance(total, int) and total > 0:
-            self._layers[layer] = (min(done, total), total)
+        known = layer in self._layers or len(self._layers) < LAYER_LIMIT
+        if known and isinstance(done, int) and isinstance(total, int) and 0 < total < SIZE_LIMIT:
+            self._layers[layer] = (max(0, min(done, total)), total)
 
     def _sentence(self) -> str:
         total = sum(total for _, total in self._layers.values())

@@ -40,6 +40,8 @@ GRACE_S = 120.0
 """How long a lease may stand without a live job container before any console removes it."""
 _LEASE, _JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("lease", "job", "attempt"))
 _USER, _JOURNAL, _SINCE = (LABEL_PREFIX + word for word in ("user", "journal", "since"))
+_LATEST = 1e11
+"""No moment is later than this one, in seconds since the epoch."""
 _LIVE = ("created", "running", "paused", "restarting")
 
 
@@ -232,6 +234,8 @@ def _from_labels(labels: Mapping[str, str]) -> Lease:
     try:
         since = float(labels.get(_SINCE, "0"))
     except ValueError:
+        since = 0.0
+    if not 0.0 <= since <= _LATEST:
         since = 0.0
     return Lease(
         uuid=clean(labels.get(_LEASE, ""), 128),

@@ -20,8 +20,8 @@ from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.errors import ConsoleError, EngineError, ImageError, UnreachableError, UsageError
 from gpuconsole.remote.docker_errors import image_error, translate
 from gpuconsole.remote.docker_files import rewrite
-from gpuconsole.remote.docker_images import LINE_LIMIT, PullProgress
-from gpuconsole.remote.docker_leases import lease_name
+from gpuconsole.remote.docker_images import LAYER_LIMIT, LINE_LIMIT, PullProgress
+from gpuconsole.remote.docker_leases import held, lease_name
 from gpuconsole.remote.docker_logs import Demultiplexer
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, engine_time, is_podman
@@ -88,6 +88,17 @@ def test_progress_survives_anything(chunks: list[bytes]) -> None:
 )
 def test_progress_ignores_odd_events(line: object) -> None:
     assert list(PullProgress("img").feed(json.dumps(line).encode() + b"\n")) == []
+
+
+def test_progress_ignores_what_no_engine_writes() -> None:
+    pull = PullProgress("img")
+    assert list(pull.feed(b"[" * 50_000 + b"\n")) == []
+    huge = {"current": 10**400, "total": 10**400}
+    assert list(pull.feed(event(status="Downloading", id="a", progressDetail=huge))) == []
+    for number in range(LAYER_LIMIT + 10):
+        detail = {"current": 1, "total": 2}
+        list(pull.feed(event(status="Downloading", id=str(number), progressDetail=detail)))
+    assert len(pull._layers) == LAYER_LIMIT
 
 
 def test_an_endless_line_of_progress_is_not_kept() -> None:
@@ -259,3 +270,15 @@ def test_the_engine_is_asked_for_no_more_than_the_spec_says() -> None:
     assert host["SecurityOpt"] == ["no-new-privileges"]
     assert not {"Privileged", "PortBindings", "PidMode", "IpcMode", "CapAdd"} & set(host)
     client.close()
+
+
+@pytest.mark.parametrize("since", ["", "soon", "nan", "inf", "-inf", "1e300", "-5"])
+def test_a_lease_whose_time_is_none_still_counts(since: str) -> None:
+    labels = {"gpuconsole.lease": "GPU-1", "gpuconsole.job": "j", "gpuconsole.since": since}
+
+    class Client:
+        def containers(self, **_: object) -> list[dict[str, object]]:
+            return [{"Id": "x", "Labels": labels, "Created": 5}]
+
+    (found,) = held(Client())
+    assert (found.lease.uuid, found.lease.since) == ("GPU-1", 0.0)
