@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# An environment that could not be finished must not be taken for one the next time.
+.DELETE_ON_ERROR:
+
 .PHONY: demo test check lint types layers real bench bench-preflight docs clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
