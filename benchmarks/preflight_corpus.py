@@ -76,7 +76,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
-    truth = json.loads((args.corpus / "truth.json").read_text())
+    truth_file = args.corpus / "truth.json"
+    if not truth_file.exists():
+        parser.exit(2, f"There is no {truth_file}: name the folder of a measured corpus.\n")
+    truth = json.loads(truth_file.read_text())
     errors: list[float] = []
     covered = 0
     scripts = [s for s in truth["scripts"] if not args.only or s["id"] in args.only.split(",")]
