@@ -32,9 +32,9 @@ from gpuconsole.tui.widgets.bindings import bindings
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-BEAT_S = 0.25
-"""The paint clock: pollers write as they like, the screen looks four times a second, so that a
-sample is seen soon after it was taken. A beat without news costs nothing, and one with news what
+BEAT_S = 1 / 3
+"""The paint clock: pollers write as they like, the screen looks three times a second, so that
+a sample is seen soon after it was taken. A beat without news costs nothing, and one with news what
 has changed."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; the screen looks once a second."""
@@ -129,7 +129,7 @@ class ConsoleApp(App[None]):
     def _beat(self) -> None:
         self._beats += 1
         large = len(self.picture.snapshot.hosts) > LARGE_FLEET
-        if not large or self._beats * BEAT_S % 1.0 == 0:
+        if not large or self._beats % 3 == 0:
             self.paint()
 
     def paint(self, *, force: bool = False) -> None:
@@ -137,14 +137,14 @@ class ConsoleApp(App[None]):
         if not self.opened or (self.paused and not force):
             return
         snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
-        state = (snapshot.revision, jobs, int(now))
-        same = (state[0], state[2]) == (self._painted[0], self._painted[2])
-        if not force and same and jobs is self._painted[1]:
+        revision, known, second = self._painted
+        beat = jobs is not known or int(now) != second
+        if not (force or beat or snapshot.revision != revision):
             return
-        self._painted = state
+        self._painted = (snapshot.revision, jobs, int(now))
         self.picture = self._gallery.picture(snapshot, jobs, now)
         if isinstance(self.screen, ConsoleScreen):
-            self.screen.show(self.picture)
+            self.screen.show(self.picture, frame=force or beat)
 
     def marks(self) -> Marks:
         """What the status line says beside the figures."""

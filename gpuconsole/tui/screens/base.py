@@ -63,11 +63,12 @@ class ConsoleScreen(Screen[None]):
 
     # -- drawing ----------------------------------------------------------------------------
 
-    def show(self, picture: Picture) -> None:
-        """Draw a new picture: the frame, then the body."""
+    def show(self, picture: Picture, *, frame: bool = True) -> None:
+        """Draw a new picture: the frame, which need not follow every sample, then the body."""
         self.picture = picture
         if self.ready:
-            self.draw_frame()
+            if frame:
+                self.draw_frame()
             self.draw(picture)
 
     @property

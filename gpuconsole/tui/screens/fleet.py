@@ -31,6 +31,8 @@ class FleetScreen(ConsoleScreen):
     def __init__(self) -> None:
         super().__init__()
         self._filter_text = ""
+        self._inspected: tuple[tuple[object, ...], tuple[int, int]] = ((None,) * 4, (0, 0))
+        """What the inspector shows: the objects themselves, and its second and width."""
 
     def body(self) -> ComposeResult:
         """Map left, inspector right, filter below."""
@@ -159,10 +161,18 @@ class FleetScreen(ConsoleScreen):
         host, device = self.query_one(FleetMap).current
         if host is None:
             panel.entitle("inspector", "i hides")
+            self._inspected = ((None,) * 4, (0, 0))
             panel.put([[("Nothing is under the cursor.", self.ink.muted)]])
             return
+        picture = self.picture
+        seen = (host, device, picture.owners, self.ink)
+        when = (int(picture.now), panel.inner_width)
+        known, then = self._inspected
+        if when == then and all(new is old for new, old in zip(seen, known, strict=True)):
+            return
+        self._inspected = seen, when
         panel.entitle(host.name, "i hides")
-        panel.put(inspector_lines(self.ink, self.picture, host, device, panel.inner_width))
+        panel.put(inspector_lines(self.ink, picture, host, device, panel.inner_width))
 
     def _draw_empty(self) -> None:
         fleet_map = self.query_one(FleetMap)
