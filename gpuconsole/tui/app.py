@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
+from textual.command import CommandPalette
 from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -32,12 +33,12 @@ from gpuconsole.tui.widgets.bindings import bindings
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-BEAT_S = 1 / 3
-"""The paint clock: pollers write as they like, the screen looks three times a second, so that
-a sample is seen soon after it was taken. A beat without news costs nothing, and one with news what
-has changed."""
+BEAT_S = 0.4
+"""The paint clock: pollers write as they like, the screen looks more often than they do, so that a
+sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
+changed."""
 LARGE_FLEET = 256
-"""Above so many hosts every beat has news of many of them; the screen looks once a second."""
+"""Above so many hosts every beat has news of many of them; every third is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class ConsoleApp(App[None]):
 
     def _begin(self) -> None:
         self._tell_theme_errors()
-        self.run_worker(self._open_session(), group="session", exit_on_error=False)
+        self.run_worker(self._open_session, group="session", exit_on_error=False)
 
     async def _open_session(self) -> None:
         if not self.opened:
@@ -134,7 +135,8 @@ class ConsoleApp(App[None]):
 
     def paint(self, *, force: bool = False) -> None:
         """Hand the screen a new picture when fleet, jobs or the second have changed."""
-        if not self.opened or (self.paused and not force):
+        if not self.opened or (self.paused and not force) or not self.screen_stack:
+            # A session outlives the screens for a moment, and still has news.
             return
         snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
         revision, known, second = self._painted
@@ -196,6 +198,11 @@ class ConsoleApp(App[None]):
             self.action_go("job")
         elif isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
+
+    async def action_command_palette(self) -> None:  # type: ignore[override]
+        """Open the palette; keys wait until it stands, for an escape before that breaks it."""
+        if not CommandPalette.is_open(self):
+            await self.push_screen(CommandPalette(id="--command-palette"))
 
     def action_help(self) -> None:
         """Show the keys of this screen."""
