@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
-from textual.command import CommandPalette
 from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event
 from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.commands import ConsoleCommands
 from gpuconsole.tui.ink import Ink, Symbols
 from gpuconsole.tui.keys import KEYS
@@ -25,6 +25,7 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.themes import BUILT_IN, load_all, shipped_folder
@@ -111,7 +112,7 @@ class ConsoleApp(App[None]):
 
     def _begin(self) -> None:
         self._tell_theme_errors()
-        self.run_worker(self._open_session, group="session", exit_on_error=False)
+        aside(self, self._open_session, group="session")
 
     async def _open_session(self) -> None:
         if not self.opened:
@@ -135,7 +136,7 @@ class ConsoleApp(App[None]):
 
     def paint(self, *, force: bool = False) -> None:
         """Hand the screen a new picture when fleet, jobs or the second have changed."""
-        if not self.opened or (self.paused and not force) or not self.screen_stack:
+        if not self.opened or (self.paused and not force) or not self.is_running:
             # A session outlives the screens for a moment, and still has news.
             return
         snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
@@ -199,10 +200,10 @@ class ConsoleApp(App[None]):
         elif isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
 
-    async def action_command_palette(self) -> None:  # type: ignore[override]
-        """Open the palette; keys wait until it stands, for an escape before that breaks it."""
-        if not CommandPalette.is_open(self):
-            await self.push_screen(CommandPalette(id="--command-palette"))
+    def action_command_palette(self) -> None:
+        """Open the palette, once."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_help(self) -> None:
         """Show the keys of this screen."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
+from textual.events import Key
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import JobState
@@ -16,7 +19,7 @@ from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.themes import BUILT_IN, load, load_all, shipped_folder
-from tests.tui.console import Driven, opened
+from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
 JOBS = (job("resnet", JobState.RUNNING, 1), job("[b]evil[/b]", JobState.QUEUED, 2, attempts=()))
@@ -165,3 +168,45 @@ def test_opening_the_package_does_not_import_textual() -> None:
         "sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- fast fingers ---------------------------------------------------------------------------
+
+FAST = ("1", "2", "3", "4", "escape", "enter", "question_mark", "colon", "f6", "i", "w", "slash",
+        "p", "left_square_bracket")  # fmt: skip
+CHARACTERS = {"question_mark": "?", "colon": ":", "slash": "/"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_keys_may_come_faster_than_screens(seed: int) -> None:
+    chosen = random.Random(seed)
+    session = FakeSession(jobs_now=JOBS, lines=tuple(f"line {at}" for at in range(50)))
+    async with opened(session, chosen.choice(SIZES)) as console:
+        for _ in range(40):
+            key = chosen.choice(FAST)
+            letter = CHARACTERS.get(key, key if len(key) == 1 else None)
+            console.app.post_message(Key(key, letter))
+            if chosen.random() < 0.5:
+                session.change()
+                console.app.paint(force=True)
+            if chosen.random() < 0.5:
+                await asyncio.sleep(0)
+        await console.press("escape", "escape", "escape")
+        assert console.app.picture.snapshot.revision == session.revision
+
+
+async def test_the_palette_may_be_left_before_it_stands_and_twice() -> None:
+    async with opened(FakeSession()) as console:
+        for key in ("colon", "escape", "escape", "colon", "enter", "enter"):
+            console.app.post_message(Key(key, CHARACTERS.get(key)))
+        await console.press("escape", "escape")
+        await console.until(lambda: not CommandPalette.is_open(console.app))
+
+
+async def test_news_after_the_console_has_closed_is_no_trouble() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        tell = session.listeners[0]
+        await console.press("4")
+    session.change()
+    tell(Event("host", "v100-02", "lost", NOW, "warning"))

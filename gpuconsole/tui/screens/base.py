@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.keys import Key, in_area
 from gpuconsole.tui.picture import Picture
@@ -163,7 +164,7 @@ class ConsoleScreen(Screen[None]):
             if then is not None:
                 then(answer)
 
-        self.run_worker(asked(), group=group, exclusive=exclusive, exit_on_error=False)
+        aside(self, asked, group=group, exclusive=exclusive)
 
     def tell(self, message: str, title: str = "") -> None:
         """Say a short thing that passed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from textual import events, on
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.presentation.jobs import fact_lines, head_lines, in_order, progress
@@ -216,7 +218,7 @@ class JobScreen(ConsoleScreen):
         self.query_one(LogLines).clear_lines()
         self._docker = self._rendered(job)
         if job.attempt is not None:
-            self.run_worker(self._read(job), group="log", exclusive=True, exit_on_error=False)
+            aside(self, partial(self._read, job), group="log", exclusive=True)
         else:
             self.workers.cancel_group(self, "log")
 

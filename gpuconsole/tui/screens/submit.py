@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -16,6 +17,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
 from gpuconsole.tui.presentation.placement import decision_lines
@@ -113,7 +115,7 @@ class SubmitScreen(ConsoleScreen):
                 said = f"Preflight says it {word.replace('-', ' ')}."
                 self._override(task, said)
                 return
-        self.run_worker(self._submit(task), group="submit", exit_on_error=False)
+        aside(self, partial(self._submit, task), group="submit")
 
     def action_apply(self, number: int) -> None:
         """Apply a suggestion to the form."""
@@ -187,8 +189,7 @@ class SubmitScreen(ConsoleScreen):
             self._draft.answer = Answer()
             self.show(self.picture)
             return
-        self.run_worker(self._estimate(task), group="preflight", exclusive=True,
-                        exit_on_error=False)  # fmt: skip
+        aside(self, partial(self._estimate, task), group="preflight", exclusive=True)
 
     async def _estimate(self, task: Task) -> None:
         try:
@@ -241,8 +242,8 @@ class SubmitScreen(ConsoleScreen):
     def _override(self, task: Task, why: str) -> None:
         def answered(typed: str | None) -> None:
             if typed is not None:
-                work = self._submit(task, force=True)
-                self.run_worker(work, group="submit", exit_on_error=False)
+                work = partial(self._submit, task, force=True)
+                aside(self, work, group="submit")
 
         name = clean(task.name)
         words = f"{why} To submit it all the same, type the job's name: {name}"
