@@ -132,6 +132,8 @@ class Host:
     error: str = ""
     """Why it is not up, for a person."""
     clock_skew_s: float | None = None
+    engine_error: str = ""
+    """Why its container engine could not be asked lately; the session, which asks, fills it in."""
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last frame."""

@@ -143,6 +143,8 @@ class Attempt:
     """Why it ended, as a sentence; "" while it runs or after success."""
     peak_mib: float | None = None
     placement_reasons: tuple[str, ...] = ()
+    creating_at: float | None = None
+    """When the engine was told to create the container; from then on there may be one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from gpuconsole.placement.model import (
     Waiting,
 )
 from gpuconsole.placement.policy import POLICIES, named_policy, policy_for
+from gpuconsole.placement.survey import engine_fault
 
 __all__ = [
     "POLICIES",
@@ -32,6 +33,7 @@ __all__ = [
     "Waiting",
     "decide",
     "devices_wanted",
+    "engine_fault",
     "largest_groups",
     "launch_command",
     "named_policy",

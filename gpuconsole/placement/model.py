@@ -55,8 +55,8 @@ class Rejection:
     uuid: str
     model: str
     filter: str
-    """host, health, mig, backend, labels, memory, leased, reserved, held, exclusive, unknown,
-    preferred, count."""
+    """host, engine, health, mig, backend, labels, memory, leased, reserved, held, exclusive,
+    unknown, preferred, count."""
     reason: str
 
 

@@ -9,7 +9,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.model import Rejection
-from gpuconsole.placement.survey import Spot, Survey, health_fault, time_left
+from gpuconsole.placement.survey import Spot, Survey, engine_fault, health_fault, time_left
 
 MAX_REJECTIONS = 512
 """Sentences per decision: every device of a small lab; beyond, the rest is counted by filter."""
@@ -56,6 +56,8 @@ def sentence(survey: Survey, spot: Spot, code: str) -> str:
         return f"{wish}; {_occupied(device)}."
     if code == "host":
         return _host(survey, spot)
+    if code == "engine":
+        return engine_fault(spot.host.name, spot.host.engine_error)
     if code == "health":
         return f"Device {device.index} {health_fault(device)}."
     if code == "labels":

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.model import Holder, Policy, Request
 
@@ -40,7 +41,7 @@ class Spot(NamedTuple):
     kind: int
     """Index of its kind."""
     fault: str
-    """`host` or `health` when the device cannot take any job now, else ""."""
+    """`host`, `engine` or `health` when the device cannot take any job now, else ""."""
     spare_mib: float | None
     """Memory beside what others hold and what stays free of everybody; None when unknown."""
 
@@ -107,7 +108,7 @@ def lay_out(snapshot: FleetSnapshot) -> Layout:
     blocks: list[tuple[Spot, ...]] = []
     order = 0
     for host in snapshot.hosts:
-        down = "" if host.state is HostState.UP else "host"
+        down = "host" if host.state is not HostState.UP else "engine" if host.engine_error else ""
         groups: dict[int, list[Spot]] = {}
         for device in host.devices:
             divided = device.mig and not device.uuid.startswith("MIG-")
@@ -224,6 +225,15 @@ def health_fault(device: Device) -> str:
         heat = "" if device.temperature_c is None else f" at {device.temperature_c:.0f} °C"
         return f"is slowed down by {' and '.join(sorted(bad))}{heat}; check cooling and supply"
     return ""
+
+
+def engine_fault(host: str, cause: str) -> str:
+    """Return the sentence for a host whose engine cannot be asked because of `cause`."""
+    why = clean(cause, 300).removeprefix(f"{host}, ").rstrip(".")
+    return (
+        f"{host}: its Docker engine does not answer: {why};"
+        f" `gpuconsole check {host}` says what to do."
+    )
 
 
 def _preference_ends(result: Survey, unlabelled: frozenset[str]) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.model import Blocker, Waiting
 from gpuconsole.placement.scores import groups_of
-from gpuconsole.placement.survey import PERMANENT, Spot, Survey, time_left
+from gpuconsole.placement.survey import PERMANENT, Spot, Survey, engine_fault, time_left
 
 MAX_BLOCKERS = 20
 
@@ -20,6 +20,7 @@ _COUNTED = {
     "exclusive": "not empty",
     "unknown": "not empty",
     "host": "on hosts out of reach",
+    "engine": "on hosts whose Docker engine does not answer",
     "health": "faulty",
     "preferred": "not preferred",
     "count": "free, but too few on one host",
@@ -54,6 +55,9 @@ def _reason(survey: Survey, able: Sequence[tuple[Spot, str]], start: float | Non
     if survey.preference_ends is not None and any(code == "preferred" for _, code in able):
         left = time_left(survey.preference_ends, survey.now)
         reason += f" It insists on preferred devices for another {left}."
+    silent = next((spot.host for spot, code in able if code == "engine"), None)
+    if silent is not None:
+        reason += f" {engine_fault(silent.name, silent.engine_error)}"
     if start is not None:
         wait = format_duration(max(0.0, start - survey.now))
         reason += f" The first should be free in about {wait}."

@@ -147,7 +147,7 @@ class Dispatcher:
             return
         if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
             return
-        runner = Runner(self._bench, self._epoch, job.id, self._taken)
+        runner = Runner(self._bench, self._epoch, job.id, self._taken, self._leases.silence)
         self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
 
     def _taken(self, host: str, error: LeaseTakenError) -> None:

@@ -57,7 +57,6 @@ class Launch:
     async def start(self) -> None:
         """Claim the devices, make the container, put the code in, start it."""
         await self._claim()
-        self._say("starting")
         container = await self._create()
         bundle = self._bench.bundle(self._job_id)
         if self._job.task.script:
@@ -116,6 +115,12 @@ class Launch:
         with contextlib.suppress(OSError):
             kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             kept.write_text(docker_line(spec) + "\n", encoding="utf-8")
+        # Written before: only this tells "nothing is there" while the engine cannot be asked.
+        creating = replace(job.attempt, creating_at=self._bench.clock.now())
+        attempts = (*job.attempts[:-1], creating)
+        self._bench.journal.save(
+            job, replace(job, attempts=attempts, detail="starting"), epoch=self._epoch
+        )
         return await self._engine.create(spec)
 
     def _progress(self, sentence: str) -> None:

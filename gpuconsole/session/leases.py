@@ -1,17 +1,23 @@
-"""The leases on all hosts as last seen: who else holds devices there."""
+"""The leases on all hosts as last seen: who else holds devices there, and who cannot be asked."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpuconsole.core.containers import Hosts, Lease
-from gpuconsole.core.fleet import HostState
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
 
 REFRESH_S = 5.0
 PARALLEL = 8
+SILENT_S = 60.0
+"""How long a host is left out after its engine could not be asked, if nobody asks it again."""
+BELIEVED_S = 10.0
+"""An engine that answers is trusted again so long after it last did not: one that takes some
+calls and drops others must not get a job every few seconds."""
 
 
 class LeaseBoard:
@@ -21,6 +27,7 @@ class LeaseBoard:
         self._hosts = hosts
         self._clock = clock
         self._seen: dict[str, tuple[float, tuple[Lease, ...]]] = {}
+        self._silent: dict[str, tuple[float, str]] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def others(self, journal: str) -> Mapping[str, tuple[Lease, ...]]:
@@ -29,6 +36,17 @@ class LeaseBoard:
             host: tuple(lease for lease in leases if lease.journal != journal)
             for host, (_, leases) in self._seen.items()
         }
+
+    def silent(self) -> Mapping[str, str]:
+        """Return why an engine could not be asked lately, by host."""
+        now = self._clock.now()
+        return {
+            host: cause for host, (at, cause) in self._silent.items() if 0.0 <= now - at < SILENT_S
+        }
+
+    def silence(self, host: str, error: ConsoleError) -> None:
+        """Note that a host's engine could not be asked: no job is placed there for a while."""
+        self._silent[host] = (self._clock.now(), error.message)
 
     def forget(self, host: str) -> None:
         """Look at this host again at the next refresh: what was seen is outdated."""
@@ -53,6 +71,20 @@ class LeaseBoard:
             try:
                 engine = await self._hosts.engine(name)
                 self._seen[name] = (now, await engine.leases())
-            except ConsoleError:
+                if now - self._silent.get(name, (0.0, ""))[0] >= BELIEVED_S:
+                    self._silent.pop(name, None)
+            except ConsoleError as error:
+                self.silence(name, error)
                 # Not asked again each second: a host without Docker is no news.
                 self._seen[name] = (now, self._seen.get(name, (0.0, ()))[1])
+
+
+def marked(snapshot: FleetSnapshot, silent: Mapping[str, str]) -> FleetSnapshot:
+    """Return the picture for placement, in which hosts with a silent engine say so."""
+    if not silent:
+        return snapshot
+    hosts = tuple(
+        replace(host, engine_error=silent[host.name]) if host.name in silent else host
+        for host in snapshot.hosts
+    )
+    return replace(snapshot, hosts=hosts)

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.placing import Plan, Planner
 
 SMALL = 20_000
@@ -29,6 +29,7 @@ class _Situation:
     jobs: Sequence[Job]
     snapshot: FleetSnapshot
     leases: Mapping[str, Sequence[Lease]]
+    silent: Mapping[str, str]
     avoid: frozenset[tuple[str, str]]
     now: float
 
@@ -40,6 +41,7 @@ class _Situation:
             and self.avoid == other.avoid
             and self.jobs == other.jobs
             and self.leases == other.leases
+            and self.silent == other.silent
             and 0.0 <= self.now - other.now < STALE_S
         )
 
@@ -107,6 +109,7 @@ class Outlook:
             journal.jobs(),
             self._bench.hosts.snapshot(),
             self._leases.others(journal.id),
+            self._leases.silent(),
             self.avoid,
             self._bench.clock.now(),
         )
@@ -114,8 +117,9 @@ class Outlook:
     def _make(self, situation: _Situation) -> Plan:
         if situation.idle:
             return Plan()
+        snapshot = marked(situation.snapshot, situation.silent)
         return self._planner.plan(
-            situation.jobs, situation.snapshot, situation.leases, situation.avoid, situation.now
+            situation.jobs, snapshot, situation.leases, situation.avoid, situation.now
         )
 
     def _keep(self, situation: _Situation, made: Plan) -> None:

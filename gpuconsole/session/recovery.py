@@ -64,6 +64,13 @@ def next_step(
     return Step.WAIT if status.state == "removing" else Step.FINISH
 
 
+def may_have_container(attempt: Attempt) -> bool:
+    """Tell whether something of an attempt may be on its host, besides a lease, which goes stale
+    by itself."""
+    moments = (attempt.creating_at, attempt.starting_at, attempt.started_at)
+    return bool(attempt.container_id) or any(moment is not None for moment in moments)
+
+
 def nonce_of(container_name: str) -> str:
     """Return the secret word at the end of a container's name."""
     return container_name.rpartition("-")[2]

@@ -22,11 +22,12 @@ from gpuconsole.errors import (
     LeaseTakenError,
     UnreachableError,
 )
+from gpuconsole.placement import engine_fault
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import follow_log, log_file, read_tail
 from gpuconsole.session.launch import Launch
 from gpuconsole.session.outcome import TAIL_BYTES, outcome_of
-from gpuconsole.session.recovery import Step, next_step
+from gpuconsole.session.recovery import Step, may_have_container, next_step
 from gpuconsole.session.spec import attempt_key, memory_limit_mib
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError
@@ -40,7 +41,8 @@ PEAK_STEP = 1.05
 
 
 class Runner:
-    """Drives one job's latest attempt. `on_taken` hears which device another console took."""
+    """Drives one job's latest attempt. `on_taken` hears which device another console took,
+    `on_silent` which host's engine could not be asked."""
 
     def __init__(
         self,
@@ -48,11 +50,13 @@ class Runner:
         epoch: int,
         job_id: str,
         on_taken: Callable[[str, LeaseTakenError], None],
+        on_silent: Callable[[str, ConsoleError], None],
     ) -> None:
         self._bench = bench
         self._epoch = epoch
         self._job_id = job_id
         self._on_taken = on_taken
+        self._on_silent = on_silent
         self._news = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
         self._peak_mib = 0.0
@@ -78,13 +82,13 @@ class Runner:
                 pause = await self._advance()
             except RoleLostError:
                 raise
-            except UnreachableError as error:
-                self._out_of_sight(error)
-                pause = True
-            except EngineError as error:
-                # The engine answers, but not as it should: say so and try again.
-                self._say(f"{error.title}: {error.message}")
-                pause = True
+            except (UnreachableError, EngineError) as error:
+                pause = not self._let_go(error)
+                if pause and isinstance(error, UnreachableError):
+                    self._out_of_sight(error)
+                elif pause:
+                    # The engine answers, but not as it should: say so and try again.
+                    self._say(f"{error.title}: {error.message}")
             if pause:
                 await self._rest()
             else:
@@ -298,6 +302,27 @@ class Runner:
             started_at=attempt.started_at or status.started_at or self._bench.clock.now(),
         )
         self._move(job, JobState.RUNNING, started)
+
+    def _let_go(self, error: ConsoleError) -> bool:
+        """Part with an attempt of which nothing can be on its host: cancelled if that is wanted,
+        or back into the queue when the host is there and its engine is not; whether it was."""
+        job, attempt = self._present()
+        if may_have_container(attempt):
+            return False
+        if job.cancel_requested:
+            cause = "Cancelled before it started."
+            ended = replace(attempt, ended_at=self._bench.clock.now(), cause=cause)
+            self._move(job, JobState.CANCELLED, ended, cause=cause)
+            return True
+        host = self._bench.hosts.snapshot().host(attempt.host)
+        up = host is not None and host.state is HostState.UP
+        if not up or not isinstance(error, UnreachableError):
+            return False
+        self._on_silent(attempt.host, error)
+        cause = engine_fault(attempt.host, error.message)
+        ended = replace(attempt, ended_at=self._bench.clock.now(), cause=cause)
+        self._move(job, JobState.QUEUED, ended, detail=cause)
+        return True
 
     def _out_of_sight(self, error: UnreachableError) -> None:
         job, _ = self._present()

@@ -33,13 +33,14 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.prune import prune_hosts
+from gpuconsole.session.recovery import may_have_container
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import save_results
 from gpuconsole.session.submission import Packer, completed, new_job, pack_task, refuse_hopeless
@@ -169,7 +170,7 @@ class Session:
             task,
             report.estimate.memory,
             self.jobs(),
-            self.snapshot(),
+            marked(self.snapshot(), self._leases.silent()),
             self._leases.others(self._journal.id),
             self.now(),
         )
@@ -277,10 +278,19 @@ class Session:
             yield line
 
     async def wait(self, reference: str) -> Job:
-        """Return the job once it has ended, dispatching meanwhile if nobody else does."""
+        """Return the job once it has ended, dispatching meanwhile if nobody else does.
+
+        RefusedError when it is held, now or later: nothing would come until it is released.
+        """
         job = self.job(reference)
         self._dispatch()
         while not job.state.ended:
+            if job.state is JobState.HELD:
+                raise RefusedError(
+                    "Job is held",
+                    f"Job {job.id} is held, so it does not start and there is nothing to wait for.",
+                    f"`gpuconsole hold {job.id}` releases it.",
+                )
             await self._clock.sleep(LOOK_EVERY_S)
             job = self.job(job.id)
         return job
@@ -321,7 +331,9 @@ class Session:
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
 
     def _is_out_of_sight(self, job: Job) -> bool:
-        host = self.snapshot().host(job.attempt.host) if job.attempt else None
+        if job.attempt is None or not may_have_container(job.attempt):
+            return False
+        host = self.snapshot().host(job.attempt.host)
         away = host is None or host.state is HostState.DOWN
         return job.state is JobState.UNKNOWN and away
 

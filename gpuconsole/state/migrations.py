@@ -58,6 +58,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "INSERT INTO meta VALUES ('revision', '0')",
     ),
+    (
+        "ALTER TABLE attempts ADD COLUMN creating_at REAL",
+        # Of attempts from before nobody can tell: there may be a container.
+        "UPDATE attempts SET creating_at = created_at",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

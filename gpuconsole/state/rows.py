@@ -14,8 +14,8 @@ JOB_COLUMNS = (
 )
 ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
-    *("created_at", "starting_at", "started_at", "ended_at", "exit_code", "cause"),
-    *("peak_mib", "placement_reasons"),
+    *("created_at", "creating_at", "starting_at", "started_at", "ended_at", "exit_code"),
+    *("cause", "peak_mib", "placement_reasons"),
 )
 _ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
 

@@ -108,6 +108,8 @@ class Docker:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.reachable = True
+        self.silent_at: frozenset[str] | None = frozenset()
+        """Calls that the engine of a host that is up does not answer; None means all."""
         self.images = {"paddle"}
         self.pull_blocks = False
         self.containers: dict[str, Container] = {}
@@ -193,6 +195,8 @@ class FakeEngine:
         await self._console.point(point)
         if not self._docker.reachable:
             raise UnreachableError("Host is out of sight", f"{self._name} does not answer.")
+        if self._docker.silent_at is None or point in self._docker.silent_at:
+            raise UnreachableError("Docker refuses", "permission denied on the socket.")
 
     async def info(self) -> EngineInfo:
         await self._at("info")
@@ -415,7 +419,7 @@ class FirstFree:
             free = [
                 (host, device)
                 for host in snapshot.hosts
-                if host.state is HostState.UP
+                if host.state is HostState.UP and not host.engine_error
                 for device in host.devices
                 if device.uuid not in busy
             ]

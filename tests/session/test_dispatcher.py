@@ -503,6 +503,13 @@ def vanishes_and_returns(lab: Lab, desk: Desk, job_id: str) -> None:
         lab.docker.reachable = True
 
 
+def cannot_be_asked_at_first(lab: Lab, desk: Desk, job_id: str) -> None:
+    job = desk.job(job_id)
+    if job.state is JobState.QUEUED and "does not answer" in job.detail:
+        lab.docker.silent_at = frozenset()
+    runs_well(lab, desk, job_id)
+
+
 async def run_with_a_death(state: Path, ending: Ending, dies_at: int | None) -> Job:
     """Run one job on a console that dies at a point, then on its heir; the job as it ended.
 
@@ -514,6 +521,8 @@ async def run_with_a_death(state: Path, ending: Ending, dies_at: int | None) -> 
         container.log = b"all of it\n"
 
     lab.docker.on_start = prints
+    if ending is cannot_be_asked_at_first:
+        lab.docker.silent_at = frozenset({"prepare"})
     desk = lab.desk(dies_at=dies_at)
     job_id = lab.submit(desk)
 
@@ -548,6 +557,7 @@ async def run_with_a_death(state: Path, ending: Ending, dies_at: int | None) -> 
         (runs_badly, JobState.FAILED),
         (is_cancelled, JobState.CANCELLED),
         (vanishes_and_returns, JobState.SUCCEEDED),
+        (cannot_be_asked_at_first, JobState.SUCCEEDED),
     ],
 )
 async def test_a_console_killed_at_any_point_loses_nothing_and_runs_nothing_twice(

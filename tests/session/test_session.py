@@ -474,3 +474,25 @@ async def test_why_says_when_no_console_starts_jobs(room: Room) -> None:
         why = session.why(job.id)
         assert "no console is open" in why.reason
         assert "gpuconsole dispatch" in why.options[0]
+
+
+async def test_waiting_for_a_held_job_ends_at_once_and_says_how_to_release_it(room: Room) -> None:
+    async with opened(room) as session:
+        job = await session.submit(room.task(), hold=True)
+        with pytest.raises(RefusedError, match="is held") as caught:
+            await room.done(session.wait(job.id))
+        assert caught.value.exit_code == 1
+        assert caught.value.hint == f"`gpuconsole hold {job.id}` releases it."
+
+
+async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Room) -> None:
+    room.docker.pull_blocks = True
+    async with opened(room) as session:
+        job = await session.submit(room.task())
+        await room.until(lambda: "43 %" in session.job(job.id).detail)
+        room.docker.reachable = room.docker.pull_blocks = False
+        room.docker.notify()
+        await room.until(lambda: session.job(job.id).state is JobState.UNKNOWN)
+        ended = await room.done(session.cancel(job.id))
+        assert isinstance(ended, Job)
+        assert ended.state is JobState.CANCELLED

@@ -28,7 +28,7 @@ from gpuconsole.state import (
     new_nonce,
 )
 from gpuconsole.state.database import plain_errors
-from gpuconsole.state.migrations import VERSION
+from gpuconsole.state.migrations import MIGRATIONS, VERSION
 
 
 class Clock:
@@ -283,6 +283,29 @@ def test_a_newer_journal_is_refused_and_not_touched(tmp_path: Path, clock: Clock
     assert refused.value.exit_code == 2
     assert "--state" in refused.value.hint
     assert path.read_bytes() == before
+
+
+def test_an_attempt_of_an_older_journal_may_have_a_container(tmp_path: Path, clock: Clock) -> None:
+    with sqlite3.connect(tmp_path / "journal.sqlite") as connection:
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(
+            "INSERT INTO jobs VALUES (1, 'j', 'ada', 'launching', ?, 1.0, NULL, '', '', 0, NULL,"
+            " NULL, 1)",
+            (codec.dump_task(Task(name="train")),),
+        )
+        connection.execute(
+            "INSERT INTO attempts (job, number, host, device_uuids, device_indexes,"
+            " container_name, created_at, placement_reasons)"
+            " VALUES ('j', 1, 'a', '[]', '[]', 'c', 5.0, '[]')"
+        )
+    connection.close()
+    journal = Journal(tmp_path, clock=clock)
+    (job,) = journal.jobs()
+    journal.close()
+    assert job.attempt is not None
+    assert job.attempt.creating_at == 5.0
 
 
 def test_a_damaged_journal_is_named(tmp_path: Path, clock: Clock) -> None:
