@@ -21,6 +21,8 @@ SymbolSet = Literal["block", "ascii"]
 class Weights(Section):
     """How much each part of the `weighted` policy counts; 0 switches a part off."""
 
+    idle: float = Field(6.0, ge=0, le=100)
+    """Take a device on which nobody works; above `speed` an idle slow one beats a busy fast one."""
     fit: float = Field(1.0, ge=0, le=100)
     """Take the device that leaves the least memory unused."""
     balance: float = Field(0.5, ge=0, le=100)

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
 
 # Close to the hand-written score that came out best of the plain ones in trace simulation:
-# relative speed counts most, then price, then how well memory is filled.
+# relative speed counts most, then price, then how well memory is filled. An idle device comes
+# before all of that: that simulation knew no devices on which others work.
 DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "idle": 6.0,
     "fit": 1.0,
     "balance": 0.5,
     "preferred": 2.0,
@@ -25,8 +27,8 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 _FIXED: Mapping[str, Mapping[str, float]] = {
     # With equal scores the order of the inventory decides.
     "first_fit": {},
-    "best_fit": {"fit": 1.0},
-    "balanced": {"balance": 1.0, "fit": 0.1},
+    "best_fit": {"idle": 2.0, "fit": 1.0},
+    "balanced": {"idle": 2.0, "balance": 1.0, "fit": 0.1},
 }
 POLICIES = ("weighted", "best_fit", "first_fit", "balanced", "rl_based")
 _UNTRAINED = "rl_based has no trained weights for this lab, so the weighted policy ranks."

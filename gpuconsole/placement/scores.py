@@ -23,7 +23,7 @@ MAX_CANDIDATES = 20
 # From the common ancestor of two devices in `nvidia-smi topo -m`, nearest first.
 _LINKS: Mapping[str, float] = {"PIX": 0.6, "PXB": 0.5, "PHB": 0.35, "NODE": 0.25, "SYS": 0.1}
 _NVLINK = re.compile(r"NV(\d+)")
-_TERMS = ("fit", "balance", "preferred", "speed", "links", "domestic", "price")
+_TERMS = ("idle", "fit", "balance", "preferred", "speed", "links", "domestic", "price")
 
 
 @dataclass(slots=True)
@@ -34,6 +34,21 @@ class _Choice:
     links: float = 0.0
     """Mean quality of the links among them, 0-1."""
     score: float = 0.0
+
+
+def idleness(device: Device) -> float:
+    """Return how far a device is free of others' work, 0-1; memory alone that is held counts half.
+
+    Whoever works there already would slow the job down, and be slowed down by it.
+    """
+    work = (device.utilization or 0.0) / 100.0
+    return 1.0 - work if not device.processes else 0.5 * (1.0 - work)
+
+
+def _idle_first(group: Sequence[Spot], count: int) -> Sequence[Spot]:
+    """Leave out the devices on which others work, where enough others remain."""
+    idle = [spot for spot in group if not spot.device.processes]
+    return idle if len(idle) >= count else group
 
 
 @lru_cache(maxsize=256)
@@ -55,7 +70,7 @@ def candidates(
     else:
         groups = groups_of(survey.eligible).values()
         lonely = [(spot, "count") for group in groups if len(group) < count for spot in group]
-        choices = [_Choice(group) for group in groups if len(group) >= count]
+        choices = [_Choice(_idle_first(group, count)) for group in groups if len(group) >= count]
     if not choices:
         return (), lonely
     scorer = _Scorer(survey, choices)
@@ -143,13 +158,10 @@ class _Scorer:
         """Return the value of each term, 0-1, in the order of the names."""
         preferred, speed, domestic = self._by_kind[spot.kind]
         balance, price = self._by_host[spot.host.name]
-        if spot.device.processes:
-            # Whoever works there already would slow the job down, and be slowed down by it.
-            balance *= 0.5
         need = self._survey.request.need_mib
         usable = self._survey.usable_mib(spot)
         fit = 0.0 if need is None or usable <= 0 else min(1.0, need / usable)
-        return (fit, balance, preferred, speed, links, domestic, price)
+        return (idleness(spot.device), fit, balance, preferred, speed, links, domestic, price)
 
     def score(self, spot: Spot) -> float:
         """Return the weighted sum without links; rounded, so that equals compare as equal."""
@@ -213,7 +225,7 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
     spot = choice.spots[0]
     kind, host, need = survey.kinds[spot.kind], spot.host, survey.request.need_mib
     used = survey.in_use(host)
-    beside = ", this one by processes outside the queue" if spot.device.processes else ""
+    beside = [device for device in (each.device for each in choice.spots) if device.processes]
     names = survey.request.task.preferred_devices
     left = survey.usable_mib(spot) - (need or 0.0)
     place = "" if kind.rank is None else f"Number {kind.rank + 1} of {len(names)} preferred devices"
@@ -221,8 +233,9 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
     price = host.price_per_hour
     cost = "no price is known" if price is None else f"costs {price:g} per device and hour"
     return (
+        _idle_text(spot.device if not beside else beside[0], len(choice.spots)),
         "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused",
-        f"{used} of {len(host.devices)} devices of {host.name} in use{beside}",
+        f"{used} of {len(host.devices)} devices of {host.name} in use",
         place,
         f"{rate:g} TFLOPS where the fastest choice has {scorer.best_rate:g}" if rate else "",
         _links_text(choice),
@@ -231,6 +244,14 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
         if scorer.cheapest is None
         else f"{cost[:1].upper()}{cost[1:]}, the cheapest {scorer.cheapest:g}",
     )
+
+
+def _idle_text(device: Device, count: int) -> str:
+    if not device.processes:
+        return "Nobody works on it" if count == 1 else "Nobody works on them"
+    users = ", ".join(sorted({process.user or "somebody" for process in device.processes}))
+    work = "" if device.utilization is None else f", {device.utilization:.0f}% busy"
+    return f"{users} has processes on gpu {device.index}{work}"
 
 
 def _links_text(choice: _Choice) -> str:

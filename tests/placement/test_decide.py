@@ -192,6 +192,21 @@ def test_the_untrained_policy_says_what_ranks_instead() -> None:
     assert "no trained weights" in chosen.reasons[-2]
 
 
+def test_an_idle_card_comes_before_one_on_which_others_work() -> None:
+    busy = card(
+        "a", memory_used_mib=12000.0, utilization=90.0, processes=(DeviceProcess(7, "zhao", 12000),)
+    )
+    for policy in ("weighted", "best_fit", "balanced"):
+        decision = place(wants(4.0), up("h", busy, card("b")), policy=policy)
+        assert decision.chosen is not None
+        assert [device.uuid for device in decision.chosen.devices] == ["b"]
+        worse = decision.candidates[1].reasons
+        assert "zhao has processes on gpu 0, 90% busy." in worse
+    pair = place(wants(4.0, devices=2), up("h", busy, card("b"), card("c")))
+    assert pair.chosen is not None
+    assert [device.uuid for device in pair.chosen.devices] == ["b", "c"]
+
+
 def test_reasons_carry_their_numbers_and_add_up() -> None:
     host = up("h", card("u"), card("w"), price_per_hour=2.0)
     cheap = up("c", card("x"), price_per_hour=1.0)
@@ -199,12 +214,13 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
     by_host = {candidate.host: candidate for candidate in decision.candidates}
     assert by_host["h"].reasons == (
         "Needs up to 10.2 GiB; 20.4 GiB may be used (85% of 24.0 GiB at most).",
+        "Nobody works on it.",
         "Leaves 10.2 GiB unused.",
         "1 of 2 devices of h in use.",
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 6.50 = fit 0.50 + balance 0.25 + preferred 1.00 + speed 4.00 + price 0.75.",
+        "Score 12.50 = idle 6.00 + fit 0.50 + balance 0.25 + preferred 1.00 + speed 4.00 + price 0.75.",
     )
     assert by_host["h"].score == pytest.approx(6.5)
     assert decision.chosen is by_host["c"]
