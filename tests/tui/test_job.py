@@ -35,7 +35,7 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
         await job_screen(console)
         await console.shows("running", "a100-01 gpu 0", "step 200 of 500", "40%",
                             "predicted up to 17.6 GiB", "peak 20.0 GiB", "step=200/500",
-                            "follow ON")  # fmt: skip
+                            "follow ON", "left")  # fmt: skip
         if size == SIZES[0]:
             await console.shows("why there", "gpu 0 has 19.5 GiB free.", "docker run", "attempts")
         assert session.named("logs") == [("logs", "ana-0001", True)]

@@ -224,10 +224,14 @@ def _progress_line(
     if at and at < end and job.state is JobState.RUNNING and job.started_at is not None:
         remaining = (now - job.started_at) * (end - at) / at
         left = f"   about {format_duration(remaining)} left"
+    words = f" {percent:.0f}%  {word} {at:,} of {end:,}"
+    if 10 + 8 + len(words) + len(left) <= width:
+        words += left
+    room = max(8, min(30, width - 10 - len(words)))
     return [
         (fit("progress", 10), ink.muted),
-        *bar(ink, percent, max(8, min(30, width - 50)), ink.jobs[JobState.RUNNING]),
-        (f" {percent:.0f}%  {word} {at:,} of {end:,}{left}", ink.text),
+        *bar(ink, percent, room, ink.jobs[JobState.RUNNING]),
+        (words, ink.text),
     ]
 
 

@@ -14,7 +14,7 @@ from gpuconsole.tui.widgets.panel import name_box
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Ask before harm: names the thing and the consequence; the focus is on Cancel."""
+    """Ask before harm: names the thing and the consequence; the focus is on keeping it."""
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = "#no"
@@ -28,7 +28,7 @@ class ConfirmScreen(ModalScreen[bool]):
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(self._consequence), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button("Cancel", id="no", compact=True)
+                yield Button("Keep it", id="no", compact=True)
                 yield Button(self._yes, id="yes", variant="error", compact=True)
 
     def on_mount(self) -> None:
