@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.cli.options import Options, options
 from gpuconsole.cli.output import note
-from gpuconsole.errors import UnreachableError
+from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -65,6 +66,13 @@ def show_console(session: Session, site: str) -> int:
     """Open the console over a session, with the looks that its settings name."""
     from gpuconsole.tui import run_console
 
+    # Textual reads keys from stdin and draws on stderr.
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "No terminal",
+            "The console needs a terminal to read keys from and to draw on.",
+            "Without one: `gpuconsole status`, or `gpuconsole demo --headless`.",
+        )
     settings = session.settings
     return run_console(
         session,

@@ -31,10 +31,21 @@ class LeaseBoard:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def others(self, journal: str) -> Mapping[str, tuple[Lease, ...]]:
-        """Return the leases of other journals, by host."""
+        """Return the leases of other journals, by host.
+
+        A host speaks for its own devices alone: it cannot block those of another.
+        """
+        own = {
+            host.name: {device.uuid for device in host.devices}
+            for host in self._hosts.snapshot().hosts
+            if host.name in self._seen
+        }
         return {
-            host: tuple(lease for lease in leases if lease.journal != journal)
+            host: tuple(
+                lease for lease in leases if lease.journal != journal and lease.uuid in own[host]
+            )
             for host, (_, leases) in self._seen.items()
+            if host in own
         }
 
     def silent(self) -> Mapping[str, str]:
@@ -44,9 +55,11 @@ class LeaseBoard:
             host: cause for host, (at, cause) in self._silent.items() if 0.0 <= now - at < SILENT_S
         }
 
-    def silence(self, host: str, error: ConsoleError) -> None:
-        """Note that a host's engine could not be asked: no job is placed there for a while."""
-        self._silent[host] = (self._clock.now(), error.message)
+    def silence(self, host: str, error: Exception) -> None:
+        """Note why a host's engine could not be asked: no job is placed there for a while."""
+        told = error.message if isinstance(error, ConsoleError) else ""
+        cause = told or f"its answer is not understood: {error!r}"
+        self._silent[host] = (self._clock.now(), cause)
 
     def forget(self, host: str) -> None:
         """Look at this host again at the next refresh: what was seen is outdated."""
@@ -73,7 +86,8 @@ class LeaseBoard:
                 self._seen[name] = (now, await engine.leases())
                 if now - self._silent.get(name, (0.0, ""))[0] >= BELIEVED_S:
                     self._silent.pop(name, None)
-            except ConsoleError as error:
+            except Exception as error:
+                # Whatever one host answers, placing on the others goes on.
                 self.silence(name, error)
                 # Not asked again each second: a host without Docker is no news.
                 self._seen[name] = (now, self._seen.get(name, (0.0, ()))[1])

@@ -220,9 +220,10 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 12.50 = idle 6.00 + fit 0.50 + balance 0.25 + preferred 1.00 + speed 4.00 + price 0.75.",
+        "Score 12.50 = idle 6.00 + fit 0.50 + balance 0.25 + preferred 1.00 + speed 4.00"
+        " + price 0.75.",
     )
-    assert by_host["h"].score == pytest.approx(6.5)
+    assert by_host["h"].score == pytest.approx(12.5)
     assert decision.chosen is by_host["c"]
 
 

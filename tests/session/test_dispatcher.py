@@ -162,8 +162,15 @@ async def test_a_device_that_another_console_took_puts_the_job_back(lab: Lab) ->
 
 async def test_the_board_shows_others_leases_and_not_our_own(lab: Lab) -> None:
     desk = lab.desk()
-    lab.docker.leases["GPU-x"] = Lease("GPU-x", "other", "o-1", "bob", "bob's journal", 1.0)
-    lab.docker.leases["GPU-y"] = Lease("GPU-y", "mine", "m-1", "ada", desk.journal.id, 1.0)
+    (device,) = desk.hosts.snapshot().hosts[0].devices
+    uuid = device.uuid
+    lab.docker.leases[uuid] = Lease(uuid, "mine", "m-1", "ada", desk.journal.id, 1.0)
+    await desk.leases.refresh()
+    assert desk.leases.others(desk.journal.id)["a"] == ()
+    lab.docker.leases[uuid] = Lease(uuid, "other", "o-1", "bob", "bob's journal", 1.0)
+    # A host that claims what stands elsewhere blocks nobody.
+    lab.docker.leases["GPU-x"] = Lease("GPU-x", "far", "f-1", "eve", "eve's journal", 1.0)
+    desk.leases.forget("a")
     await desk.leases.refresh()
     assert [lease.user for lease in desk.leases.others(desk.journal.id)["a"]] == ["bob"]
 
