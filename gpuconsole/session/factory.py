@@ -112,10 +112,11 @@ def _demo_session(
     hosts = SimulatedHosts(demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed)
     scratch = tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") if state is None else None
     folder = Path(scratch.name) if scratch is not None else Path(str(state)).expanduser()
+    mine = load_settings()
     return _session(
         hosts,
         folder,
-        LabSettings(),
+        LabSettings(theme=mine.theme, symbols=mine.symbols, keys=mine.keys),
         lambda host: DEFAULT_IMAGE,
         read_only=read_only,
         dispatch=dispatch,

@@ -104,7 +104,7 @@ async def test_an_engine_that_restarts_under_a_job_ends_it_with_a_name(
         assert "Docker" in away.detail
         # One that is submitted meanwhile waits for the engine, and nothing of it is lost.
         waiting = await session.submit(desk.task(COUNT, "second"))
-        await job_is(session, waiting, JobState.UNKNOWN)
+        await job_is(session, waiting, JobState.QUEUED)
         await asyncio.to_thread(engine.start)
         ended = await job_is(session, job, JobState.FAILED)
         assert ended.cause.startswith(("Exit code 137: ended by SIGKILL", "Exit code 143: ended"))

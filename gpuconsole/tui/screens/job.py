@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
@@ -47,6 +47,7 @@ class JobScreen(ConsoleScreen):
         """The job's state when its log came to an end; None while it is read."""
         self._pending: list[str] = []
         self._docker = ""
+        self._docker_of: tuple[str, Attempt | None] = ("", None)
 
     def body(self) -> ComposeResult:
         """Head above; log and facts side by side."""
@@ -80,6 +81,9 @@ class JobScreen(ConsoleScreen):
             return
         self.console.job_id = job.id
         self._follow(job)
+        if (job.id, job.attempt) != self._docker_of:
+            # The account and the devices are known only once the attempt is on its host.
+            self._docker_of, self._docker = (job.id, job.attempt), self._rendered(job)
         self._draw_head(job)
         self._draw_facts(job)
         self._draw_log_title()
@@ -216,7 +220,6 @@ class JobScreen(ConsoleScreen):
         self._followed, self._read_until = wanted, None
         self._pending.clear()
         self.query_one(LogLines).clear_lines()
-        self._docker = self._rendered(job)
         if job.attempt is not None:
             aside(self, partial(self._read, job), group="log", exclusive=True)
         else:
