@@ -19,7 +19,8 @@ import pytest
 from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import SECTIONS
-from gpuconsole.cli.tasks import TaskValue
+from gpuconsole.cli.tasks import TaskValue, build_task
+from gpuconsole.errors import UsageError
 
 SCRIPT = """
 import paddle
@@ -569,3 +570,11 @@ def test_preflight_with_no_host_in_reach_says_how_to_go_on(
     assert (answer.code, answer.document["verdicts"]) == (1, [])
     assert "--offline" in answer.err
     assert run("preflight", script, *lab[:2], "--offline", "--json").code == 0
+
+
+def test_an_answer_that_preflight_would_not_use_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\n")
+    with pytest.raises(UsageError, match="Assumptions are not available"):
+        build_task(script, None, assume=[("width", "3")])
+    assert build_task(script, None).script == str(script)

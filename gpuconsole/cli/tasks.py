@@ -100,7 +100,7 @@ def task_options(command: Command) -> Command:
         ),
         click.option(
             "--assume", type=Pair(), multiple=True, metavar="NAME=VALUE",
-            help="Answer a question that preflight asked.",
+            help="Answer a question of preflight (not in this version).",
         ),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",
@@ -133,13 +133,18 @@ def build_task(
     if project is not None:
         said["project"] = str(project)
     task = _described(script, task_file, said)
+    if assume or task.assumptions:
+        raise UsageError(
+            "Assumptions are not available",
+            "Preflight does not take answers in this version; what it cannot know is said so.",
+            "Give the value as an argument of the script, where it has one.",
+        )
     return dataclasses.replace(
         task,
         # 0 says `auto`, which a task writes as None.
         devices=task.devices if devices is None else devices or None,
         env={**task.env, **dict(env)},
         labels={**task.labels, **dict(label)},
-        assumptions={**task.assumptions, **dict(assume)},
         mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
     )
 
