@@ -19,8 +19,7 @@ import pytest
 from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import SECTIONS
-from gpuconsole.cli.tasks import TaskValue, build_task
-from gpuconsole.errors import UsageError
+from gpuconsole.cli.tasks import TaskValue
 
 SCRIPT = """
 import paddle
@@ -572,9 +571,11 @@ def test_preflight_with_no_host_in_reach_says_how_to_go_on(
     assert run("preflight", script, *lab[:2], "--offline", "--json").code == 0
 
 
-def test_an_answer_that_preflight_would_not_use_is_refused(tmp_path: Path) -> None:
+def test_an_answer_that_preflight_would_not_use_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\n")
-    with pytest.raises(UsageError, match="Assumptions are not available"):
-        build_task(script, None, assume=[("width", "3")])
-    assert build_task(script, None).script == str(script)
+    assert main(["preflight", str(script), "--assume", "width=3"]) == 2
+    assert "Assumptions are not available" in capsys.readouterr().err
+    assert main(["preflight", str(script)]) == 1, "without it the script itself is judged"
