@@ -12,6 +12,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import hosts as hosts_module
+from gpuconsole.remote import sources
+from gpuconsole.remote.agent import main as agent
 from gpuconsole.remote.hosts import RemoteHosts, make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Completed, Link
@@ -127,10 +129,25 @@ async def test_a_picture_changes_only_where_a_host_does(fleet: Fleet) -> None:
     assert second.hosts[0].devices[0].utilization == 5
 
 
-async def test_every_line_is_answered_with_both_clocks(fleet: Fleet) -> None:
+async def test_an_answer_carries_both_clocks(fleet: Fleet) -> None:
     channel = await fleet.channel("a")
     channel.say(FRAME)
     await fleet.until(lambda: channel.written.endswith(b"a 100.500 100.000\n"))
+
+
+async def test_a_line_that_comes_soon_after_another_is_not_answered(fleet: Fleet) -> None:
+    channel = await fleet.channel("a")
+    channel.say(FRAME)
+    channel.say({"t": 100.1, "d": {"0": {"u": 6}}})
+    await fleet.until(
+        lambda: [device.utilization for device in fleet.hosts.snapshot().hosts[0].devices] == [6]
+    )
+    assert channel.written.count(b"a 100.500 ") == 1
+
+
+def test_answers_come_often_enough_for_the_agent_to_stay() -> None:
+    # An answer may wait for the next line, and that for the longest pause between two.
+    assert sources.ANSWER_EVERY_S + 2 * agent.HEARTBEAT_S < agent.SILENCE_S
 
 
 async def test_a_bad_frame_is_shown_and_a_whole_one_asked_for(fleet: Fleet) -> None:
