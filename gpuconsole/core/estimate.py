@@ -43,6 +43,20 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """A fact that would settle an unknown inside the memory path: `--assume NAME=VALUE`."""
+
+    name: str
+    """What the answer is given for, as written in the script: `vocab_size`, `len(vocab)`."""
+    file: str
+    line: int
+    question: str
+    """One sentence for a person."""
+    example: str = ""
+    """A value of the right form: `30000`, `[N, 128] int64`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptFault:
     """A mistake in the script itself: a shape that cannot be, a missing argument."""
 
@@ -76,7 +90,11 @@ class Estimate:
     memory: Memory | None
     unknowns: tuple[Unknown, ...] = ()
     errors: tuple[ScriptFault, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    """The one or two facts that would settle what is unknown."""
     flops_per_step: float = 0.0
+    bytes_per_step: float = 0.0
+    """Bytes read and written by the operators of one step, for the roofline."""
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences for `--explain`: the method, the reference formula, assumptions."""
@@ -99,16 +117,64 @@ class Verdict:
     uuid: str = ""
     index: int | None = None
     reason: str = ""
+    step_s: tuple[float, float] | None = None
+    """Range of the time of one training step here, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A line of the shipped copy that applying a suggestion changes."""
+
+    file: str
+    line: int
+    old: str
+    new: str
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change that would help. `kind`: batch-size, device, amp, accumulate, fix-script."""
+    """A change that would help, estimated anew with the change made.
+
+    `kind`: batch-size, accumulate, amp, recompute, device, sharding, fix-script.
+    """
 
     kind: str
     value: int | str
     text: str
     saves_mib: float = 0.0
+    costs: str = ""
+    """What it costs, in words: time, precision, devices."""
+    args: tuple[str, ...] | None = None
+    """The job's arguments with the change made, where the script takes it as one."""
+    edits: tuple[Edit, ...] = ()
+    """What changes in the shipped copy, where the value is written in the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """One layer's share of the estimate, for `--explain`. Sizes in MiB."""
+
+    name: str
+    """Path in the model: `encoder.layers.0.linear1`."""
+    kind: str
+    file: str
+    line: int
+    output_shape: tuple[int, ...]
+    parameters_mib: float
+    saved_mib: float
+    """What its operators keep for the backward pass."""
+    flops: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the estimate is made of, largest layer first, and where the peak occurs."""
+
+    layers: tuple[LayerCost, ...]
+    peak_file: str
+    peak_line: int
+    peak_moment: str
+    """`forward`, `backward` or `step`, and the layer where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +199,23 @@ class Report:
             "tier": estimate.tier,
             "coverage": estimate.coverage,
             "unknowns": [_fields(unknown) for unknown in estimate.unknowns],
+            "asks": [_fields(ask) for ask in estimate.asks],
             "memory": None if memory is None else _fields(memory),
             "flops_per_step": estimate.flops_per_step,
+            "bytes_per_step": estimate.bytes_per_step,
             "flags": list(estimate.flags),
             "verdicts": [_fields(verdict) for verdict in self.verdicts],
-            "suggestions": [_fields(suggestion) for suggestion in self.suggestions],
+            "suggestions": [_suggestion(suggestion) for suggestion in self.suggestions],
         }
         if estimate.errors:
             document["errors"] = [_fields(fault) for fault in estimate.errors]
         if estimate.notes:
             document["notes"] = list(estimate.notes)
         return document
+
+
+def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
+    return {**_fields(suggestion), "edits": [_fields(edit) for edit in suggestion.edits]}
 
 
 def _fields(record: object) -> dict[str, Any]:

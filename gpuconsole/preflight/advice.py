@@ -16,6 +16,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
 from gpuconsole.preflight.analysis import MARGINS, MAX_BATCH
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
@@ -33,7 +34,7 @@ class Estimator(Protocol):
         *,
         backend: Backend = "gpu",
         context_mib: float | None = None,
-        mixed_precision: bool = False,
+        variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size."""
         ...
@@ -216,7 +217,9 @@ def _half_precision(
     estimator: Estimator, estimate: Estimate, found: Sequence[Verdict]
 ) -> list[Suggestion]:
     memory = estimate.memory
-    half = estimator.estimate(estimate.batch_size, backend=estimate.backend, mixed_precision=True)
+    half = estimator.estimate(
+        estimate.batch_size, backend=estimate.backend, variant=Variant(amp="O1")
+    )
     if memory is None or half.memory is None:
         return []
     saves = memory.reserved_mib - half.memory.reserved_mib

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Tier, Unknown
+from gpuconsole.core.estimate import Ask, BatchSource, Estimate, Memory, Tier, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
@@ -20,6 +20,7 @@ from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, Amp, Run, Setting
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 CONTEXT_MIB = 600.0
 """CUDA context of one process until its host is calibrated; reports range from 300 to 900."""
@@ -41,6 +42,7 @@ class Outcome:
     batch_key: str
     unknowns: tuple[Unknown, ...]
     faults: tuple[object, ...]
+    asks: tuple[Ask, ...]
     blocked: bool
     flags: tuple[str, ...]
     flops: float
@@ -69,27 +71,29 @@ class Analysis:
     script: Path
     args: tuple[str, ...]
     assumptions: Mapping[str, str] = field(default_factory=dict)
-    _outcomes: dict[tuple[Backend, int | None, bool], Outcome] = field(default_factory=dict)
-    _lines: dict[tuple[Backend, bool], AffineTrace | None] = field(default_factory=dict)
+    _outcomes: dict[tuple[Backend, int | None, Variant], Outcome] = field(default_factory=dict)
+    _lines: dict[tuple[Backend, Variant], AffineTrace | None] = field(default_factory=dict)
     _found_key: str | None = None
-    _fragmentation: dict[tuple[Backend, bool], float] = field(default_factory=dict)
+    _fragmentation: dict[tuple[Backend, Variant], float] = field(default_factory=dict)
 
     def outcome(
-        self, batch: int | None = None, backend: Backend = "gpu", mixed_precision: bool = False
+        self, batch: int | None = None, backend: Backend = "gpu", variant: Variant = AS_WRITTEN
     ) -> Outcome:
         """Return what a run at this batch size finds."""
-        key = (backend, batch, mixed_precision)
+        key = (backend, batch, variant)
         found = self._outcomes.get(key)
         if found is None:
-            found = self._outcomes[key] = self._run(backend, batch, mixed_precision)
+            found = self._outcomes[key] = self._run(backend, batch, variant)
         return found
 
-    def _run(self, backend: Backend, batch: int | None, mixed: bool) -> Outcome:
+    def _run(self, backend: Backend, batch: int | None, variant: Variant) -> Outcome:
         if batch is None:
-            return follow(self.script, self.args, Setting(backend, mixed_precision=mixed))
+            return follow(
+                self.script, self.args, Setting(backend, variant=variant), self.assumptions
+            )
         own = self.outcome(None, backend)
-        setting = Setting(backend, batch, self._batch_key(own), own.batch, mixed)
-        found = follow(self.script, self.args, setting)
+        setting = Setting(backend, batch, self._batch_key(own), own.batch, variant)
+        found = follow(self.script, self.args, setting, self.assumptions)
         if found.batch == batch or found.blocked:
             return found
         why = "where the batch size is written could not be found: other sizes cannot be told"
@@ -109,40 +113,40 @@ class Analysis:
             tries = (Setting("cpu", other, key, own.batch) for key in own.candidates)
             self._found_key = next(
                 (one.batch_key for one in tries
-                 if follow(self.script, self.args, one).batch == other), "",
+                 if follow(self.script, self.args, one, self.assumptions).batch == other), "",
             )  # fmt: skip
         return self._found_key
 
-    def _at(self, batch: int, backend: Backend, mixed: bool) -> Outcome:
-        own = self.outcome(None, backend, mixed)
-        return own if own.batch == batch else self.outcome(batch, backend, mixed)
+    def _at(self, batch: int, backend: Backend, variant: Variant) -> Outcome:
+        own = self.outcome(None, backend, variant)
+        return own if own.batch == batch else self.outcome(batch, backend, variant)
 
-    def line(self, backend: Backend, mixed: bool) -> AffineTrace | None:
+    def line(self, backend: Backend, variant: Variant) -> AffineTrace | None:
         """Return the trace as a function of the batch size, or None where it is not one."""
-        key = (backend, mixed)
+        key = (backend, variant)
         if key not in self._lines:
-            self._lines[key] = self._fit(backend, mixed)
+            self._lines[key] = self._fit(backend, variant)
         return self._lines[key]
 
-    def _base(self, backend: Backend, mixed: bool) -> Outcome:
+    def _base(self, backend: Backend, variant: Variant) -> Outcome:
         """Return the script's own run, or one at two samples where its own batch cannot be."""
-        own = self.outcome(None, backend, mixed)
-        return own if own.batch is None or own.batch > 0 else self.outcome(2, backend, mixed)
+        own = self.outcome(None, backend, variant)
+        return own if own.batch is None or own.batch > 0 else self.outcome(2, backend, variant)
 
-    def _fit(self, backend: Backend, mixed: bool) -> AffineTrace | None:
-        batch = self.outcome(None, backend, mixed).batch
+    def _fit(self, backend: Backend, variant: Variant) -> AffineTrace | None:
+        batch = self.outcome(None, backend, variant).batch
         if batch is None:
             return None
         # An even and an odd multiple tell apart what halves or squares the batch; one sample
         # alone takes other paths, so the line starts at two.
         first = max(2, batch)
         points = (first, 2 * first + 3)
-        runs = [(one, self._at(one, backend, mixed)) for one in points]
+        runs = [(one, self._at(one, backend, variant)) for one in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
         return affine([(one, run.trace) for one, run in runs])
 
-    def fragmentation(self, backend: Backend, mixed: bool = False) -> float:
+    def fragmentation(self, backend: Backend, variant: Variant = AS_WRITTEN) -> float:
         """Return what the allocator reserves over what tensors need, by simulation.
 
         Measured at the script's own batch and at a larger one, the worse of the two: one figure
@@ -151,11 +155,11 @@ class Analysis:
         """
         if backend == "cpu":
             return 1.0
-        key = (backend, mixed)
+        key = (backend, variant)
         if key not in self._fragmentation:
-            base = self._base(backend, mixed)
+            base = self._base(backend, variant)
             traces = [base.trace]
-            line = None if mixed else self.line(backend, mixed)
+            line = None if variant.amp else self.line(backend, variant)
             if line is not None and base.batch:
                 traces.append(line.at(4 * base.batch))
             self._fragmentation[key] = max(
@@ -165,9 +169,9 @@ class Analysis:
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
-        line = self.line(backend, False)
+        line = self.line(backend, AS_WRITTEN)
         factor = self.fragmentation(backend) / MIB
-        base = self._base(backend, False)
+        base = self._base(backend, AS_WRITTEN)
         if line is not None and base.batch:
             hull, conv = envelope(line), base.widest_conv / base.batch
             return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
@@ -180,13 +184,13 @@ class Analysis:
 
         return run_again
 
-    def _measure(self, outcome: Outcome, backend: Backend, mixed: bool) -> Footprint:
+    def _measure(self, outcome: Outcome, backend: Backend, variant: Variant) -> Footprint:
         found = peak(outcome.trace)
         parts: dict[str, float] = {kind: size / MIB for kind, size in found.parts.items()}
         tensors = found.total / MIB
         workspace = workspace_mib(outcome.widest_conv)
         parts["workspace"] += workspace
-        reserved = tensors * self.fragmentation(backend, mixed) + workspace
+        reserved = tensors * self.fragmentation(backend, variant) + workspace
         return Footprint(parts, tensors + workspace, reserved)
 
     def estimate(
@@ -195,7 +199,7 @@ class Analysis:
         *,
         backend: Backend = "gpu",
         context_mib: float | None = None,
-        mixed_precision: bool = False,
+        variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size (the script's own when None).
 
@@ -207,13 +211,13 @@ class Analysis:
                 f"{batch_size} is not a batch size.",
                 "Give 1 or more.",
             )
-        first = self.outcome(None, backend, mixed_precision)
+        first = self.outcome(None, backend, variant)
         given = batch_size is not None and batch_size != first.batch
-        outcome = self.outcome(batch_size, backend, mixed_precision) if given else first
+        outcome = self.outcome(batch_size, backend, variant) if given else first
         memory = None
         if not outcome.blocked:
             memory = as_memory(
-                self._measure(outcome, backend, mixed_precision),
+                self._measure(outcome, backend, variant),
                 backend,
                 "static",
                 context_mib,
@@ -229,6 +233,7 @@ class Analysis:
             memory=memory,
             unknowns=outcome.unknowns,
             errors=outcome.faults,  # type: ignore[arg-type]
+            asks=outcome.asks,
             flops_per_step=outcome.flops,
             flags=outcome.flags,
             notes=_notes(backend),
@@ -293,12 +298,17 @@ def analyse(
     return analysis
 
 
-def follow(script: Path, args: Sequence[str], setting: Setting) -> Outcome:
+def follow(
+    script: Path,
+    args: Sequence[str],
+    setting: Setting,
+    assumptions: Mapping[str, str] = MappingProxyType({}),
+) -> Outcome:
     """Run a script's syntax tree once."""
     tree = source.parse(script)
-    run = Run(setting, args=tuple(args))
-    if setting.mixed_precision:
-        run.amp = Amp("O1")
+    run = Run(setting, args=tuple(args), assumptions=assumptions)
+    if setting.variant.amp:
+        run.amp = Amp(setting.variant.amp)
     machine = Interpreter(run, script.parent, library(run))
     machine.builtins = builtins(machine)
     run.call, run.calls = machine.call, machine
@@ -351,6 +361,7 @@ def _outcome(run: Run, trace: Trace) -> Outcome:
         batch_key=run.batch_key,
         unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
         faults=tuple(run.faults.values()),
+        asks=tuple(run.asks.values()) if blocking is not None else (),
         blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
         flags=tuple(sorted(run.flags)),
         flops=flops,

@@ -21,6 +21,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.analysis import Footprint, as_memory
 from gpuconsole.preflight.scan.blocks import LONG_SEQUENCE
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 FRAGMENTATION = 1.05
 """Reserve over tensors that the allocator simulation gives for encoders and ResNets."""
@@ -109,7 +110,7 @@ class Formula:
         *,
         backend: Backend = "gpu",
         context_mib: float | None = None,
-        mixed_precision: bool = False,
+        variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size (the task's own when None)."""
         task = self.task

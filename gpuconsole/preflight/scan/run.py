@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from gpuconsole.core.estimate import BatchSource, ScriptFault
+from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault
 from gpuconsole.core.fleet import Backend
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
@@ -19,6 +19,7 @@ from gpuconsole.preflight.scan.values import (
     Value,
 )
 from gpuconsole.preflight.trace import Kind, Ledger, Storage
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 CYCLES = 2
 """Optimizer steps followed: from the second on, gradients and optimizer state exist."""
@@ -37,7 +38,7 @@ class Setting:
     """The `Sourced.key` where `batch` is put in; "" puts it in at the loader."""
     batch_was: int | None = None
     """The batch size that the script itself has."""
-    mixed_precision: bool = False
+    variant: Variant = AS_WRITTEN
 
 
 @dataclass(slots=True)
@@ -54,6 +55,9 @@ class Run:
 
     setting: Setting
     args: Sequence[str] = ()
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Answers to open questions, by the name or expression that they are given for."""
+    asks: dict[str, Ask] = field(default_factory=dict)
     call: Callable[[Value, list[Value], dict[str, Value]], Value] | None = None
     calls: Any = None
     ledger: Ledger = field(default_factory=Ledger)
