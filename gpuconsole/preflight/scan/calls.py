@@ -81,7 +81,7 @@ class Calls:
         if isinstance(value, Unknown):
             return plain(value)
         if isinstance(value, Namespace):
-            found = value.names.get(name, MISSING)
+            found = value.find(name)
             if found is MISSING:
                 return run.unknown(f"{value.name}.{name} is not known to the analysis")
             return found
@@ -284,7 +284,7 @@ class Calls:
         if function.owner is not None and args:
             scope.names["class?"], scope.names["self?"] = function.owner, args[0]
         place = (run.file, run.line)
-        run.file = function.file
+        run.file = function.file or run.file
         self.depth += 1
         try:
             if function.generator:

@@ -43,7 +43,7 @@ class Expressions(Calls):
 
     def _constant(self, node: ast.Constant, scope: Scope) -> Value:
         value = node.value
-        if type(value) is int:
+        if type(value) is int and node.lineno:
             run = self.run
             key = f"{run.file}:{node.lineno}:{node.col_offset}"
             return run.sourced(value, run.file, node.lineno, "constant", key)
@@ -79,7 +79,7 @@ class Expressions(Calls):
                 kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
             else:
                 return first_unknown(value) or self.run.unknown("** of something unknown")
-        self.run.line = node.lineno
+        self.run.line = node.lineno or self.run.line
         return self.call(target, args, kwargs)
 
     def _super(self, node: ast.Call, scope: Scope) -> Value:

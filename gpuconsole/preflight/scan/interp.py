@@ -56,9 +56,10 @@ class Interpreter(Flow):
         """Run statements; None, or how they ended early."""
         run = self.run
         for statement in body:
-            run.line = statement.lineno
             self.tick()
-            run.lines_seen.add((run.file, statement.lineno))
+            if statement.lineno:
+                run.line = statement.lineno
+                run.lines_seen.add((run.file, statement.lineno))
             method = _STATEMENTS.get(type(statement))
             if method is None:
                 run.note_unknown(run.unknown(f"{type(statement).__name__} is not understood"))

@@ -8,11 +8,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 Value = Any
 """A constant, a list/tuple/dict/set of values, or one of the classes of this package."""
+
+
+Form = Literal["value", "number", "test", "shape", "gap"]
+"""What an answer would be: any constant, a number, true or false, a shape with its type; nobody
+can answer a gap, which is something that the analysis itself does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What would settle an unknown: an expression as written, and the name it was given to."""
+
+    text: str
+    file: str
+    line: int
+    name: str = ""
+    form: Form = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +38,7 @@ class Unknown:
     file: str
     line: int
     reason: str
+    root: Root | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +51,31 @@ class SomeInt(SomeNumber):
     """A whole number that nobody knows, such as the index of a sample."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn(SomeInt):
+    """A whole number drawn at random from a known range: as an extent it is taken as `high`."""
+
+    high: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class More(Unknown):
+    """Stands in a sequence for items whose number nobody knows; as an item it is any of them."""
+
+
 def plain(unknown: Unknown) -> Unknown:
     """Return the unknown without its being a number: what comes of it may be anything."""
     if isinstance(unknown, SomeNumber):
-        return Unknown(unknown.file, unknown.line, unknown.reason)
+        return Unknown(unknown.file, unknown.line, unknown.reason, unknown.root)
     return unknown
+
+
+def formed(unknown: Unknown, form: Form) -> Unknown:
+    """Return the unknown with what its use shows about the form of an answer."""
+    root = unknown.root
+    if root is None or root.form != "value":
+        return unknown
+    return replace(unknown, root=replace(root, form=form))
 
 
 class Scope:
@@ -207,6 +244,10 @@ class Namespace:
         self.name = name
         self.names = names if names is not None else {}
         self.quiet = quiet
+
+    def find(self, name: str) -> Value:
+        """Return what the name stands for, or `MISSING`."""
+        return self.names.get(name, MISSING)
 
 
 class UserModule:
