@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.scan import ops
 from gpuconsole.preflight.scan.arrays import Array, shape_of
 from gpuconsole.preflight.scan.pictures import Picture
@@ -24,10 +25,6 @@ from gpuconsole.preflight.scan.values import (
     first_unknown,
 )
 
-WAITING = {"cpu": 5}
-WAITING_ON_DEVICE = 2
-"""Batches beside the current one: five wait in a CPU run (measured, Paddle 3.3.1, no workers);
-on a device the reader copies up to two ahead (its default buffer)."""
 MAX_FETCHES = 512
 
 
@@ -207,7 +204,7 @@ class Loader(Native):
         batch = self._size(run)
         sample = sample_of(calls, self.dataset)
         waiting: deque[Value] = deque()
-        ahead = WAITING.get(run.setting.backend, WAITING_ON_DEVICE)
+        ahead = terms(run.setting.backend).waiting_batches
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= ahead:

@@ -1,0 +1,71 @@
+"""What differs between back ends, in one table; every other rule is common to all.
+
+`proven` says whether a row was compared with runs on that kind of device. The CPU row was, byte
+by byte, with Paddle 3.3.1. The rows of the accelerators state what Paddle's sources and published
+reports say, and are replaced by what a host measures of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from gpuconsole.core.fleet import Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One back end's own terms. Sizes are MiB."""
+
+    context_mib: float
+    """What a process holds outside Paddle's allocator: context, libraries, handles."""
+    context_spread_mib: float
+    """How far reports of the context lie around it, until the host is calibrated."""
+    waiting_batches: int
+    """Batches that the loader's reader keeps ready beside the current one."""
+    conv_workspace_cap_mib: float
+    """Largest workspace a convolution may take from the allocator."""
+    matmul_workspace_mib: float
+    """Workspace a matrix product takes from the allocator while it runs."""
+    mixed_precision: bool
+    """Whether `paddle.amp` does anything: on the CPU it silently does not."""
+    proven: bool
+
+
+_GPU = Terms(
+    # Reports for one Paddle process range from 313 to 840 MiB by card, driver and version.
+    context_mib=600.0,
+    context_spread_mib=300.0,
+    # `use_buffer_reader` with its default buffer copies up to two batches ahead.
+    waiting_batches=2,
+    # FLAGS_conv_workspace_size_limit of Paddle 3.3.1.
+    conv_workspace_cap_mib=512.0,
+    # The cuBLASLt workspace in Paddle's headers: 4 MiB for a linear layer, 1 MiB otherwise.
+    matmul_workspace_mib=4.0,
+    mixed_precision=True,
+    proven=False,
+)
+TERMS: Mapping[Backend, Terms] = MappingProxyType({
+    "cpu": Terms(
+        context_mib=0.0,
+        context_spread_mib=0.0,
+        # Measured without workers: six batches are alive, the current one and five waiting.
+        waiting_batches=5,
+        # The CPU's own buffers (im2col, broadcast reductions, rnn) are written in the trace.
+        conv_workspace_cap_mib=0.0,
+        matmul_workspace_mib=0.0,
+        mixed_precision=False,
+        proven=True,
+    ),
+    "gpu": _GPU,
+    "dcu": _GPU,
+    # Other vendors' libraries: the GPU's figures stand in, with a wider context.
+    "npu": replace(_GPU, context_spread_mib=600.0),
+    "xpu": replace(_GPU, context_spread_mib=600.0),
+})  # fmt: skip
+
+
+def terms(backend: Backend) -> Terms:
+    """Return the terms of a back end; one that has no row of its own takes the GPU's."""
+    return TERMS.get(backend, _GPU)
