@@ -5,30 +5,31 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.estimate import Ask, BatchSource, Estimate, Memory, Tier, Unknown
+from gpuconsole.core.estimate import Ask, BatchSource, Estimate, Explanation, Memory, Tier, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight import allocator
+from gpuconsole.preflight import allocator, choices
+from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source, values
 from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import CYCLES, Amp, Run, Setting
+from gpuconsole.preflight.scan.run import CYCLES, Amp, LayerCall, Run, Setting
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
-CONTEXT_MIB = 600.0
-"""CUDA context of one process until its host is calibrated; reports range from 300 to 900."""
-CONTEXT_SPREAD_MIB = 300.0
+CONTEXT_MIB = terms("gpu").context_mib
+CONTEXT_SPREAD_MIB = terms("gpu").context_spread_mib
 MARGINS: Mapping[Tier, float] = MappingProxyType({"static": 0.25, "formula": 0.50})
 """Half-width of the range of each tier, as a share of what the allocator reserves."""
-WORKSPACE_CAP_MIB = 512.0
-"""FLAGS_conv_workspace_size_limit of Paddle 3.3.1."""
+WORKSPACE_CAP_MIB = terms("gpu").conv_workspace_cap_mib
 MAX_BATCH = 65_536
 
 
@@ -51,8 +52,14 @@ class Outcome:
     """Whether a loader gave the batches."""
     candidates: tuple[str, ...]
     """Places of numbers that equal the batch size."""
+    tests: Mapping[tuple[str, int], str]
+    """Conditions that are not known and lead to different memory, as written."""
+    notes: tuple[str, ...]
+    bound: bool
+    """Whether a condition that is not known was taken the way that needs more memory."""
     widest_conv: int
     """Bytes of the largest input of a convolution; 0 on the CPU back end."""
+    layers: Mapping[str, LayerCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,10 @@ class Analysis:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     _outcomes: dict[tuple[Backend, int | None, Variant], Outcome] = field(default_factory=dict)
     _lines: dict[tuple[Backend, Variant], AffineTrace | None] = field(default_factory=dict)
+    _choices: dict[tuple[Backend, Variant], choices.Choices] = field(default_factory=dict)
+    _reserved: dict[tuple[Backend, Variant], Callable[[int], float | None]] = field(
+        default_factory=dict
+    )
     _found_key: str | None = None
     _fragmentation: dict[tuple[Backend, Variant], float] = field(default_factory=dict)
 
@@ -88,17 +99,26 @@ class Analysis:
 
     def _run(self, backend: Backend, batch: int | None, variant: Variant) -> Outcome:
         if batch is None:
-            return follow(
-                self.script, self.args, Setting(backend, variant=variant), self.assumptions
+            found, self._choices[backend, variant] = choices.worst(
+                partial(follow, self.script, self.args, assumptions=self.assumptions),
+                Setting(backend, variant=variant),
             )
+            return found
         own = self.outcome(None, backend)
         setting = Setting(backend, batch, self._batch_key(own), own.batch, variant)
-        found = follow(self.script, self.args, setting, self.assumptions)
+        found = self._chosen(setting)
         if found.batch == batch or found.blocked:
             return found
         why = "where the batch size is written could not be found: other sizes cannot be told"
         unknown = Unknown(str(self.script), own.source.line if own.source else 0, why)
         return replace(found, blocked=True, unknowns=(unknown, *found.unknowns))
+
+    def _chosen(self, setting: Setting) -> Outcome:
+        """Follow the script at another batch, with conditions taken as at its own."""
+        own = self.outcome(None, setting.backend, setting.variant)
+        taken = replace(setting, choices=self._choices[setting.backend, setting.variant])
+        found = follow(self.script, self.args, taken, self.assumptions)
+        return replace(found, notes=own.notes, bound=own.bound)
 
     def _batch_key(self, own: Outcome) -> str:
         """Return the place where a batch size is put in.
@@ -167,17 +187,32 @@ class Analysis:
             )
         return self._fragmentation[key]
 
-    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
+    def explain(
+        self, batch_size: int | None = None, backend: Backend = "gpu"
+    ) -> Explanation | None:
+        """Return where the memory comes from, by layer; None where it cannot be told."""
+        outcome = self.outcome(batch_size, backend)
+        return None if outcome.blocked else explain(outcome.trace, outcome.layers)
+
+    def reserved_at(
+        self, backend: Backend, variant: Variant = AS_WRITTEN
+    ) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
-        line = self.line(backend, AS_WRITTEN)
-        factor = self.fragmentation(backend) / MIB
-        base = self._base(backend, AS_WRITTEN)
+        key = (backend, variant)
+        if key not in self._reserved:
+            self._reserved[key] = self._reserve(backend, variant)
+        return self._reserved[key]
+
+    def _reserve(self, backend: Backend, variant: Variant) -> Callable[[int], float | None]:
+        line = self.line(backend, variant)
+        factor = self.fragmentation(backend, variant) / MIB
+        base = self._base(backend, variant)
         if line is not None and base.batch:
             hull, conv = envelope(line), base.widest_conv / base.batch
             return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
 
         def run_again(batch: int) -> float | None:
-            outcome = self.outcome(batch, backend)
+            outcome = self.outcome(batch, backend, variant)
             if outcome.blocked:
                 return None
             return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
@@ -235,8 +270,8 @@ class Analysis:
             errors=outcome.faults,  # type: ignore[arg-type]
             asks=outcome.asks,
             flops_per_step=outcome.flops,
-            flags=outcome.flags,
-            notes=_notes(backend),
+            flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
+            notes=(*outcome.notes, *_notes(backend)),
         )
 
 
@@ -267,8 +302,9 @@ def as_memory(
 ) -> Memory:
     """Return a footprint with context and range."""
     calibrated = context_mib is not None
-    context = context_mib if context_mib is not None else (0.0 if backend == "cpu" else CONTEXT_MIB)
-    spread = 0.0 if calibrated or backend == "cpu" else CONTEXT_SPREAD_MIB
+    own = terms(backend)
+    context = context_mib if context_mib is not None else own.context_mib
+    spread = 0.0 if calibrated else own.context_spread_mib
     margin = MARGINS[tier] * footprint.reserved_mib
     total = context + footprint.reserved_mib
     parts = footprint.parts_mib
@@ -368,5 +404,9 @@ def _outcome(run: Run, trace: Trace) -> Outcome:
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
+        tests=run.tests,
+        notes=tuple(run.notes),
+        bound=False,
         widest_conv=run.widest_conv,
+        layers=run.layers,
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, as_shape, broadcast
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -18,6 +17,9 @@ from gpuconsole.preflight.scan.values import (
     Value,
     first_unknown,
 )
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Run
 
 
 class DType(Native):

@@ -9,7 +9,8 @@ from typing import Any
 
 from gpuconsole.preflight.scan import constants, operators
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.calls import MAX_YIELDS, Calls
+from gpuconsole.preflight.scan.calls import MAX_YIELDS
+from gpuconsole.preflight.scan.roots import Roots
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
@@ -21,6 +22,7 @@ from gpuconsole.preflight.scan.values import (
     Unknown,
     Value,
     first_unknown,
+    formed,
     plain,
 )
 
@@ -30,7 +32,7 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class Expressions(Calls):
+class Expressions(Roots):
     """The part of the interpreter that evaluates expressions."""
 
     def eval(self, node: ast.expr, scope: Scope) -> Value:
@@ -39,7 +41,10 @@ class Expressions(Calls):
         method = _EVALUATORS.get(type(node))
         if method is None:
             return self.run.unknown(f"{type(node).__name__} is not known to the analysis")
-        return method(self, node, scope)
+        if self.run.answers:
+            return self.answerable(lambda: method(self, node, scope), node)
+        value = method(self, node, scope)
+        return self.fresh(node, value) if isinstance(value, Unknown) else value
 
     def _constant(self, node: ast.Constant, scope: Scope) -> Value:
         value = node.value
@@ -58,7 +63,10 @@ class Expressions(Calls):
         return self.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
-        return self.get_attr(self.eval(node.value, scope), node.attr)
+        owner = self.eval(node.value, scope)
+        if isinstance(owner, Unknown):
+            return self.part(node, owner)
+        return self.get_attr(owner, node.attr)
 
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -80,7 +88,8 @@ class Expressions(Calls):
             else:
                 return first_unknown(value) or self.run.unknown("** of something unknown")
         self.run.line = node.lineno or self.run.line
-        return self.call(target, args, kwargs)
+        result = self.call(target, args, kwargs)
+        return self.of_call(node, target, args, result) if isinstance(result, Unknown) else result
 
     def _super(self, node: ast.Call, scope: Scope) -> Value:
         function: Scope | None = scope
@@ -105,7 +114,7 @@ class Expressions(Calls):
                     break
                 if isinstance(other, Tensor) and other.needs_grad:
                     self.run.block(one)
-                return one
+                return formed(one, "number")
         if constants.is_plain(left) and constants.is_plain(right):
             return constants.binary(self, kind, left, right)
         return self.guard(
@@ -116,7 +125,9 @@ class Expressions(Calls):
         value = self.eval(node.operand, scope)
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
-            return self.run.unknown("a condition that is not known") if truth is None else not truth
+            if truth is None:
+                return self.run.unknown("a condition that is not known", value)
+            return not truth
         if isinstance(value, Unknown):
             return value
         if isinstance(value, (int, float)):
@@ -151,7 +162,9 @@ class Expressions(Calls):
                 unsure = value if unsure is None else unsure
             elif truth is wanted:
                 return value if unsure is None or not wanted else unsure
-        return value if unsure is None else self.run.unknown("a condition that is not known")
+        if unsure is None:
+            return value
+        return self.run.unknown("a condition that is not known", unsure)
 
     def _compare(self, node: ast.Compare, scope: Scope) -> Value:
         left = self.eval(node.left, scope)
@@ -203,17 +216,21 @@ class Expressions(Calls):
         return self.run.unknown("membership that cannot be told")
 
     def _if_expression(self, node: ast.IfExp, scope: Scope) -> Value:
-        truth = self.truth(self.eval(node.test, scope))
+        test = self.eval(node.test, scope)
+        truth = self.decided(node, test)
         if truth is None:
             first, second = self.eval(node.body, scope), self.eval(node.orelse, scope)
             if constants.same(first, second):
                 return first
-            return self.run.unknown("the value depends on a condition that is not known")
+            return self.run.unknown("the value depends on a condition that is not known", test)
         return self.eval(node.body if truth else node.orelse, scope)
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         target = self.eval(node.value, scope)
-        return self.subscript(target, self.eval(node.slice, scope))
+        key = self.eval(node.slice, scope)
+        if isinstance(target, Unknown):
+            return self.part(node, target)
+        return self.subscript(target, key)
 
     def subscript(self, target: Value, key: Value) -> Value:
         """Return `target[key]`."""
@@ -321,7 +338,7 @@ class Expressions(Calls):
             else:
                 unknown = value
         if unknown is not None or sum(map(len, parts)) > constants.MAX_LENGTH:
-            return self.run.unknown("text made from a value that is not known")
+            return self.run.unknown("text made from a value that is not known", unknown)
         return "".join(parts)
 
     def _yield(self, node: ast.Yield, scope: Scope) -> Value:

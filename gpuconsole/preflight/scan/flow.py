@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuconsole.preflight.scan import constants
+from gpuconsole.preflight.scan import asking, constants
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.run import CYCLES
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
     Scope,
+    Unknown,
     UserRaise,
     Value,
 )
@@ -36,6 +37,15 @@ class Returned:
         self.value = value
 
 
+def _returns(end: Any) -> bool:
+    return isinstance(end, Returned)
+
+
+def _weightless(*values: Value) -> bool:
+    """Whether what differs cannot be a size: a figure of a metric, or not known anyway."""
+    return any(isinstance(one, (float, Unknown)) for one in values)
+
+
 BREAK, CONTINUE = End("break"), End("continue")
 
 
@@ -43,17 +53,21 @@ class Flow(Expressions):
     """The part of the interpreter that decides what runs next."""
 
     def _if(self, node: ast.If, scope: Scope) -> Any:
-        truth = self.truth(self.eval(node.test, scope))
+        test = self.eval(node.test, scope)
+        truth = self.decided(node, test)
         if truth is None:
-            return self._both(node.body, node.orelse, scope)
+            return self._both(node, test, scope)
         return self.exec_block(node.body if truth else node.orelse, scope)
 
-    def _both(self, first: Sequence[ast.stmt], second: Sequence[ast.stmt], scope: Scope) -> Any:
+    def _both(self, node: ast.If, test: Value, scope: Scope) -> Any:
         """Follow both sides of a condition that is not known and keep what they agree on."""
+        run = self.run
+        place = (run.file, node.lineno)
+        events = len(run.ledger.events)
         before = dict(scope.names)
         ends: list[Any] = []
         outcomes: list[dict[str, Value] | None] = []
-        for body in (first, second):
+        for body in (node.body, node.orelse):
             scope.names.clear()
             scope.names.update(before)
             try:
@@ -62,15 +76,26 @@ class Flow(Expressions):
             except UserRaise:
                 ends.append(None)
                 outcomes.append(None)
+            except Blocked:
+                run.tests.setdefault(place, asking.text_of(node.test))
+                raise
         before.clear()
-        merged = self._merge(outcomes[0], outcomes[1])
+        merged, agreed = self._merge(outcomes[0], outcomes[1], test)
         scope.names.clear()
         scope.names.update(merged)
+        if not agreed or len(run.ledger.events) != events or any(map(_returns, ends)):
+            # What each side alone would need is another run's question.
+            run.tests.setdefault(place, asking.text_of(node.test))
+        return self._joined_end(ends, outcomes, test, scope)
+
+    def _joined_end(
+        self, ends: list[Any], outcomes: list[dict[str, Value] | None], test: Value, scope: Scope
+    ) -> Any:
         returned = [end.value for end in ends if isinstance(end, Returned)]
         if len(returned) == 2:
             if constants.same(*returned):
                 return Returned(returned[0])
-            return Returned(self.run.unknown("the result depends on a condition not known"))
+            return Returned(self.run.unknown("the result depends on a condition not known", test))
         if returned:
             if outcomes[0 if ends[1] is not None else 1] is None:
                 return Returned(returned[0])
@@ -78,11 +103,13 @@ class Flow(Expressions):
         return None
 
     def _merge(
-        self, left: dict[str, Value] | None, right: dict[str, Value] | None
-    ) -> dict[str, Value]:
+        self, left: dict[str, Value] | None, right: dict[str, Value] | None, test: Value
+    ) -> tuple[dict[str, Value], bool]:
+        """Return what holds after both sides, and whether they agree on all that has a size."""
         if left is None or right is None:
-            return (left if right is None else right) or {}
+            return (left if right is None else right) or {}, True
         merged: dict[str, Value] = {}
+        agreed = True
         for name in {**left, **right}:
             one, other = left.get(name, MISSING), right.get(name, MISSING)
             if one is MISSING or other is MISSING:
@@ -90,8 +117,10 @@ class Flow(Expressions):
             elif constants.same(one, other):
                 merged[name] = one
             else:
-                merged[name] = self.run.unknown(f"{name} depends on a condition that is not known")
-        return merged
+                why = f"{name} depends on a condition that is not known"
+                merged[name] = self.run.unknown(why, test)
+                agreed = agreed and _weightless(one, other)
+        return merged, agreed
 
     def _for(self, node: ast.For, scope: Scope) -> Any:
         run = self.run

@@ -76,6 +76,8 @@ class Interpreter(Flow):
 
     def _assign(self, node: ast.Assign, scope: Scope) -> Any:
         value = self.eval(node.value, scope)
+        if isinstance(value, Unknown):
+            value = self.settled(node.targets[0], node.value, value)
         for target in node.targets:
             self.assign(target, value, scope)
 

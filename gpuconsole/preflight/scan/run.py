@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault
 from gpuconsole.core.fleet import Backend
+from gpuconsole.preflight.scan import asking
+from gpuconsole.preflight.scan.asking import Answers
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
@@ -18,7 +20,7 @@ from gpuconsole.preflight.scan.values import (
     Unknown,
     Value,
 )
-from gpuconsole.preflight.trace import Kind, Ledger, Storage
+from gpuconsole.preflight.trace import Kind, Ledger, Place, Storage
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 CYCLES = 2
@@ -39,6 +41,8 @@ class Setting:
     batch_was: int | None = None
     """The batch size that the script itself has."""
     variant: Variant = AS_WRITTEN
+    choices: Mapping[tuple[str, int], bool] = field(default_factory=dict)
+    """How conditions that are not known are taken, by file and line."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,18 @@ class Amp:
 
     level: str = "O0"
     dtype: str = "float16"
+
+
+class LayerCall(NamedTuple):
+    """One call of a layer: its class, the line that called it, its output, its operations."""
+
+    kind: str
+    file: str
+    line: int
+    output_shape: tuple[int, ...]
+    parameters: int
+    """Bytes of its own parameters, those of its sublayers aside."""
+    flops: float
 
 
 @dataclass(slots=True)
@@ -58,11 +74,21 @@ class Run:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to open questions, by the name or expression that they are given for."""
     asks: dict[str, Ask] = field(default_factory=dict)
+    answers: Answers = field(init=False)
+    batch_now: int | None = None
+    """The batch size of the loader being walked over."""
+    tests: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Conditions that are not known and lead to different memory, by place, as written."""
     call: Callable[[Value, list[Value], dict[str, Value]], Value] | None = None
     calls: Any = None
     ledger: Ledger = field(default_factory=Ledger)
     file: str = ""
     line: int = 0
+    layer: str = ""
+    """Path of the layer that is running."""
+    moment: Literal["forward", "backward", "step"] = "forward"
+    layers: dict[str, LayerCall] = field(default_factory=dict)
+    """The last call of each layer, by path."""
     steps: int = 0
     grad_enabled: bool = True
     amp: Amp = field(default_factory=Amp)
@@ -89,14 +115,18 @@ class Run:
     lines_seen: set[tuple[str, int]] = field(default_factory=set)
     lines_lost: set[tuple[str, int]] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.answers = Answers(self.assumptions)
+
     @property
     def on_cpu(self) -> bool:
         """Whether Paddle's CPU back end is modelled, with its own temporaries."""
         return self.setting.backend == "cpu"
 
-    def unknown(self, reason: str) -> Unknown:
-        """Return an unknown value that arises here."""
-        return Unknown(self.file, self.line, reason)
+    def unknown(self, reason: str, cause: Value = None) -> Unknown:
+        """Return an unknown value that arises here; what would settle `cause` settles it."""
+        root = cause.root if isinstance(cause, Unknown) else None
+        return Unknown(self.file, self.line, reason, root)
 
     def number(self, reason: str) -> SomeNumber:
         """Return a number that nobody knows."""
@@ -110,8 +140,20 @@ class Run:
     def block(self, unknown: Unknown) -> None:
         """Record that the memory cannot be told, unless the steady state is already known."""
         self.note_unknown(unknown)
-        if self.cycles < CYCLES and self.blocking is None:
-            self.blocking = unknown
+        if self.cycles < CYCLES:
+            self.ask(unknown)
+            if self.blocking is None:
+                self.blocking = unknown
+
+    def ask(self, unknown: Unknown) -> None:
+        """Ask for what would settle an unknown inside the memory path; two questions at most."""
+        question = asking.ask(unknown)
+        if question is not None and len(self.asks) < asking.MAX_ASKS:
+            self.asks.setdefault(question.name, question)
+
+    def batch_here(self) -> int | None:
+        """Return the batch size where the script is now, as far as it is known."""
+        return self.batch_now or self.batch_seen or self.setting.batch
 
     def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
         """Record a mistake in the script at the line being run."""
@@ -123,7 +165,8 @@ class Run:
         """Allocate a block."""
         if nbytes > LARGEST_TENSOR:
             raise Blocked(self.unknown(f"a tensor of {nbytes} bytes cannot be meant"))
-        return Storage(self.ledger, int(nbytes), kind)
+        place = Place(self.file, self.line, self.layer, self.moment)
+        return Storage(self.ledger, int(nbytes), kind, place)
 
     def tensor(self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations") -> Tensor:
         """Allocate a tensor."""

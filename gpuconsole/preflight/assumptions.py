@@ -1,0 +1,152 @@
+"""Answers to preflight's questions: how they are written, and what they say.
+
+`NAME=VALUE`: NAME is what the script calls it (a variable, a dotted name, a call or any other
+expression), `file.py:40:NAME` only there. VALUE is a number, text, a truth value, a list, or the
+shape of a tensor: `[N, 128] int64`, N being the batch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight.scan.tensors import ITEM_BYTES
+from gpuconsole.preflight.scan.values import Value
+
+MAX_TEXT = 2000
+_PLACE = re.compile(r"(?P<file>[^\s:()]+\.(?:py|ipynb)):(?P<line>\d+):(?P<name>.+)", re.DOTALL)
+_SHAPE = re.compile(r"\[(?P<extents>[^\[\]]*)\]\s*(?P<dtype>[a-z]+\d*)?")
+_EXTENT = re.compile(r"N|\d+")
+_WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "null": None}
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeAnswer:
+    """The shape and type of an array; "N" is the batch, and makes it a batch of the loader."""
+
+    extents: tuple[int | str, ...]
+    dtype: str
+
+    @property
+    def batched(self) -> bool:
+        """Whether the batch is among the extents."""
+        return "N" in self.extents
+
+    def shape(self, batch: int) -> tuple[int, ...]:
+        """Return the shape at a batch size."""
+        return tuple(batch if one == "N" else int(one) for one in self.extents)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One answer, read."""
+
+    given: str
+    """As the user wrote it, without the value."""
+    name: str
+    """The expression in one spelling."""
+    file: str
+    line: int
+    """Where alone it holds; "" and 0 for everywhere."""
+    value: Value
+
+    def holds_at(self, file: str, line: int) -> bool:
+        """Tell whether it is meant for this place."""
+        if not self.file:
+            return True
+        return line == self.line and (file == self.file or file.endswith("/" + self.file))
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`; the name may be a call with `=` in it.
+
+    UsageError where there is no name, or it is not an expression.
+    """
+    if len(text) <= MAX_TEXT and "\0" not in text:
+        for at, letter in enumerate(text):
+            if letter == "=" and text[at + 1 : at + 2] != "=" and text[at - 1 : at] not in "=!<>":
+                name = text[:at].strip()
+                if name and _spelling(_unplaced(name)[2]) is not None:
+                    return name, text[at + 1 :].strip()
+    raise UsageError(
+        "Not an assumption",
+        f"{text[:200]!r} is not NAME=VALUE.",
+        "Write what the script calls it: --assume vocab_size=30000, "
+        "--assume 'len(vocab)=30000', --assume 'x=[N, 128] int64'.",
+    )
+
+
+def read(given: str, text: str) -> Assumption:
+    """Return an answer in the form that the analysis uses; UsageError says what is wrong."""
+    file, line, name = _unplaced(given)
+    spelling = _spelling(name)
+    if spelling is None:
+        raise UsageError(
+            "Not a name",
+            f"{given[:200]!r} is neither a name nor an expression of Python.",
+            "Write it as the script does: vocab_size, len(vocab), args.max_len.",
+        )
+    return Assumption(given, spelling, file, line, _value(given, text.strip()))
+
+
+def _unplaced(given: str) -> tuple[str, int, str]:
+    placed = _PLACE.fullmatch(given.strip())
+    if placed is None:
+        return "", 0, given.strip()
+    return placed["file"], int(placed["line"]), placed["name"].strip()
+
+
+def _spelling(name: str) -> str | None:
+    """Return an expression as `ast.unparse` writes it: blanks and quotes do not count."""
+    try:
+        return ast.unparse(ast.parse(name, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _value(name: str, text: str) -> Value:
+    shape = _shape(text)
+    if shape is not None:
+        return shape
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        value = None
+        # What begins like a number, a list or quoted text is a slip of the pen, not a word.
+        if not text or text[0] in "[({'\"" or text[0].isdigit():
+            raise UsageError(
+                "Value not understood",
+                f"{text[:200]!r} is not a value for {name[:200]}.",
+                "Give a number, text, True or False, a list, or a shape such as [N, 128] int64.",
+            ) from None
+        value = text
+    if isinstance(value, (int, float, str, bool, list, tuple, dict, type(None))):
+        return value
+    raise UsageError(
+        "Value not understood",
+        f"{text[:200]!r} is a {type(value).__name__}.",
+        "Give a number, text, True or False, a list, or a shape such as [N, 128] int64.",
+    )
+
+
+def _shape(text: str) -> ShapeAnswer | None:
+    """Read `[N, 128] int64`; a list of plain numbers without a type stays a list."""
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        return None
+    parts = [part.strip() for part in found["extents"].split(",") if part.strip()]
+    dtype = found["dtype"]
+    if not all(_EXTENT.fullmatch(part) for part in parts) or (dtype is None and "N" not in parts):
+        return None
+    if dtype is not None and dtype not in ITEM_BYTES:
+        raise UsageError(
+            "Type not known",
+            f"{dtype!r} in {text[:200]!r} is not a type of tensors.",
+            f"Use one of {', '.join(sorted(ITEM_BYTES))}.",
+        )
+    extents = tuple(part if part == "N" else int(part) for part in parts)
+    return ShapeAnswer(extents, dtype or "float32")

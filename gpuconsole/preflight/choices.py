@@ -1,0 +1,56 @@
+"""Conditions that reading cannot decide: both sides are tried, the worse one is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.text import clean
+from gpuconsole.preflight.liveness import peak
+from gpuconsole.preflight.scan.run import Setting
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Outcome
+
+MAX_TESTS = 2
+"""Conditions of which both sides are tried, in all combinations."""
+Choices = Mapping[tuple[str, int], bool]
+"""How conditions are taken, by file and line."""
+
+
+def worst(follow: Callable[[Setting], Outcome], setting: Setting) -> tuple[Outcome, Choices]:
+    """Follow a script; where a condition is not known, with each outcome, and keep the largest.
+
+    A side that cannot be followed is left out where another can. What was kept is said in the
+    notes; nothing is said where all sides need the same.
+    """
+    first = follow(setting)
+    places = list(first.tests)[:MAX_TESTS]
+    if not places:
+        return first, {}
+    tried: list[tuple[int, Outcome, Choices]] = []
+    combinations = list(product((True, False), repeat=len(places)))
+    for sides in combinations:
+        choices: Choices = dict(zip(places, sides, strict=True))
+        found = follow(replace(setting, choices=choices))
+        if not found.blocked:
+            tried.append((peak(found.trace).total, found, choices))
+    if not tried:
+        return first, {}
+    size, found, taken = max(tried, key=lambda one: one[0])
+    complete = len(tried) == len(combinations)
+    if complete and all(other == size for other, _, _ in tried):
+        return found, taken
+    why = "which needs more memory" if complete else "other sides cannot be followed"
+    notes = tuple(_note(first.tests[place], place, taken[place], why) for place in places)
+    return replace(found, bound=True, notes=(*found.notes, *notes)), taken
+
+
+def _note(test: str, place: tuple[str, int], side: bool, why: str) -> str:
+    file, line = place
+    return (
+        f"{Path(file).name}:{line}: `{clean(test[:80])}` cannot be known; taken as {side}, {why}."
+    )

@@ -1,0 +1,135 @@
+"""What is asked of the user: the roots of unknowns, the questions, and the answers given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.estimate import Ask
+from gpuconsole.core.text import clean
+from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read
+from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.values import Form, Root, Unknown, Value
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Run
+
+MAX_ASKS = 2
+"""Questions put at once."""
+MAX_TEXT = 80
+ANSWERABLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+"""Expressions that an answer can be given for."""
+_EXAMPLES: Mapping[Form, str] = {
+    "value": "128", "number": "128", "test": "True", "shape": "[N, 3, 224, 224] float32",
+}  # fmt: skip
+_LARGE = ("vocab", "dict", "num_user", "num_item", "n_user", "n_item", "embeddings")
+
+
+class Answers:
+    """The user's answers, found by the spelling of an expression."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.met: set[str] = set()
+        """Answers that were used, as the user wrote their names."""
+        self._by_name: dict[str, list[Assumption]] = {}
+        for name, text in given.items():
+            one = read(name, text)
+            self._by_name.setdefault(one.name, []).append(one)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    def find(self, name: str, file: str, line: int) -> Assumption | None:
+        """Return the answer for an expression at a place; a placed answer wins."""
+        found = [one for one in self._by_name.get(name, ()) if one.holds_at(file, line)]
+        return max(found, key=lambda one: one.line) if found else None
+
+    def of(self, node: ast.expr, file: str) -> Assumption | None:
+        """Return the answer for a node of the syntax tree."""
+        if not self._by_name or not isinstance(node, ANSWERABLE):
+            return None
+        return self.find(ast.unparse(node), file, node.lineno)
+
+    def for_target(self, node: ast.expr, file: str) -> Assumption | None:
+        """Return the answer for what is assigned; `self.size` also answers to `size`."""
+        found = self.of(node, file)
+        if found is None and isinstance(node, ast.Attribute):
+            found = self.find(node.attr, file, node.lineno)
+        return found
+
+
+def text_of(node: ast.expr) -> str:
+    """Return an expression as written, in one spelling."""
+    return ast.unparse(node)
+
+
+def rooted(node: ast.expr, unknown: Unknown, file: str, form: Form = "value") -> Unknown:
+    """Return the unknown with an expression as what would settle it."""
+    return replace(unknown, root=Root(text_of(node), file, node.lineno, "", form))
+
+
+def named(target: ast.expr, value: ast.expr, unknown: Unknown, file: str) -> Unknown:
+    """Return an unknown that is being assigned, asked for by the name it gets.
+
+    Only where the name holds the root itself: what was computed from it keeps the root's name.
+    """
+    root = unknown.root
+    if root is None or not isinstance(target, (ast.Name, ast.Attribute)):
+        return unknown
+    if not isinstance(value, (ast.Call, ast.Subscript, ast.Attribute)):
+        return unknown
+    if root.name and not isinstance(value, ast.Call):
+        return unknown
+    name = target.id if isinstance(target, ast.Name) else text_of(target)
+    return replace(
+        unknown, root=replace(root, name=name, text=text_of(value), file=file, line=target.lineno)
+    )
+
+
+def ask(unknown: Unknown) -> Ask | None:
+    """Return the question that would settle an unknown; None where no answer could."""
+    root = unknown.root
+    if root is None or root.form == "gap":
+        return None
+    name = root.name or root.text
+    if len(name) > MAX_TEXT or "\n" in name:
+        return None
+    place = f"{Path(root.file).name}:{root.line}"
+    written = root.text if len(root.text) <= MAX_TEXT else ""
+    given = f", given by {written} at {place}" if root.name and written else f" at {place}"
+    if root.form == "shape":
+        question = f"Which shape and type has {name}{given}? N stands for the batch."
+    elif root.form == "test":
+        question = f"Is {name}{given} true?"
+    elif root.form == "number":
+        question = f"How large is {name}{given}?"
+    else:
+        question = f"What is {name}{given}?"
+    return Ask(clean(name), root.file, root.line, clean(question), _example(root))
+
+
+def _example(root: Root) -> str:
+    words = f"{root.name} {root.text}".lower()
+    if root.form in ("value", "number") and any(word in words for word in _LARGE):
+        return "30000"
+    return _EXAMPLES[root.form]
+
+
+def answer(run: Run, one: Assumption) -> Value:
+    """Return the value that an answer stands for.
+
+    A shape with the batch in it is a batch that the loader gave; one without is an array.
+    """
+    run.answers.met.add(one.given)
+    value = one.value
+    if not isinstance(value, ShapeAnswer):
+        return value
+    if not value.batched:
+        return Array(value.shape(0), value.dtype)
+    batch = run.batch_here()
+    if batch is None:
+        return run.unknown("the batch size N of an answer is not known: give --batch-size")
+    return run.tensor(value.shape(batch), value.dtype, "inputs")

@@ -1,0 +1,92 @@
+"""What would settle an unknown, followed through the script; and the answers put in its place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from gpuconsole.preflight.scan import asking
+from gpuconsole.preflight.scan.calls import Calls
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import (
+    Blocked,
+    NativeFunction,
+    Unknown,
+    Value,
+    plain,
+)
+
+MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
+"""Functions whose result would settle what is made of an unknown thing, rather than the thing."""
+
+
+class Roots(Calls):
+    """The part of the interpreter that knows what to ask, and uses what was answered."""
+
+    def truth(self, value: Value) -> bool | None:
+        """Return the truth of a value; the expressions' part gives this."""
+        raise NotImplementedError
+
+    def fresh(self, node: ast.expr, value: Unknown) -> Unknown:
+        """Return an unknown; one that arises in this very expression is settled by it.
+
+        Lines of library code that is followed as source are 0: nobody is asked about those.
+        """
+        if value.root is None and node.lineno and isinstance(node, asking.ANSWERABLE):
+            return asking.rooted(node, value, self.run.file)
+        return value
+
+    def answerable(self, evaluate: Callable[[], Value], node: ast.expr) -> Value:
+        """Evaluate an expression, or take the user's answer where it cannot be known."""
+        run = self.run
+        given = run.answers.of(node, run.file)
+        if given is None:
+            value = evaluate()
+            return self.fresh(node, value) if isinstance(value, Unknown) else value
+        # What blocks inside is not needed any more.
+        blocking, asks = run.blocking, dict(run.asks)
+        try:
+            value = evaluate()
+        except Blocked as blocked:
+            value = blocked.unknown
+        if not isinstance(value, Unknown):
+            run.answers.met.add(given.given)
+            return value
+        run.blocking, run.asks = blocking, asks
+        return asking.answer(run, given)
+
+    def part(self, node: ast.expr, owner: Unknown) -> Unknown:
+        """Return an attribute or item of an unknown: it alone would have to be known."""
+        value = plain(owner)
+        if node.lineno and (value.root is None or value.root.form == "value"):
+            return asking.rooted(node, value, self.run.file)
+        return value
+
+    def of_call(self, node: ast.Call, target: Value, args: list[Value], result: Unknown) -> Unknown:
+        """Return the unknown result of a call with what would settle it."""
+        file = self.run.file
+        if not node.lineno:
+            return result
+        if result.root is None:
+            gap = any(isinstance(one, Tensor) for one in args)
+            return asking.rooted(node, result, file, "gap" if gap else "value")
+        if result.root.form == "value":
+            measured = isinstance(target, NativeFunction) and target.name in MEASURES
+            if measured or isinstance(target, Unknown):
+                return asking.rooted(node, result, file, "number" if measured else "value")
+        return result
+
+    def settled(self, target: ast.expr, source: ast.expr, value: Unknown) -> Value:
+        """Return what is assigned in place of an unknown: the answer for it, or its named self."""
+        run = self.run
+        given = run.answers.for_target(target, run.file)
+        if given is not None:
+            return asking.answer(run, given)
+        return asking.named(target, source, value, run.file) if target.lineno else value
+
+    def decided(self, node: ast.If | ast.IfExp, test: Value) -> bool | None:
+        """Return the truth of a condition: its own, or how this run is asked to take it."""
+        truth = self.truth(test)
+        if truth is None:
+            return self.run.setting.choices.get((self.run.file, node.lineno))
+        return truth
