@@ -321,6 +321,7 @@ def as_memory(
         total_mib=total,
         low_mib=max(0.0, total - margin - spread),
         high_mib=total + margin + spread,
+        context_spread_mib=spread,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["parameters", "gradients", "optimizer", "activations", "inputs", "workspace"]
 KINDS: tuple[Kind, ...] = (
@@ -22,6 +22,16 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+class Place(NamedTuple):
+    """Where in the script a block was born."""
+
+    file: str
+    line: int
+    layer: str
+    """Path of the innermost layer that was running: `encoder.layers.0.linear1`; "" outside."""
+    moment: Literal["forward", "backward", "step"]
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Allocations of one run. `events` holds `i` where block `i` is born and `~i` where it dies."""
@@ -30,23 +40,32 @@ class Trace:
     sizes: Sequence[int]
     """Bytes of each block, unrounded."""
     kinds: Sequence[Kind]
+    places: Sequence[Place] = ()
+    """Of each block, where they were recorded."""
+    backwards: Sequence[int] = ()
+    """Index into `events` at which each backward pass began."""
 
 
 class Ledger:
     """Writes the trace of a run."""
 
-    __slots__ = ("events", "kinds", "open", "sizes")
+    __slots__ = ("backwards", "events", "kinds", "open", "places", "sizes")
 
     def __init__(self) -> None:
         self.events: list[int] = []
         self.sizes: list[int] = []
         self.kinds: list[Kind] = []
+        self.places: list[Place] = []
+        self.backwards: list[int] = []
         self.open = True
 
     def close(self) -> Trace:
         """End the recording: what dies from now on is only the interpreter's own tidying up."""
         self.open = False
-        return Trace(tuple(self.events), tuple(self.sizes), tuple(self.kinds))
+        return Trace(
+            tuple(self.events), tuple(self.sizes), tuple(self.kinds), tuple(self.places),
+            tuple(self.backwards),
+        )  # fmt: skip
 
 
 class Storage:
@@ -54,13 +73,14 @@ class Storage:
 
     __slots__ = ("index", "ledger", "nbytes")
 
-    def __init__(self, ledger: Ledger, nbytes: int, kind: Kind) -> None:
+    def __init__(self, ledger: Ledger, nbytes: int, kind: Kind, place: Place) -> None:
         self.ledger = ledger
         self.nbytes = nbytes
         self.index = len(ledger.sizes)
         if ledger.open:
             ledger.sizes.append(nbytes)
             ledger.kinds.append(kind)
+            ledger.places.append(place)
             ledger.events.append(self.index)
 
     def __del__(self) -> None:

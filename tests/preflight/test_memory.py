@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from gpuconsole.preflight.allocator import reserved
 from gpuconsole.preflight.liveness import envelope, peak
-from gpuconsole.preflight.trace import AffineTrace, Kind, Ledger, Storage, Trace, affine
+from gpuconsole.preflight.trace import AffineTrace, Kind, Ledger, Place, Storage, Trace, affine
 
 ACT: Kind = "activations"
+HERE = Place("train.py", 1, "", "forward")
 
 
 def trace(events: list[int], sizes: list[int]) -> Trace:
@@ -31,7 +32,7 @@ def test_parts_add_up_at_the_peak() -> None:
 
 def test_storage_frees_itself_with_its_last_reference() -> None:
     ledger = Ledger()
-    first = Storage(ledger, 8, ACT)
+    first = Storage(ledger, 8, ACT, HERE)
     second = first
     del first
     assert ledger.events == [0]

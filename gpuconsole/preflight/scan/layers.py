@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.run import LayerCall, Run
 from gpuconsole.preflight.scan.tensors import Parameter, Tensor, as_shape
 from gpuconsole.preflight.scan.values import (
     MISSING,
@@ -28,6 +28,7 @@ class Layer(Native):
     def __init__(self) -> None:
         super().__init__()
         self.training = True
+        self.path = ""
 
     def get_training(self, run: Run) -> Value:
         """Give the mode."""
@@ -78,6 +79,34 @@ class Layer(Native):
         for one in args:
             if isinstance(one, Tensor) and one.shape and not run.loaders:
                 run.found_batch(one.shape[0])
+        around, flops, place = run.layer, run.flops, (run.file, run.line)
+        if not around and not self.path:
+            self.name_all()
+        run.layer = self.path
+        out = self.pass_on(calls, args, kwargs)
+        run.layer = around
+        self.note_call(run, place, out, run.flops - flops)
+        return out
+
+    def name_all(self) -> None:
+        """Give this layer and all below it their paths; the outermost goes by its class."""
+        root = self.cls.name if self.cls is not None else self.label
+        for name, layer in self.walk():
+            layer.path = name or root
+
+    def note_call(self, run: Run, place: tuple[str, int], out: Value, flops: float) -> None:
+        """Remember the call for the table of layers."""
+        if run.moment != "forward" or not self.path:
+            return
+        first = out[0] if isinstance(out, (list, tuple)) and out else out
+        shape = first.shape if isinstance(first, Tensor) else ()
+        own = sum(one.nbytes for one in self.attrs.values() if isinstance(one, Parameter))
+        kind = self.cls.name if self.cls is not None else self.label
+        run.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
+
+    def pass_on(self, calls: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+        """Run the forward that the script or Paddle defines."""
+        run: Run = calls.run
         forward = self.cls.find("forward") if self.cls is not None else MISSING
         if isinstance(forward, Function):
             return calls.call(BoundMethod(forward, self), list(args), kwargs)

@@ -61,6 +61,7 @@ def attach(
     if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
         mode = "new"
     node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
+    node.layer = run.layer
     for slot, one in enumerate(outputs):
         one.node, one.slot, one.stop_gradient = node, slot, False
     return node

@@ -88,7 +88,8 @@ class Node:
     the first thing saved), `fill` (new, and absent output gradients are filled with zeros).
     """
 
-    __slots__ = ("edges", "mode", "outputs", "replay", "saved", "temp", "wants_contiguous")
+    __slots__ = ("edges", "layer", "mode", "outputs", "replay", "saved", "temp",
+                 "wants_contiguous")  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Node:
         self.temp = temp
         self.wants_contiguous = True
         self.replay: object = None
+        self.layer = ""
 
 
 class Gradient:
@@ -136,6 +138,8 @@ def backward(run: Run, loss: Tensor, *, retain: bool = False) -> None:
     """Run the backward pass from `loss`, writing its allocations and frees."""
     if loss.node is None:
         return
+    run.ledger.backwards.append(len(run.ledger.events))
+    around, run.moment = (run.moment, run.layer), "backward"
     degrees = _in_degrees(loss.node)
     arrived: dict[int, list[Gradient | None]] = {}
     arrived[id(loss.node)] = [None] * len(loss.node.outputs)
@@ -143,6 +147,7 @@ def backward(run: Run, loss: Tensor, *, retain: bool = False) -> None:
     ready = deque([loss.node])
     while ready:
         node = ready.popleft()
+        run.layer = node.layer
         results = _step(run, node, arrived.pop(id(node)))
         if not retain:
             node.saved.clear()
@@ -157,6 +162,7 @@ def backward(run: Run, loss: Tensor, *, retain: bool = False) -> None:
                 ready.append(edge.node)
             elif edge.leaf is not None:
                 _accumulate(edge.leaf, arrived.pop(id(edge.leaf)))
+    run.moment, run.layer = around
 
 
 def _step(run: Run, node: Node, grads: list[Gradient | None]) -> deque[Gradient]:
