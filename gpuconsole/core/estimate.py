@@ -31,6 +31,16 @@ class Memory:
     total_mib: float = 0.0
     low_mib: float = 0.0
     high_mib: float = 0.0
+    context_spread_mib: float = 0.0
+    """How far the context may be from `context_mib`; a part of the range."""
+
+    @property
+    def upper_share(self) -> float:
+        """How far the range goes above what is reserved, as a share of it."""
+        if self.reserved_mib <= 0:
+            return 0.0
+        above = self.high_mib - self.total_mib - self.context_spread_mib
+        return max(0.0, above / self.reserved_mib)
 
 
 @dataclass(frozen=True, slots=True)

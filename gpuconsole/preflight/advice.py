@@ -14,7 +14,7 @@ from typing import Protocol
 from gpuconsole.core.estimate import Estimate, Suggestion, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
-from gpuconsole.preflight.analysis import MARGINS, MAX_BATCH
+from gpuconsole.preflight.analysis import MAX_BATCH
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -22,6 +22,8 @@ TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
 UPPER_QUANTILE = 1.645
 """The upper bound is taken as the 95th percentile of a log-normal error."""
+LEAST_SHARE = 0.01
+"""No estimate is surer than this when a chance is told."""
 CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
 
 
@@ -131,7 +133,7 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
         return 1.0
     if memory.reserved_mib <= 0:
         return 0.0
-    sigma = log(1.0 + MARGINS[estimate.tier]) / UPPER_QUANTILE
+    sigma = log(1.0 + max(memory.upper_share, LEAST_SHARE)) / UPPER_QUANTILE
     distance = log(free / memory.reserved_mib) / sigma
     return round(0.5 * (1.0 - erf(distance / sqrt(2.0))), 4)
 
@@ -143,9 +145,9 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
         return None
     reserved = estimator.reserved_at(card.backend)
     # Range and context do not depend on the batch: take them off once.
-    slack = memory.high_mib - memory.total_mib - MARGINS[estimate.tier] * memory.reserved_mib
-    room = card.limit_mib - memory.context_mib - (0.0 if card.exact else slack)
-    factor = 1.0 if card.exact else 1.0 + MARGINS[estimate.tier]
+    spread = memory.context_spread_mib
+    room = card.limit_mib - memory.context_mib - (0.0 if card.exact else spread)
+    factor = 1.0 if card.exact else 1.0 + memory.upper_share
 
     def fits(batch: int) -> bool:
         need = reserved(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erf, exp, inf, sqrt
+from math import erf, inf, sqrt
 
 ENOUGH = 9
 """With so many errors the largest one bounds the next with chance 0.9."""
@@ -26,22 +26,22 @@ class Residual:
     censored: bool = False
 
 
-def weights(residuals: Sequence[Residual]) -> list[tuple[float, float]]:
+def weights(residuals: Sequence[Residual], unseen: int = 1) -> list[tuple[float, float]]:
     """Return (value, weight) of the errors that are known, ascending.
 
-    Each of n errors and the unseen next one begin with 1 / (n + 1). What is missing to 1 lies
-    above all that was seen.
+    Each of n errors, and the next one where `unseen` is 1, begins with an equal share of 1. What
+    is missing to 1 lies above all that was seen.
     """
     # At equal values a known error comes first: "more than" means above it.
     ordered = sorted(residuals, key=lambda one: (one.value, one.censored))
-    share = 1.0 / (len(ordered) + 1)
+    share = 1.0 / (len(ordered) + unseen)
     found: list[tuple[float, float]] = []
     for place, one in enumerate(ordered):
-        if one.censored:
-            # The rest includes the unseen one, so there is always an heir.
-            share *= 1.0 + 1.0 / (len(ordered) - place)
-        else:
+        heirs = len(ordered) - place - 1 + unseen
+        if not one.censored:
             found.append((one.value, share))
+        elif heirs:
+            share += share / heirs
     return found
 
 
@@ -72,24 +72,14 @@ def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
 
 
 def exceedance(residuals: Sequence[Residual], point: float, width: float) -> float:
-    """Return the chance that the next error is above `point`: each known error is blurred by a
-    normal of `width`; what lies above all that was seen is above."""
-    if not residuals:
-        return 0.5
-    known = weights(residuals)
-    below = sum(weight * _normal((point - value) / width) for value, weight in known)
-    # The unseen one has no place of its own: it is taken to be like those that were seen.
-    unseen = 1.0 / (len(residuals) + 1)
-    if not any(one.censored for one in residuals):
-        below /= 1.0 - unseen
+    """Return the chance that an error like those seen is above `point`, each of them blurred by a
+    normal of `width`. ZeroDivisionError without any."""
+    below = sum(
+        weight * _normal((point - value) / width) for value, weight in weights(residuals, unseen=0)
+    )
     return min(1.0, max(0.0, 1.0 - below))
 
 
 def _normal(distance: float) -> float:
     """Return the standard normal distribution."""
     return 0.5 * (1.0 + erf(distance / sqrt(2.0)))
-
-
-def factor(residual: float) -> float:
-    """Return how many times the prediction an error stands for."""
-    return exp(residual)
