@@ -1,0 +1,83 @@
+"""A script is the same one while what its memory depends on is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.preflight.digest import script_digest, settings_of
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    files = {
+        "train.py": "import model\nfrom parts.heads import Head\nopen('base.yaml')\n",
+        "model.py": "from parts import blocks\nwidth = 8\n",
+        "parts/__init__.py": "",
+        "parts/heads.py": "from . import blocks\nclass Head: ...\n",
+        "parts/blocks.py": "depth = 2\n",
+        "base.yaml": "width: 8\n",
+        "other.py": "unrelated = 1\n",
+        "notes.txt": "x",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path / "train.py"
+
+
+@pytest.mark.parametrize(
+    "name", ["train.py", "model.py", "parts/__init__.py", "parts/blocks.py", "base.yaml"]
+)
+def test_a_change_of_what_it_is_made_of_makes_another_script(script: Path, name: str) -> None:
+    before = script_digest(script)
+    assert before == script_digest(script) != ""
+    with (script.parent / name).open("a") as file:
+        file.write("\n# changed")
+    assert script_digest(script) != before
+
+
+def test_what_it_does_not_use_does_not_count(script: Path) -> None:
+    before = script_digest(script)
+    (script.parent / "other.py").write_text("unrelated = 2\n")
+    (script.parent / "notes.txt").write_text("y")
+    assert script_digest(script) == before
+
+
+def test_a_configuration_named_by_an_argument_counts(script: Path) -> None:
+    (script.parent / "big.yaml").write_text("width: 64\n")
+    named = script_digest(script, ("--config=big.yaml",))
+    assert named != script_digest(script)
+    (script.parent / "big.yaml").write_text("width: 65\n")
+    assert script_digest(script, ("--config=big.yaml",)) != named
+
+
+def test_it_is_the_same_wherever_it_is_called_from(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = script_digest(script)
+    monkeypatch.chdir(script.parent)
+    assert script_digest(Path("train.py")) == whole
+
+
+@pytest.mark.parametrize(
+    "text", ["import train", "from ... import x", "import a.b", "def (", "open('/etc/passwd.json')"]
+)
+def test_odd_scripts_have_a_digest_too(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    assert script_digest(path)
+
+
+def test_a_script_that_is_not_there_has_none(tmp_path: Path) -> None:
+    assert script_digest(tmp_path / "no.py") == ""
+
+
+def test_arguments_that_differ_in_the_batch_alone_are_of_one_kind() -> None:
+    assert settings_of(("--batch-size", "8", "--depth", "8"), 8) == settings_of(
+        ("--batch-size", "16", "--depth", "8"), 16
+    )
+    assert settings_of(("--batch_size=8",), 8) == settings_of(("--batch_size=64",), 64)
+    assert settings_of(("--depth", "8"), 8) != settings_of(("--depth", "16"), 16)
+    assert settings_of(("-b", "4"), None) == ("-b", "4")
