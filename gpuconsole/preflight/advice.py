@@ -1,4 +1,4 @@
-"""An estimate held against devices: verdicts, the largest batch, what would help.
+"""An estimate held against devices: verdicts and the largest batch.
 
 A verdict compares the estimate's upper bound with the device's limit: `fits`, or `tight` when
 less than a tenth of the limit is left, or `will-not-fit`. So `fits` and `tight` always mean that
@@ -7,15 +7,17 @@ the batch is not above `max_batch_size`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import ceil, erf, log, sqrt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import erf, log, sqrt
 from typing import Protocol
 
-from gpuconsole.core.estimate import Estimate, Suggestion, Verdict, VerdictWord
+from gpuconsole.core.estimate import Estimate, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.units import GIB_IN_MIB, format_mib
+from gpuconsole.core.units import format_mib
 from gpuconsole.preflight.analysis import MAX_BATCH
-from gpuconsole.preflight.card import RESERVE_SHARE, Card
+from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.cost import step_range
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 TIGHT_SHARE = 0.10
@@ -24,7 +26,6 @@ UPPER_QUANTILE = 1.645
 """The upper bound is taken as the 95th percentile of a log-normal error."""
 LEAST_SHARE = 0.01
 """No estimate is surer than this when a chance is told."""
-CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
 
 
 class Estimator(Protocol):
@@ -46,8 +47,8 @@ class Estimator(Protocol):
         ...
 
 
-Question = tuple[Backend, float, float | None, bool, float]
-"""Cards with the same back end, limit, context, exactness and free memory get one answer."""
+Question = tuple[str, Backend, float, float | None, bool, float]
+"""Cards with the same model, back end, limit, context, exactness and free memory get one answer."""
 
 
 def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> tuple[Verdict, ...]:
@@ -58,7 +59,8 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
     made: list[Verdict] = []
     for card in cards:
         limit = card.limit_mib
-        question = (card.backend, limit, card.context_mib, card.exact, card.available_mib)
+        question = (card.device, card.backend, limit, card.context_mib, card.exact,
+                    card.available_mib)  # fmt: skip
         answer = answers.get(question)
         if answer is None:
             context = 0.0 if card.exact else card.context_mib
@@ -67,16 +69,19 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
                 estimates[kind] = estimator.estimate(
                     batch, backend=card.backend, context_mib=context
                 )
-            size = question[:4]
+            size = question[1:5]
             if size not in largest:
                 largest[size] = largest_batch(estimator, estimates[kind], card)
-            answer = answers[question] = judge(estimates[kind], card, largest[size])
+            judged = judge(estimates[kind], card, largest[size])
+            step = step_range(estimates[kind], card.device, card.capacity_mib)
+            answer = answers[question] = replace(judged, step_s=step)
         made.append(
             Verdict(
                 device=card.device, host=card.host, backend=card.backend, verdict=answer.verdict,
                 headroom_mib=answer.headroom_mib, max_batch_size=answer.max_batch_size,
                 oom_probability=answer.oom_probability, limit_mib=answer.limit_mib,
                 uuid=card.uuid, index=card.index, reason=answer.reason,
+                step_s=answer.step_s,
             )
         )  # fmt: skip
     return tuple(made)
@@ -170,86 +175,3 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
 def rounded_batch(batch: int) -> int:
     """Return the batch size that a person would be told: a multiple of 8 above 8."""
     return batch - batch % 8 if batch > 8 else batch
-
-
-def suggestions(
-    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict], cards: Sequence[Card],
-    *, allow_mixed_precision: bool = False,
-) -> tuple[Suggestion, ...]:  # fmt: skip
-    """Return what would help when no device takes the job as it is, or the script is wrong."""
-    if estimate.errors:
-        return tuple(
-            Suggestion("fix-script", f"{fault.file}:{fault.line}",
-                       f"Correct line {fault.line}: {fault.message}.")
-            for fault in estimate.errors
-        )  # fmt: skip
-    if estimate.memory is None or not found:
-        return ()
-    if any(one.verdict in ("fits", "tight") for one in found):
-        return ()
-    made = [*_smaller_batch(estimator, estimate, found)]
-    if allow_mixed_precision and estimate.backend != "cpu":
-        made += _half_precision(estimator, estimate, found)
-    made += _bigger_device(estimate, cards)
-    return tuple(made)
-
-
-def _smaller_batch(
-    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict]
-) -> list[Suggestion]:
-    batch, memory = estimate.batch_size, estimate.memory
-    best = max((one.max_batch_size or 0 for one in found), default=0)
-    if batch is None or memory is None or not 0 < best < batch:
-        return []
-    size = rounded_batch(best)
-    smaller = estimator.estimate(size, backend=estimate.backend, context_mib=memory.context_mib)
-    saves = memory.total_mib - smaller.memory.total_mib if smaller.memory else 0.0
-    steps = ceil(batch / size)
-    keep = (
-        f"Accumulate gradients over {steps} steps of batch size {size} to keep the effective "
-        f"batch near {batch}."
-    )
-    return [
-        Suggestion("batch-size", size, f"Reduce the batch size to {size} or below.", saves),
-        Suggestion("accumulate", steps, keep, saves),
-    ]
-
-
-def _half_precision(
-    estimator: Estimator, estimate: Estimate, found: Sequence[Verdict]
-) -> list[Suggestion]:
-    memory = estimate.memory
-    half = estimator.estimate(
-        estimate.batch_size, backend=estimate.backend, variant=Variant(amp="O1")
-    )
-    if memory is None or half.memory is None:
-        return []
-    saves = memory.reserved_mib - half.memory.reserved_mib
-    if saves <= 0:
-        return []
-    need = memory.high_mib - saves
-    enough = any(one.limit_mib is not None and need <= one.limit_mib for one in found)
-    text = f"Use automatic mixed precision (O1): about {format_mib(saves)} less"
-    tail = ", then it fits." if enough else ", which alone is not enough."
-    return [Suggestion("amp", "O1", text + tail, saves)]
-
-
-def _bigger_device(estimate: Estimate, cards: Sequence[Card]) -> list[Suggestion]:
-    memory = estimate.memory
-    if memory is None:
-        return []
-    threshold = min((card.threshold for card in cards if not card.exact), default=0.85)
-    need = memory.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
-    # Cards report a little less than their name says.
-    size = next((one for one in CARD_SIZES_GIB if one * GIB_IN_MIB * 0.97 >= need), None)
-    if size is None:
-        text = (
-            f"No single device is large enough: about {need / GIB_IN_MIB:.0f} GiB would be needed."
-        )
-        return [Suggestion("device", ceil(need / GIB_IN_MIB), text)]
-    large = sorted({card.device for card in cards if card.capacity_mib >= need and not card.exact})
-    names = f" ({', '.join(large[:3])}, once free)" if large else ""
-    return [Suggestion("device", size, f"Use a device with at least {size} GB{names}.")]
-
-
-Table = Mapping[str, float]

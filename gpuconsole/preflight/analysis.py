@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,6 +14,7 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
 from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source, values
@@ -78,6 +78,8 @@ class Analysis:
     script: Path
     args: tuple[str, ...]
     assumptions: Mapping[str, str] = field(default_factory=dict)
+    project: Path | None = None
+    """The folder that modules and documents may be read from; the script's own when None."""
     _outcomes: dict[tuple[Backend, int | None, Variant], Outcome] = field(default_factory=dict)
     _lines: dict[tuple[Backend, Variant], AffineTrace | None] = field(default_factory=dict)
     _choices: dict[tuple[Backend, Variant], choices.Choices] = field(default_factory=dict)
@@ -97,10 +99,13 @@ class Analysis:
             found = self._outcomes[key] = self._run(backend, batch, variant)
         return found
 
+    def _follow(self, setting: Setting) -> Outcome:
+        return follow(self.script, self.args, setting, self.assumptions, self.project)
+
     def _run(self, backend: Backend, batch: int | None, variant: Variant) -> Outcome:
         if batch is None:
             found, self._choices[backend, variant] = choices.worst(
-                partial(follow, self.script, self.args, assumptions=self.assumptions),
+                self._follow,
                 Setting(backend, variant=variant),
             )
             return found
@@ -117,7 +122,7 @@ class Analysis:
         """Follow the script at another batch, with conditions taken as at its own."""
         own = self.outcome(None, setting.backend, setting.variant)
         taken = replace(setting, choices=self._choices[setting.backend, setting.variant])
-        found = follow(self.script, self.args, taken, self.assumptions)
+        found = self._follow(taken)
         return replace(found, notes=own.notes, bound=own.bound)
 
     def _batch_key(self, own: Outcome) -> str:
@@ -133,7 +138,7 @@ class Analysis:
             tries = (Setting("cpu", other, key, own.batch) for key in own.candidates)
             self._found_key = next(
                 (one.batch_key for one in tries
-                 if follow(self.script, self.args, one, self.assumptions).batch == other), "",
+                 if self._follow(one).batch == other), "",
             )  # fmt: skip
         return self._found_key
 
@@ -326,11 +331,18 @@ def as_memory(
 
 
 def analyse(
-    script: Path, args: Sequence[str] = (), *, assumptions: Mapping[str, str] = MappingProxyType({})
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    assumptions: Mapping[str, str] = MappingProxyType({}),
+    project: Path | None = None,
 ) -> Analysis:
-    """Read a script; UsageError when it is missing, too large, not text, or has a syntax error."""
-    source.parse(script)
-    analysis = Analysis(script, tuple(args), dict(assumptions))
+    """Read a script or notebook, and what it imports from its project (else its own folder).
+
+    UsageError when it is missing, too large, not text, or has a syntax error.
+    """
+    source.read(script)
+    analysis = Analysis(script, tuple(args), dict(assumptions), project)
     analysis.outcome(None, "gpu")
     return analysis
 
@@ -340,32 +352,35 @@ def follow(
     args: Sequence[str],
     setting: Setting,
     assumptions: Mapping[str, str] = MappingProxyType({}),
+    project: Path | None = None,
 ) -> Outcome:
     """Run a script's syntax tree once."""
-    tree = source.parse(script)
+    read = source.read(script)
     run = Run(setting, args=tuple(args), assumptions=assumptions)
     if setting.variant.amp:
         run.amp = Amp(setting.variant.amp)
-    machine = Interpreter(run, script.parent, library(run))
+    machine = Interpreter(run, script, project or script.parent, library(run))
     machine.builtins = builtins(machine)
     run.call, run.calls = machine.call, machine
     collecting = gc.isenabled()
     # Reference counts decide lifetimes; a collection in between would make them depend on luck.
     gc.disable()
     try:
-        _guarded(machine, tree, script)
+        _guarded(machine, read)
+        machine.conclude()
         trace = run.ledger.close()
     finally:
         run.ledger.open = False
         if collecting:
             gc.enable()
+    run.notes.extend(read.notes)
     return _outcome(run, trace)
 
 
-def _guarded(machine: Interpreter, tree: object, script: Path) -> None:
+def _guarded(machine: Interpreter, script: source.Script) -> None:
     run = machine.run
     try:
-        scope = machine.run_module(tree, str(script), "__main__")  # type: ignore[arg-type]
+        scope = machine.run_script(script)
         run.ledger.open = False
         del scope
     except values.Stop:

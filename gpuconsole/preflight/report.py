@@ -14,6 +14,7 @@ from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.formula import Formula, flags
+from gpuconsole.preflight.suggestions import suggestions
 
 
 def report(
@@ -35,13 +36,15 @@ def report(
         )  # fmt: skip
     estimator: advice.Estimator
     if analysis is None and task.script:
-        analysis = analyse(Path(task.script), task.args, assumptions=task.assumptions)
+        project = Path(task.project) if task.project else None
+        analysis = analyse(
+            Path(task.script), task.args, assumptions=task.assumptions, project=project
+        )
     estimator = analysis if analysis is not None else Formula(task)
     estimate = with_flags(estimator.estimate(task.batch_size, backend=backend), task)
     found = advice.verdicts(estimator, task.batch_size, cards)
-    helpful = advice.suggestions(
-        estimator, estimate, found, cards, allow_mixed_precision=task.allow_mixed_precision
-    )
+    set_batch = None if analysis is None else analysis.set_batch
+    helpful = suggestions(estimator, estimate, found, cards, set_batch)
     return Report(estimate, found, helpful)
 
 

@@ -1,0 +1,112 @@
+"""How a suggestion is put into effect: in the job's arguments, or in the copy that is shipped.
+
+The user's own file is never changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuconsole.core.estimate import Edit
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight.scan import source
+
+_NUMBER = re.compile(r"\d[\d_]*")
+_EDITABLE = frozenset({".py", ".yaml", ".yml", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New arguments for the job, or lines of the shipped copy to replace; both empty when the
+    place is not one that can be changed safely."""
+
+    args: tuple[str, ...] | None = None
+    edits: tuple[Edit, ...] = ()
+
+
+def set_number(key: str, file: str, line: int, args: Sequence[str], value: int) -> Change:
+    """Return how a number that the analysis followed is given another value.
+
+    `key` is `argument:NAME` for an option defined at `file:line`, else `FILE:LINE:COLUMN` of the
+    number as written.
+    """
+    if key.startswith("argument:"):
+        flag = _flag(file, line, key.partition(":")[2])
+        return Change(args=_with_argument(args, flag, value)) if flag else Change()
+    where, _, rest = key.rpartition(":")
+    name, _, row = where.rpartition(":")
+    if not (row.isdigit() and rest.isdigit()) or Path(name).suffix not in _EDITABLE:
+        return Change()
+    edit = _edit(name, int(row), int(rest), value)
+    return Change(edits=(edit,)) if edit else Change()
+
+
+def _with_argument(args: Sequence[str], flags: Sequence[str], value: int) -> tuple[str, ...]:
+    """Return the arguments with an option replaced, wherever it stands, or added."""
+    made = list(args)
+    for place, word in enumerate(made):
+        name, equals, _ = word.partition("=")
+        if name in flags:
+            if equals:
+                made[place] = f"{name}={value}"
+            elif place + 1 < len(made):
+                made[place + 1] = str(value)
+            return tuple(made)
+    long = next((one for one in flags if one.startswith("--")), flags[0])
+    return (*made, long, str(value))
+
+
+def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
+    """Return the spellings of the option that is defined at a line; () when none is."""
+    try:
+        tree = source.parse(Path(file))
+    except UsageError:
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
+            words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+            flags = tuple(one for one in words if isinstance(one, str) and one.startswith("-"))
+            if flags:
+                return flags
+        if (
+            isinstance(node, ast.AnnAssign)
+            and node.lineno == line
+            and isinstance(node.target, ast.Name)
+            and node.target.id == name
+        ):
+            return (f"--{name}",)
+    return ()
+
+
+def _edit(file: str, line: int, column: int, value: int) -> Edit | None:
+    try:
+        text = Path(file).read_text("utf-8").splitlines()[line - 1]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return None
+    # Python counts columns in bytes of UTF-8.
+    if Path(file).suffix == ".py":
+        column = len(text.encode()[:column].decode("utf-8", "ignore"))
+    found = _NUMBER.match(text, column)
+    if found is None:
+        return None
+    return Edit(file, line, text, f"{text[: found.start()]}{value}{text[found.end() :]}")
+
+
+def apply(text: str, edits: Sequence[Edit], file: str) -> str:
+    """Return a file's text with its edits made; UsageError when a line is no longer as it was."""
+    lines = text.splitlines(keepends=True)
+    for edit in edits:
+        line = lines[edit.line - 1] if 0 < edit.line <= len(lines) else ""
+        body = line.rstrip("\r\n")
+        if body != edit.old:
+            raise UsageError(
+                "The script has changed",
+                f"Line {edit.line} of {file} is no longer what the suggestion was made for.",
+                "Run preflight again.",
+            )
+        lines[edit.line - 1] = edit.new + line[len(body) :]
+    return "".join(lines)

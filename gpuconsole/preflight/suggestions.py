@@ -1,0 +1,212 @@
+"""What would help a job that no device takes as it is. Each change is estimated anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
+from gpuconsole.core.units import GIB_IN_MIB, format_mib
+from gpuconsole.preflight.advice import Estimator, rounded_batch
+from gpuconsole.preflight.card import RESERVE_SHARE, Card
+from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.variant import ShardLevel, Variant
+
+CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
+SHARD_COUNTS = (2, 4, 8)
+_WORTH = 0.02
+"""A change that saves a smaller share than this is not worth a sentence."""
+
+SetBatch = Callable[[int], Change]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One variant to try, in words."""
+
+    kind: str
+    value: str
+    variant: Variant
+    text: str
+    costs: str
+
+
+_WAYS = (
+    _Way("amp", "O1", Variant(amp="O1"), "Use automatic mixed precision (O1)",
+         "matrix products in half precision; wrap the forward pass in paddle.amp.auto_cast"),
+    _Way("recompute", "blocks", Variant(recompute=True), "Recompute the repeated blocks",
+         "about a third more time a step: their forward pass runs twice"),
+    _Way("amp", "O2", Variant(amp="O2"), "Use mixed precision in full (O2)",
+         "parameters in half precision with float32 masters; watch the loss"),
+    _Way("recompute", "blocks+O1", Variant(amp="O1", recompute=True),
+         "Recompute the repeated blocks and use mixed precision (O1)",
+         "about a third more operations a step, matrix products in half precision"),
+)  # fmt: skip
+
+
+def suggestions(
+    estimator: Estimator,
+    estimate: Estimate,
+    found: Sequence[Verdict],
+    cards: Sequence[Card],
+    set_batch: SetBatch | None = None,
+) -> tuple[Suggestion, ...]:
+    """Return what would help when no device takes the job as it is, or the script is wrong.
+
+    `set_batch` tells how another batch size is put into effect.
+    """
+    if estimate.errors:
+        return tuple(
+            Suggestion("fix-script", f"{fault.file}:{fault.line}",
+                       f"Correct line {fault.line}: {fault.message}.")
+            for fault in estimate.errors
+        )  # fmt: skip
+    if estimate.memory is None or not found:
+        return ()
+    if any(one.verdict in ("fits", "tight") for one in found):
+        return ()
+    asked = _Asked(estimator, estimate, estimate.memory, found, cards, set_batch)
+    return (
+        *asked.smaller_batch(), *asked.accumulation(), *asked.ways(), *asked.sharding(),
+        *asked.bigger_device(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question: the job that does not fit, and the cards it was held against."""
+
+    estimator: Estimator
+    estimate: Estimate
+    memory: Memory
+    found: Sequence[Verdict]
+    cards: Sequence[Card]
+    set_batch: SetBatch | None
+
+    @property
+    def roomiest(self) -> Card | None:
+        """The card that lets a job take most."""
+        able = [one for one in self.cards if one.backend == self.estimate.backend]
+        return max(able, key=lambda one: one.limit_mib, default=None)
+
+    def fits(self, memory: Memory) -> bool:
+        """Whether a changed job fits on the roomiest card."""
+        card = self.roomiest
+        return card is not None and card.limit_mib >= (
+            memory.total_mib if card.exact else memory.high_mib
+        )
+
+    @property
+    def context_mib(self) -> float | None:
+        """The context of the roomiest card; None until its host is calibrated."""
+        card = self.roomiest
+        return None if card is None else 0.0 if card.exact else card.context_mib
+
+    def anew(self, batch: int | None = None, variant: Variant | None = None) -> Memory | None:
+        """Return the memory with a change made."""
+        return self.estimator.estimate(
+            batch if batch is not None else self.estimate.batch_size,
+            backend=self.estimate.backend,
+            context_mib=self.context_mib,
+            variant=variant or Variant(),
+        ).memory
+
+    @property
+    def best_batch(self) -> int:
+        """The largest batch that any card takes."""
+        return max((one.max_batch_size or 0 for one in self.found), default=0)
+
+    def smaller_batch(self) -> Iterator[Suggestion]:
+        batch = self.estimate.batch_size
+        if batch is None or not 0 < self.best_batch < batch:
+            return
+        size = rounded_batch(self.best_batch)
+        smaller = self.anew(size)
+        if smaller is None:
+            return
+        change = self.set_batch(size) if self.set_batch is not None else Change()
+        yield Suggestion(
+            "batch-size", size, f"Reduce the batch size to {size} or below.",
+            self.memory.total_mib - smaller.total_mib,
+            f"{ceil(batch / size)} times as many steps an epoch; the learning rate may need care",
+            change.args, change.edits,
+        )  # fmt: skip
+
+    def accumulation(self) -> Iterator[Suggestion]:
+        batch = self.estimate.batch_size
+        if batch is None or not 0 < self.best_batch < batch:
+            return
+        # The fewest equal parts that fit, so that the effective batch stays what it is.
+        steps = next(
+            (k for k in range(2, batch + 1) if batch % k == 0 and batch // k <= self.best_batch),
+            ceil(batch / self.best_batch),
+        )
+        size = ceil(batch / steps)
+        smaller = self.anew(size)
+        if smaller is None:
+            return
+        text = (
+            f"Accumulate gradients over {steps} steps of batch size {size}: "
+            f"the effective batch stays {'' if steps * size == batch else 'near '}{batch}."
+        )
+        yield Suggestion(
+            "accumulate", steps, text, self.memory.total_mib - smaller.total_mib,
+            "about as many samples a second; batch norms see the small batch",
+        )  # fmt: skip
+
+    def ways(self) -> Iterator[Suggestion]:
+        if self.estimate.backend == "cpu":
+            return
+        enough = False
+        for way in _WAYS:
+            if enough and "+" in way.value:
+                continue
+            changed = self.anew(variant=way.variant)
+            saves = 0.0 if changed is None else self.memory.total_mib - changed.total_mib
+            if changed is None or saves < _WORTH * self.memory.total_mib:
+                continue
+            fits = self.fits(changed)
+            enough = enough or fits
+            tail = "then it fits" if fits else "which alone is not enough"
+            yield Suggestion(way.kind, way.value, f"{way.text}: about {format_mib(saves)} less, "
+                             f"{tail}.", saves, way.costs)  # fmt: skip
+
+    def sharding(self) -> Iterator[Suggestion]:
+        """Spread states over the devices of one host: the fewest devices with which it fits."""
+        widest = Counter((one.host, one.device) for one in self.cards if one.host)
+        levels: tuple[ShardLevel, ...] = ("os_g", "p_g_os")
+        for count in SHARD_COUNTS:
+            hosts = [host for (host, _), devices in widest.items() if devices >= count]
+            if not hosts:
+                return
+            for level in levels:
+                changed = self.anew(variant=Variant(shard_level=level, shards=count))
+                if changed is None or changed.total_mib >= self.memory.total_mib * (1 - _WORTH):
+                    continue
+                if self.fits(changed):
+                    text = (
+                        f"Use {count} devices of one host with sharding {level} ({hosts[0]} has "
+                        f"them): each holds about {format_mib(changed.total_mib)}."
+                    )
+                    saves = self.memory.total_mib - changed.total_mib
+                    costs = f"{count} devices, and traffic between them at every step"
+                    yield Suggestion("sharding", f"{level} x{count}", text, saves, costs)
+                    return
+
+    def bigger_device(self) -> Iterator[Suggestion]:
+        threshold = min((card.threshold for card in self.cards if not card.exact), default=0.85)
+        need = self.memory.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
+        # Cards report a little less than their name says.
+        size = next((one for one in CARD_SIZES_GIB if one * GIB_IN_MIB * 0.97 >= need), None)
+        if size is None:
+            gib = ceil(need / GIB_IN_MIB)
+            text = f"No single device is large enough: about {gib} GiB would be needed."
+            yield Suggestion("device", gib, text)
+            return
+        large = sorted(
+            {one.device for one in self.cards if one.capacity_mib >= need and not one.exact}
+        )
+        names = f" ({', '.join(large[:3])}, once free)" if large else ""
+        yield Suggestion("device", size, f"Use a device with at least {size} GB{names}.")
