@@ -108,6 +108,8 @@ class Estimate:
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences for `--explain`: the method, the reference formula, assumptions."""
+    digest: str = ""
+    """Of the script and the files it is made of, by which runs of it are known again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,7 @@ class Report:
         memory = estimate.memory
         document: dict[str, Any] = {
             "script": estimate.script,
+            "digest": estimate.digest,
             "batch_size": estimate.batch_size,
             "batch_source": None if source is None else _fields(source),
             "backend": estimate.backend,
