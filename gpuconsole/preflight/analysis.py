@@ -2,73 +2,33 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.estimate import Ask, BatchSource, Estimate, Explanation, Memory, Tier, Unknown
+from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
-from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
+from gpuconsole.preflight.following import Outcome, follow
+from gpuconsole.preflight.footprint import (
+    CONTEXT_MIB,
+    CONTEXT_SPREAD_MIB,
+    Footprint,
+    as_memory,
+    workspace_mib,
+)
 from gpuconsole.preflight.liveness import envelope, peak
-from gpuconsole.preflight.scan import source, values
-from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.interp import Interpreter
-from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import CYCLES, Amp, LayerCall, Run, Setting
-from gpuconsole.preflight.trace import AffineTrace, Trace, affine
+from gpuconsole.preflight.scan import source
+from gpuconsole.preflight.scan.run import Setting
+from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
-CONTEXT_MIB = terms("gpu").context_mib
-CONTEXT_SPREAD_MIB = terms("gpu").context_spread_mib
-MARGINS: Mapping[Tier, float] = MappingProxyType({"static": 0.25, "formula": 0.50})
-"""Half-width of the range of each tier, as a share of what the allocator reserves."""
-WORKSPACE_CAP_MIB = terms("gpu").conv_workspace_cap_mib
 MAX_BATCH = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one abstract run found."""
-
-    trace: Trace
-    batch: int | None
-    source: BatchSource | None
-    batch_key: str
-    unknowns: tuple[Unknown, ...]
-    faults: tuple[object, ...]
-    asks: tuple[Ask, ...]
-    blocked: bool
-    flags: tuple[str, ...]
-    flops: float
-    coverage: float
-    loaded: bool
-    """Whether a loader gave the batches."""
-    candidates: tuple[str, ...]
-    """Places of numbers that equal the batch size."""
-    tests: Mapping[tuple[str, int], str]
-    """Conditions that are not known and lead to different memory, as written."""
-    notes: tuple[str, ...]
-    bound: bool
-    """Whether a condition that is not known was taken the way that needs more memory."""
-    widest_conv: int
-    """Bytes of the largest input of a convolution; 0 on the CPU back end."""
-    layers: Mapping[str, LayerCall]
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """The memory of one batch size on one back end, without margins, bytes and context aside."""
-
-    parts_mib: Mapping[str, float]
-    tensors_mib: float
-    reserved_mib: float
 
 
 @dataclass(slots=True)
@@ -98,6 +58,10 @@ class Analysis:
         if found is None:
             found = self._outcomes[key] = self._run(backend, batch, variant)
         return found
+
+    def files(self) -> frozenset[str]:
+        """Return what was read beside the script, whose change makes this analysis old."""
+        return frozenset().union(*(one.files for one in self._outcomes.values()))
 
     def _follow(self, setting: Setting) -> Outcome:
         return follow(self.script, self.args, setting, self.assumptions, self.project)
@@ -192,6 +156,14 @@ class Analysis:
             )
         return self._fragmentation[key]
 
+    def set_batch(self, size: int) -> Change:
+        """Return how another batch size is put into the job's arguments or the shipped copy."""
+        own = self.outcome(None, "gpu")
+        if own.source is None:
+            return Change()
+        place = own.source
+        return set_number(self._batch_key(own), place.file, place.line, self.args, size)
+
     def explain(
         self, batch_size: int | None = None, backend: Backend = "gpu"
     ) -> Explanation | None:
@@ -272,7 +244,7 @@ class Analysis:
             coverage=outcome.coverage,
             memory=memory,
             unknowns=outcome.unknowns,
-            errors=outcome.faults,  # type: ignore[arg-type]
+            errors=outcome.faults,
             asks=outcome.asks,
             flops_per_step=outcome.flops,
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
@@ -293,43 +265,6 @@ def _notes(backend: Backend) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def workspace_mib(widest_conv: float) -> float:
-    """Return the allowance for convolution workspaces, MiB.
-
-    cuDNN chooses by card and version; until a host is calibrated we allow the largest
-    convolution's input once more, within Paddle's cap.
-    """
-    return min(widest_conv / MIB, WORKSPACE_CAP_MIB)
-
-
-def as_memory(
-    footprint: Footprint, backend: Backend, tier: Tier, context_mib: float | None
-) -> Memory:
-    """Return a footprint with context and range."""
-    calibrated = context_mib is not None
-    own = terms(backend)
-    context = context_mib if context_mib is not None else own.context_mib
-    spread = 0.0 if calibrated else own.context_spread_mib
-    margin = MARGINS[tier] * footprint.reserved_mib
-    total = context + footprint.reserved_mib
-    parts = footprint.parts_mib
-    return Memory(
-        parameters_mib=parts["parameters"],
-        gradients_mib=parts["gradients"],
-        optimizer_mib=parts["optimizer"],
-        activations_mib=parts["activations"],
-        inputs_mib=parts["inputs"],
-        workspace_mib=parts["workspace"],
-        tensors_peak_mib=footprint.tensors_mib,
-        reserved_mib=footprint.reserved_mib,
-        context_mib=context,
-        total_mib=total,
-        low_mib=max(0.0, total - margin - spread),
-        high_mib=total + margin + spread,
-        context_spread_mib=spread,
-    )
-
-
 def analyse(
     script: Path,
     args: Sequence[str] = (),
@@ -345,84 +280,3 @@ def analyse(
     analysis = Analysis(script, tuple(args), dict(assumptions), project)
     analysis.outcome(None, "gpu")
     return analysis
-
-
-def follow(
-    script: Path,
-    args: Sequence[str],
-    setting: Setting,
-    assumptions: Mapping[str, str] = MappingProxyType({}),
-    project: Path | None = None,
-) -> Outcome:
-    """Run a script's syntax tree once."""
-    read = source.read(script)
-    run = Run(setting, args=tuple(args), assumptions=assumptions)
-    if setting.variant.amp:
-        run.amp = Amp(setting.variant.amp)
-    machine = Interpreter(run, script, project or script.parent, library(run))
-    machine.builtins = builtins(machine)
-    run.call, run.calls = machine.call, machine
-    collecting = gc.isenabled()
-    # Reference counts decide lifetimes; a collection in between would make them depend on luck.
-    gc.disable()
-    try:
-        _guarded(machine, read)
-        machine.conclude()
-        trace = run.ledger.close()
-    finally:
-        run.ledger.open = False
-        if collecting:
-            gc.enable()
-    run.notes.extend(read.notes)
-    return _outcome(run, trace)
-
-
-def _guarded(machine: Interpreter, script: source.Script) -> None:
-    run = machine.run
-    try:
-        scope = machine.run_script(script)
-        run.ledger.open = False
-        del scope
-    except values.Stop:
-        pass
-    except values.Blocked as blocked:
-        run.block(blocked.unknown)
-    except values.ShapeFault as fault:
-        run.fault(fault.message, fault.shapes)
-    except values.UserRaise as raised:
-        if run.cycles < CYCLES:
-            run.fault(str(raised))
-    except RecursionError:
-        run.block(run.unknown("the script is nested too deep to follow"))
-
-
-def _outcome(run: Run, trace: Trace) -> Outcome:
-    blocking = run.blocking
-    unknowns = list(run.unknowns.values())
-    if blocking is None and run.cycles < CYCLES and not run.faults:
-        blocking = unknowns[0] if unknowns else run.unknown("no training step was found")
-    if blocking is not None:
-        key = (blocking.file, blocking.line, blocking.reason)
-        unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
-    seen = len(run.lines_seen) or 1
-    flops = run.flops_done * (3 if run.backwards else 1)
-    return Outcome(
-        trace=trace,
-        batch=run.batch_seen,
-        source=run.batch_source,
-        batch_key=run.batch_key,
-        unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
-        faults=tuple(run.faults.values()),
-        asks=tuple(run.asks.values()) if blocking is not None else (),
-        blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
-        flags=tuple(sorted(run.flags)),
-        flops=flops,
-        coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
-        loaded=run.loaders > 0,
-        candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
-        tests=run.tests,
-        notes=tuple(run.notes),
-        bound=False,
-        widest_conv=run.widest_conv,
-        layers=run.layers,
-    )

@@ -20,6 +20,8 @@ from gpuconsole.errors import RefusedError
 REMEMBERED = 32
 SIBLINGS = 500
 """Files beside the script whose change counts as one of the script, which may import them."""
+Versions = frozenset[tuple[str, int, int]]
+"""Files with change time and size."""
 TIERS = ("", "static", "formula")
 
 
@@ -27,7 +29,9 @@ class Preflights:
     """Reports on demand; the scripts asked about last are remembered as analysed."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[object, ...], preflight.Analysis] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], tuple[preflight.Analysis, Versions]] = (
+            OrderedDict()
+        )
         # An analysis fills in what it is asked for: one question at a time.
         self._asking = asyncio.Lock()
 
@@ -66,11 +70,15 @@ class Preflights:
 
     def _analysis(self, task: Task) -> preflight.Analysis:
         script = Path(task.script)
-        key = (script, _stamp(script), task.args, tuple(sorted(task.assumptions.items())))
-        known = self._known.pop(key, None)
-        if known is None:
-            known = preflight.analyse(script, task.args, assumptions=task.assumptions)
-        self._known[key] = known
+        project = Path(task.project) if task.project else None
+        answers = tuple(sorted(task.assumptions.items()))
+        key = (script, project, _stamp(script), task.args, answers)
+        known, then = self._known.pop(key, (None, frozenset()))
+        if known is None or _versions(known.files()) != then:
+            known = preflight.analyse(
+                script, task.args, assumptions=task.assumptions, project=project
+            )
+        self._known[key] = known, _versions(known.files())
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return known
@@ -86,13 +94,22 @@ def _kinds(cards: Iterable[preflight.Card]) -> tuple[preflight.Card, ...]:
     return tuple(kinds.values())
 
 
-def _stamp(script: Path) -> frozenset[tuple[str, int, int]]:
+def _stamp(script: Path) -> Versions:
     """Return what changes when the script, or a file beside it, does."""
     try:
-        files = [script, *islice(script.parent.glob("*.py"), SIBLINGS)]
-        return frozenset((file.name, *_version(file)) for file in files)
+        return _versions([script, *islice(script.parent.glob("*.py"), SIBLINGS)])
     except OSError:
         return frozenset()
+
+
+def _versions(files: Iterable[Path | str]) -> Versions:
+    found = set()
+    for file in files:
+        try:
+            found.add((str(file), *_version(Path(file))))
+        except OSError:
+            found.add((str(file), 0, -1))
+    return frozenset(found)
 
 
 def _version(file: Path) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants
+from gpuconsole.preflight.scan import constants, lengths
 from gpuconsole.preflight.scan.run import MAX_STEPS, Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan.values import (
     Blocked,
     BoundMethod,
     Function,
+    More,
     Namespace,
     Native,
     NativeClass,
@@ -42,6 +43,10 @@ FOLLOW_ERRORS = (
 """What a library model raises when its arguments are not what it can follow."""
 
 
+def void(value: Value) -> None:
+    """Drop a value."""
+
+
 class Calls:
     """The part of the interpreter that calls and looks attributes up."""
 
@@ -49,6 +54,9 @@ class Calls:
         self.run = run
         self.depth = 0
         self.builtins: dict[str, Value] = {}
+        self.here = Scope(None, "module")
+        self.trying = 0
+        """Blocks that catch exceptions and are being run: what fails in them may be meant to."""
 
     # The other parts of the interpreter give these.
     def exec_block(self, body: Sequence[ast.stmt], scope: Scope) -> Any:
@@ -72,6 +80,19 @@ class Calls:
         self.run.steps += cost
         if self.run.steps > MAX_STEPS:
             raise Blocked(self.run.unknown("the script does too much to follow within the budget"))
+
+    def check_depth(self) -> None:
+        """Give the run up where calls and imports are nested too deep."""
+        if self.depth >= MAX_CALL_DEPTH:
+            raise Blocked(self.run.unknown("calls are nested too deep to follow"))
+
+    def in_scope(self, scope: Scope, work: Callable[[], Value]) -> Value:
+        """Do something with `scope` as the place that `globals()` and `eval()` see."""
+        before, self.here = self.here, scope
+        try:
+            return work()
+        finally:
+            self.here = before
 
     # -- attributes
 
@@ -275,8 +296,7 @@ class Calls:
     ) -> Value:
         """Run a user function in a new scope."""
         run = self.run
-        if self.depth >= MAX_CALL_DEPTH:
-            raise Blocked(run.unknown("calls are nested too deep to follow"))
+        self.check_depth()
         scope = Scope(function.scope)
         problem = self._bind_arguments(function, args, kwargs, scope)
         if problem is not None:
@@ -286,6 +306,7 @@ class Calls:
         place = (run.file, run.line)
         run.file = function.file or run.file
         self.depth += 1
+        before, self.here = self.here, scope
         try:
             if function.generator:
                 return self._run_generator(function, scope)
@@ -294,6 +315,7 @@ class Calls:
             return self._finish(self.exec_block(function.body, scope), scope)
         finally:
             self.depth -= 1
+            self.here = before
             run.file, run.line = place
             if not scope.captured:
                 scope.names.clear()
@@ -358,10 +380,29 @@ class Calls:
         leave: Callable[[], None] = begin(self.run)
         return leave
 
+    def entered(self, context: Value) -> tuple[Value, Callable[[], None]]:
+        """Enter what `with` was given: what it binds with `as`, and how to leave."""
+        if not isinstance(context, Native) or context.cls is None:
+            bound = getattr(context, "bound", None) if isinstance(context, Native) else None
+            leave = self.enter(context)
+            return (context if bound is None else bound(self)), leave
+        begin, end = context.cls.find("__enter__"), context.cls.find("__exit__")
+        if begin is MISSING:
+            return context, self.enter(context)
+        value = self.call(self.bind(begin, context), [], {})
+        if end is MISSING:
+            return value, lambda: None
+        close = self.bind(end, context)
+        return value, lambda: void(self.call(close, [None, None, None], {}))
+
     def iterate(self, value: Value) -> Iterator[Value]:
         """Give the items of anything that a `for` can walk over; bounded."""
         if isinstance(value, Unknown):
-            yield value
+            length = lengths.of_unknown(value)
+            yield More(value.file, value.line, value.reason, value.root, length)
+            return
+        if lengths.more_in(value) is not None:
+            yield from lengths.walk(value)
             return
         if isinstance(value, Native):
             walk = getattr(value, "iterate", None)

@@ -11,8 +11,16 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.scan import lengths
 from gpuconsole.preflight.scan.tensors import Tensor
-from gpuconsole.preflight.scan.values import Native, NativeFunction, Unknown, Value
+from gpuconsole.preflight.scan.values import (
+    More,
+    Native,
+    NativeFunction,
+    Unknown,
+    Value,
+    first_unknown,
+)
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.calls import Calls
@@ -219,6 +227,9 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
 
 
 def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+    more = lengths.more_in(value)
+    if more is not None and isinstance(value, list):
+        return _open_list(calls, value, more, name, args)
     if isinstance(value, list) and name == "extend":
         args = (list(calls.iterate(args[0])),)
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
@@ -227,6 +238,36 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)
+
+
+def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: Any) -> Value:
+    """Call a method of a list of unknown length; what ends it stays at its end."""
+    run = calls.run
+    if name in ("append", "insert"):
+        value.insert(len(value) - 1, args[-1])
+        added: Value = 1
+    elif name == "extend":
+        items = list(calls.iterate(args[0]))
+        added = lengths.length_of(items)
+        value[-1:-1] = lengths.items_of(items)
+    elif name == "pop":
+        added = -1
+    elif name == "copy":
+        return list(value)
+    elif name in ("reverse", "remove"):
+        return None
+    elif name == "clear":
+        return value.clear()
+    else:
+        return run.unknown("what a list holds that is read from data", more)
+    total = lengths.plus(lengths.length_of([more]), added, 1)
+    if isinstance(total, int):
+        value[-1:] = [value[0]] * max(0, min(total, lengths.MAX_KNOWN) - len(value) + 1)
+    else:
+        value[-1] = More(total.file, total.line, total.reason, total.root, total)
+    if name != "pop":
+        return None
+    return value[0] if len(value) > 1 else lengths.likeness(more)
 
 
 def _mapping(value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
@@ -258,6 +299,17 @@ def _sort(value: list[Value]) -> None:
         isinstance(one, str) for one in value
     ):
         value.sort()
+
+
+def remove(owner: Value, key: Value) -> None:
+    """Run `del owner[key]` where that can be told."""
+    if isinstance(owner, dict) and isinstance(key, (str, int, float, tuple)):
+        owner.pop(key, None)
+    elif isinstance(owner, list) and (
+        (isinstance(key, int) and -len(owner) <= key < len(owner))
+        or (isinstance(key, slice) and not first_unknown(key.start, key.stop, key.step))
+    ):  # fmt: skip
+        del owner[key]
 
 
 def same(left: Value, right: Value) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpuconsole.preflight.scan import asking, constants
+from gpuconsole.preflight.scan import asking, constants, lengths
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.run import CYCLES
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
+    More,
     Scope,
     Unknown,
     UserRaise,
     Value,
+    formed,
 )
 
 MAX_LOOPS = 20_000
@@ -37,6 +39,16 @@ class Returned:
         self.value = value
 
 
+def _counted(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that a loop's body counts up or down."""
+    return {
+        inner.target.id
+        for statement in body
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name)
+    }
+
+
 def _returns(end: Any) -> bool:
     return isinstance(end, Returned)
 
@@ -54,20 +66,30 @@ class Flow(Expressions):
 
     def _if(self, node: ast.If, scope: Scope) -> Any:
         test = self.eval(node.test, scope)
-        truth = self.decided(node, test)
+        truth = self.decided(node.test, test)
         if truth is None:
-            return self._both(node, test, scope)
+            return self._both(node.body, node.orelse, scope, test, node.test)
         return self.exec_block(node.body if truth else node.orelse, scope)
 
-    def _both(self, node: ast.If, test: Value, scope: Scope) -> Any:
-        """Follow both sides of a condition that is not known and keep what they agree on."""
+    def _both(
+        self,
+        first: Sequence[ast.stmt],
+        second: Sequence[ast.stmt],
+        scope: Scope,
+        test: Value = None,
+        written: ast.expr | None = None,
+    ) -> Any:
+        """Follow both sides of a condition that is not known and keep what they agree on.
+
+        `written` is the condition, where each side alone can be followed in a run of its own.
+        """
         run = self.run
-        place = (run.file, node.lineno)
+        place = (run.file, written.lineno if written is not None else 0)
         events = len(run.ledger.events)
         before = dict(scope.names)
         ends: list[Any] = []
         outcomes: list[dict[str, Value] | None] = []
-        for body in (node.body, node.orelse):
+        for body in (first, second):
             scope.names.clear()
             scope.names.update(before)
             try:
@@ -77,16 +99,20 @@ class Flow(Expressions):
                 ends.append(None)
                 outcomes.append(None)
             except Blocked:
-                run.tests.setdefault(place, asking.text_of(node.test))
+                self._undecided(place, written)
                 raise
         before.clear()
         merged, agreed = self._merge(outcomes[0], outcomes[1], test)
         scope.names.clear()
         scope.names.update(merged)
         if not agreed or len(run.ledger.events) != events or any(map(_returns, ends)):
-            # What each side alone would need is another run's question.
-            run.tests.setdefault(place, asking.text_of(node.test))
+            self._undecided(place, written)
         return self._joined_end(ends, outcomes, test, scope)
+
+    def _undecided(self, place: tuple[str, int], written: ast.expr | None) -> None:
+        """Note a condition whose sides need different memory: another run can try each alone."""
+        if written is not None and place[1]:
+            self.run.tests.setdefault(place, asking.text_of(written))
 
     def _joined_end(
         self, ends: list[Any], outcomes: list[dict[str, Value] | None], test: Value, scope: Scope
@@ -127,7 +153,13 @@ class Flow(Expressions):
         count = 0
         # No enumerate() here: its tuple would keep a batch alive longer than the script does.
         for item in self.iterate(self.eval(node.iter, scope)):
-            count += 1  # noqa: SIM113
+            count += 1
+            more = lengths.rest(item)
+            if more is not None:
+                end = self._many(node, item, more, scope)
+                if isinstance(end, Returned):
+                    return end
+                continue
             self.assign(node.target, item, scope)
             item = None
             cycles = run.cycles
@@ -142,6 +174,25 @@ class Flow(Expressions):
             if count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
+
+    def _many(self, node: ast.For, item: Value, more: More, scope: Scope) -> Any:
+        """Run a loop's body once for an unknown number of items; what it fills stays open."""
+        run = self.run
+        before = lengths.containers(scope)
+        self.assign(node.target, lengths.likeness(item), scope)
+        item = None
+        end = self.exec_block(node.body, scope)
+        run.close_hand_made_cycle()
+        for container, size in before:
+            if len(container) != size:
+                lengths.open_up(run, container, more)
+        before.clear()
+        for name in _counted(node.body):
+            home = scope.find(name)
+            if home is not None and isinstance(home.names[name], (int, float)):
+                why = f"{name}, which a loop over data counts"
+                home.names[name] = formed(run.unknown(why, more), "number")
+        return end
 
     def _while(self, node: ast.While, scope: Scope) -> Any:
         run = self.run
@@ -169,31 +220,3 @@ class Flow(Expressions):
 
     def _pass(self, node: ast.stmt, scope: Scope) -> Any:
         return None
-
-    def _try(self, node: ast.Try, scope: Scope) -> Any:
-        try:
-            end = self.exec_block(node.body, scope)
-            if end is None:
-                end = self.exec_block(node.orelse, scope)
-        except UserRaise:
-            if not node.handlers:
-                raise
-            handler = node.handlers[0]
-            if handler.name:
-                scope.names[handler.name] = self.run.unknown("an exception's value")
-            end = self.exec_block(handler.body, scope)
-        last = self.exec_block(node.finalbody, scope)
-        return last if last is not None else end
-
-    def _with(self, node: ast.With, scope: Scope) -> Any:
-        leaving: list[Callable[[], None]] = []
-        for item in node.items:
-            context = self.eval(item.context_expr, scope)
-            leaving.append(self.enter(context))
-            if item.optional_vars is not None:
-                self.assign(item.optional_vars, context, scope)
-        try:
-            return self.exec_block(node.body, scope)
-        finally:
-            for leave in reversed(leaving):
-                leave()

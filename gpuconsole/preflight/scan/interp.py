@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from gpuconsole.errors import UsageError
-from gpuconsole.preflight.scan import operators, source
+from gpuconsole.preflight.scan import constants, operators
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.flow import Flow, Returned
-from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.flow import Returned
+from gpuconsole.preflight.scan.modules import Modules
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
-    Namespace,
     Native,
     NativeClass,
     Scope,
     Unknown,
     UserClass,
-    UserModule,
-    UserRaise,
     Value,
     Wrapped,
 )
 
-MAX_MODULES = 60
 
-
-class Interpreter(Flow):
+class Interpreter(Modules):
     """Runs a script's syntax tree over shapes."""
-
-    def __init__(self, run: Run, project: Path, library: Callable[[str], Namespace | None]) -> None:
-        super().__init__(run)
-        self.project = project
-        self.library = library
-        self.modules: dict[str, UserModule] = {}
-
-    def run_module(self, tree: ast.Module, file: str, name: str) -> Scope:
-        """Run a module's body and return its names."""
-        scope = Scope(None, "module")
-        scope.names.update({"__name__": name, "__file__": file, "__doc__": None})
-        place = (self.run.file, self.run.line)
-        self.run.file = file
-        try:
-            self.exec_block(tree.body, scope)
-        finally:
-            self.run.file, self.run.line = place
-        return scope
 
     def exec_block(self, body: Sequence[ast.stmt], scope: Scope) -> Any:
         """Run statements; None, or how they ended early."""
@@ -151,8 +126,13 @@ class Interpreter(Flow):
                 scope.names.pop(target.id, None)
             elif isinstance(target, ast.Subscript):
                 owner, key = self.eval(target.value, scope), self.eval(target.slice, scope)
-                if isinstance(owner, dict) and isinstance(key, (str, int)):
-                    owner.pop(key, None)
+                constants.remove(owner, key)
+            elif isinstance(target, ast.Attribute):
+                owner = self.eval(target.value, scope)
+                if isinstance(owner, Native):
+                    owner.attrs.pop(target.attr, None)
+            elif isinstance(target, (ast.Tuple, ast.List)):
+                self._delete(ast.Delete(target.elts), scope)
 
     def _global(self, node: ast.Global, scope: Scope) -> Any:
         for name in node.names:
@@ -166,14 +146,6 @@ class Interpreter(Flow):
 
     def _return(self, node: ast.Return, scope: Scope) -> Any:
         return Returned(None if node.value is None else self.eval(node.value, scope))
-
-    def _raise(self, node: ast.Raise, scope: Scope) -> Any:
-        what = ast.unparse(node.exc)[:120] if node.exc is not None else "an exception"
-        raise UserRaise(f"the script raises {what}")
-
-    def _assert(self, node: ast.Assert, scope: Scope) -> Any:
-        if self.truth(self.eval(node.test, scope)) is False:
-            raise UserRaise(f"the script asserts {ast.unparse(node.test)[:120]}")
 
     # -- definitions
 
@@ -221,65 +193,6 @@ class Interpreter(Flow):
             return
         scope.names[node.name] = self._decorate(made, node.decorator_list, scope)
 
-    # -- imports
-
-    def _import(self, node: ast.Import, scope: Scope) -> Any:
-        for one in node.names:
-            module = self.module(one.name)
-            if one.asname is None and "." in one.name:
-                root = one.name.split(".")[0]
-                scope.names[root] = self.module(root)
-            else:
-                scope.names[one.asname or one.name] = module
-
-    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> Any:
-        if node.module == "__future__":
-            return
-        owner = self.module(node.module or "", node.level)
-        for one in node.names:
-            if one.name == "*":
-                if isinstance(owner, UserModule):
-                    public = {k: v for k, v in owner.scope.names.items() if not k.startswith("_")}
-                    scope.names.update(public)
-                elif isinstance(owner, Namespace):
-                    scope.names.update(owner.names)
-                continue
-            found = self.get_attr(owner, one.name)
-            if isinstance(found, Unknown):
-                inside = f"{node.module}.{one.name}" if node.module else one.name
-                nested = self.module(inside, node.level)
-                found = found if isinstance(nested, Unknown) else nested
-            scope.names[one.asname or one.name] = found
-
-    def module(self, name: str, level: int = 0) -> Value:
-        """Return a module: one of the project's own files first, then a modelled library."""
-        if not level:
-            known = self.library(name)
-            if known is not None:
-                return known
-        if name in self.modules:
-            return self.modules[name]
-        base = self.project
-        if level:
-            base = Path(self.run.file).parent
-            for _ in range(level - 1):
-                base = base.parent
-        for path in source.candidates(base, name):
-            if len(self.modules) >= MAX_MODULES:
-                break
-            return self._load(path, name)
-        return self.run.unknown(f"module {name or '.'} is not known to the analysis")
-
-    def _load(self, path: Path, name: str) -> Value:
-        module = UserModule(name, Scope(None, "module"))
-        self.modules[name] = module
-        try:
-            tree = source.parse(path)
-        except UsageError as error:
-            return self.run.unknown(f"module {name} cannot be read: {error.message}")
-        module.scope = self.run_module(tree, str(path), name)
-        return module
-
 
 def _annotated(body: list[ast.stmt], name: str) -> bool:
     return any(
@@ -312,5 +225,7 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
     ast.Continue: Interpreter._continue, ast.Pass: Interpreter._pass, ast.Try: Interpreter._try,
     ast.With: Interpreter._with, ast.FunctionDef: Interpreter._def,
     ast.ClassDef: Interpreter._class, ast.Import: Interpreter._import,
-    ast.ImportFrom: Interpreter._import_from,
+    ast.ImportFrom: Interpreter._import_from, ast.Match: Interpreter._match,
+    ast.AsyncFunctionDef: Interpreter._def, ast.AsyncFor: Interpreter._for,
+    ast.AsyncWith: Interpreter._with,
 }  # fmt: skip

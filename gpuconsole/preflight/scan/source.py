@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,42 +14,86 @@ from gpuconsole.errors import UsageError
 
 MAX_BYTES = 2 * 2**20
 """Far above any script that people write; keeps parsing well under a second."""
+MAX_NOTEBOOK_BYTES = 32 * 2**20
+"""A notebook carries its output, pictures as text included."""
+NOTEBOOK = ".ipynb"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as the interpreter runs it: one part, or one for each code cell of a notebook."""
+
+    parts: tuple[tuple[str, ast.Module], ...]
+    """Where each part lies, as shown to people, and its syntax tree."""
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Script:
+    """Return a script or notebook; UsageError says what is wrong with it and where."""
+    if path.suffix != NOTEBOOK:
+        return Script(((str(path), parse(path)),))
+    changed, size = _stat(path, MAX_NOTEBOOK_BYTES)
+    return _notebook(str(path), changed, size)
 
 
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree of a file; UsageError says what is wrong with it and where."""
+    return _parse(str(path), *_stat(path, MAX_BYTES))
+
+
+def _stat(path: Path, most: int) -> tuple[int, int]:
+    """Return change time and size of a readable, not too large file."""
     try:
         stat = path.stat()
         if not path.is_file():
             raise UsageError("Not a script", f"{path} is not a file.", "Name a Python file.")
-        if stat.st_size > MAX_BYTES:
-            raise UsageError(
-                "Script too large",
-                f"{path} has {stat.st_size / 2**20:.0f} MiB; "
-                f"the analysis reads up to {MAX_BYTES // 2**20} MiB.",
-                "Move data out of the script into files of its own.",
-            )
     except OSError as error:
         raise UsageError(
             "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."
         ) from None
-    return _parse(str(path), stat.st_mtime_ns, stat.st_size)
+    if stat.st_size > most:
+        raise UsageError(
+            "Script too large",
+            f"{path} has {stat.st_size / 2**20:.0f} MiB; "
+            f"the analysis reads up to {most // 2**20} MiB.",
+            "Move data out of the script into files of its own.",
+        )
+    return stat.st_mtime_ns, stat.st_size
 
 
-@lru_cache(maxsize=64)
-def _parse(name: str, changed: int, size: int) -> ast.Module:
-    """Parse a file; the change time and size only key the cache."""
+def _bytes(name: str, most: int) -> bytes:
     try:
         with open(name, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        # Bytes, not text: the parser honours the file's own coding line.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(data, name)
+            return file.read(most + 1)
     except OSError as error:
         raise UsageError(
             "Cannot read the script", f"{name}: {error.strerror}.", "Check the path."
         ) from None
+
+
+# The change time and size only key the caches.
+@lru_cache(maxsize=8)
+def _notebook(name: str, changed: int, size: int) -> Script:
+    # Notebooks are a minority: plain scripts do not pay for reading JSON.
+    from gpuconsole.preflight.scan.notebook import cells
+
+    parts, skipped = cells(Path(name), _bytes(name, MAX_NOTEBOOK_BYTES), _tree)
+    shown = ", ".join(skipped[:6]) + (f" and {len(skipped) - 6} more" if skipped[6:] else "")
+    notes = (f"Notebook magics and shell lines were not followed: {shown}.",) if skipped else ()
+    return Script(tuple(parts), notes)
+
+
+@lru_cache(maxsize=64)
+def _parse(name: str, changed: int, size: int) -> ast.Module:
+    return _tree(_bytes(name, MAX_BYTES), name)
+
+
+def _tree(text: bytes | str, name: str) -> ast.Module:
+    """Parse; bytes, not text, where it is a file: the parser honours the file's coding line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, name)
     except UnicodeDecodeError as error:
         raise UsageError(
             "Script is not text", f"{name}: {error.reason} at byte {error.start}.", "Save as UTF-8."
@@ -67,12 +112,25 @@ def _parse(name: str, changed: int, size: int) -> ast.Module:
         ) from None
 
 
-def candidates(base: Path, name: str) -> Iterator[Path]:
-    """Give the files that could be the project's module `name` below `base`."""
+def within(root: Path, path: Path) -> Path | None:
+    """Return where a path leads, links followed, or None when that lies outside `root`."""
+    try:
+        found = path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return found if found.is_relative_to(root) else None
+
+
+def candidates(root: Path, base: Path, name: str) -> Iterator[Path]:
+    """Give the files that could be the module `name` below `base`: a package, then a module.
+
+    Only files within `root` are given, links followed.
+    """
     parts = [part for part in name.split(".") if part]
     if not all(part.isidentifier() for part in parts):
         return
     where = base.joinpath(*parts)
-    for path in (where.with_suffix(".py") if parts else where, where / "__init__.py"):
-        if path.is_file():
+    wanted = [where / "__init__.py"] + ([where.with_name(where.name + ".py")] if parts else [])
+    for path in wanted:
+        if path.is_file() and within(root, path) is not None:
             yield path
