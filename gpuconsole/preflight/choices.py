@@ -13,7 +13,7 @@ from gpuconsole.preflight.liveness import peak
 from gpuconsole.preflight.scan.run import Setting
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.analysis import Outcome
+    from gpuconsole.preflight.following import Outcome
 
 MAX_TESTS = 2
 """Conditions of which both sides are tried, in all combinations."""

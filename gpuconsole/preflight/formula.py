@@ -19,7 +19,7 @@ from gpuconsole.core.estimate import BatchSource, Estimate, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight.analysis import Footprint, as_memory
+from gpuconsole.preflight.footprint import Footprint, as_memory
 from gpuconsole.preflight.scan.blocks import LONG_SEQUENCE
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 

@@ -1,0 +1,130 @@
+"""One abstract run of a script, from its text to what was found."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
+from gpuconsole.preflight.scan import source, values
+from gpuconsole.preflight.scan.builtin import builtins
+from gpuconsole.preflight.scan.interp import Interpreter
+from gpuconsole.preflight.scan.library import library
+from gpuconsole.preflight.scan.run import CYCLES, Amp, LayerCall, Run, Setting
+from gpuconsole.preflight.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one abstract run found."""
+
+    trace: Trace
+    batch: int | None
+    source: BatchSource | None
+    batch_key: str
+    unknowns: tuple[Unknown, ...]
+    faults: tuple[ScriptFault, ...]
+    asks: tuple[Ask, ...]
+    blocked: bool
+    flags: tuple[str, ...]
+    flops: float
+    coverage: float
+    loaded: bool
+    """Whether a loader gave the batches."""
+    candidates: tuple[str, ...]
+    """Places of numbers that equal the batch size."""
+    tests: Mapping[tuple[str, int], str]
+    """Conditions that are not known and lead to different memory, as written."""
+    notes: tuple[str, ...]
+    bound: bool
+    """Whether a condition that is not known was taken the way that needs more memory."""
+    widest_conv: int
+    """Bytes of the largest input of a convolution; 0 on the CPU back end."""
+    layers: Mapping[str, LayerCall]
+    files: frozenset[str]
+    """What was read beside the script: modules of its project and documents."""
+
+
+def follow(
+    script: Path,
+    args: Sequence[str],
+    setting: Setting,
+    assumptions: Mapping[str, str] = MappingProxyType({}),
+    project: Path | None = None,
+) -> Outcome:
+    """Run a script's syntax tree once."""
+    read = source.read(script)
+    run = Run(setting, args=tuple(args), assumptions=assumptions)
+    if setting.variant.amp:
+        run.amp = Amp(setting.variant.amp)
+    machine = Interpreter(run, script, project or script.parent, library(run))
+    machine.builtins = builtins(machine)
+    run.call, run.calls = machine.call, machine
+    collecting = gc.isenabled()
+    # Reference counts decide lifetimes; a collection in between would make them depend on luck.
+    gc.disable()
+    try:
+        _guarded(machine, read)
+        machine.conclude()
+        trace = run.ledger.close()
+    finally:
+        run.ledger.open = False
+        if collecting:
+            gc.enable()
+    run.notes.extend(read.notes)
+    return _outcome(run, trace, frozenset(machine.read))
+
+
+def _guarded(machine: Interpreter, script: source.Script) -> None:
+    run = machine.run
+    try:
+        scope = machine.run_script(script)
+        run.ledger.open = False
+        del scope
+    except values.Stop:
+        pass
+    except values.Blocked as blocked:
+        run.block(blocked.unknown)
+    except values.ShapeFault as fault:
+        run.fault(fault.message, fault.shapes)
+    except values.UserRaise as raised:
+        if run.cycles < CYCLES:
+            run.fault(str(raised))
+    except RecursionError:
+        run.block(run.unknown("the script is nested too deep to follow"))
+
+
+def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
+    blocking = run.blocking
+    unknowns = list(run.unknowns.values())
+    if blocking is None and run.cycles < CYCLES and not run.faults:
+        blocking = unknowns[0] if unknowns else run.unknown("no training step was found")
+    if blocking is not None:
+        key = (blocking.file, blocking.line, blocking.reason)
+        unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
+    seen = len(run.lines_seen) or 1
+    flops = run.flops_done * (3 if run.backwards else 1)
+    return Outcome(
+        trace=trace,
+        batch=run.batch_seen,
+        source=run.batch_source,
+        batch_key=run.batch_key,
+        unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
+        faults=tuple(run.faults.values()),
+        asks=tuple(run.asks.values()) if blocking is not None else (),
+        blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
+        flags=tuple(sorted(run.flags)),
+        flops=flops,
+        coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+        loaded=run.loaders > 0,
+        candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
+        tests=run.tests,
+        notes=tuple(run.notes),
+        bound=False,
+        widest_conv=run.widest_conv,
+        files=files,
+        layers=run.layers,
+    )
