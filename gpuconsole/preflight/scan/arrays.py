@@ -16,6 +16,7 @@ from gpuconsole.preflight.scan.values import (
     Unknown,
     Value,
     first_unknown,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def _filled(default: str) -> Callable[..., Value]:
     def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
         unknown = first_unknown(shape)
         if unknown is not None:
-            return unknown
+            return plain(unknown)
         positional = args[0] if args and isinstance(args[0], (str, DType, NativeFunction)) else None
         return Array(as_shape(shape), dtype_name(dtype or positional, default))
 
@@ -220,7 +221,7 @@ def _like(run: Run, value: Value, *args: Value, dtype: Value = None, **_: Value)
 def _arange(run: Run, *args: Value, dtype: Value = None) -> Value:
     unknown = first_unknown(list(args))
     if unknown is not None:
-        return unknown
+        return plain(unknown)
     if all(isinstance(one, int) for one in args):
         return Array((len(range(*args)),), dtype_name(dtype, "int64"))
     start, stop, step = (0.0, args[0], 1.0) if len(args) == 1 else (*args, 1.0)[:3]
@@ -257,7 +258,7 @@ def _stack(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
         return parts
     unknown = first_unknown(*parts)
     if unknown is not None:
-        return unknown
+        return plain(unknown)
     inner, dtype = shape_of(parts[0])
     place = axis % (len(inner) + 1)
     return Array((*inner[:place], len(parts), *inner[place:]), dtype)
@@ -303,7 +304,7 @@ class Random(Native):
     def do_rand(self, run: Run, *shape: Value) -> Value:
         """Draw floats of a shape given as arguments."""
         unknown = first_unknown(*shape)
-        return unknown or Array(as_shape(list(shape)), "float64")
+        return plain(unknown) if unknown else Array(as_shape(list(shape)), "float64")
 
     do_randn = do_rand
 
@@ -347,7 +348,7 @@ class Random(Native):
     def _drawn(self, run: Run, size: Value, dtype: str) -> Value:
         unknown = first_unknown(size)
         if unknown is not None:
-            return unknown
+            return plain(unknown)
         if size is None:
             return run.number("a number drawn at random")
         return Array(as_shape(size), dtype)

@@ -79,9 +79,10 @@ def named(target: ast.expr, value: ast.expr, unknown: Unknown, file: str) -> Unk
     root = unknown.root
     if root is None or not isinstance(target, (ast.Name, ast.Attribute)):
         return unknown
-    if not isinstance(value, (ast.Call, ast.Subscript, ast.Attribute)):
-        return unknown
-    if root.name and not isinstance(value, ast.Call):
+    whole = text_of(value) == root.text
+    function = value.func if isinstance(value, ast.Call) else None
+    returned = isinstance(function, ast.Name) and function.id[:1].islower()
+    if root.name or not (whole or returned):
         return unknown
     name = target.id if isinstance(target, ast.Name) else text_of(target)
     return replace(

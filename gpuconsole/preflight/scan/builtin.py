@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan import constants
+from gpuconsole.preflight.scan import constants, lengths
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.run import Run
@@ -16,14 +16,19 @@ from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
     Function,
+    Length,
+    More,
     Native,
     NativeClass,
     NativeFunction,
+    SomeInt,
+    SomeNumber,
     Stop,
     Unknown,
     UserClass,
     Value,
     first_unknown,
+    formed,
 )
 
 
@@ -43,9 +48,14 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)))
 
     def map_(run: Run, function: Value, *parts: Value) -> Value:
-        return constants.Lazy(
-            calls.call(function, list(one), {}) for one in zip(*map(run_iter, parts), strict=False)
-        )
+        def walk() -> Iterator[Value]:
+            for one in zip(*map(run_iter, parts), strict=False):
+                more = lengths.rest(one)
+                yield calls.call(function, list(lengths.likeness(one)), {})
+                if more is not None:
+                    yield more
+
+        return constants.Lazy(walk())
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [one for one in run_iter(items)
@@ -152,10 +162,11 @@ def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
 
 
 def _len(calls: Calls, value: Value) -> Value:
-    if isinstance(value, (str, list, tuple, dict, set, frozenset, range, bytes)):
+    length = lengths.length_of(value)
+    if length is not None:
+        return length
+    if isinstance(value, (str, range, bytes)):
         return len(value)
-    if isinstance(value, Unknown):
-        return value
     if isinstance(value, (Tensor, Array)):
         return value.shape[0]
     method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
@@ -168,6 +179,9 @@ def _len(calls: Calls, value: Value) -> Value:
 
 
 def _range(run: Run, *args: Value) -> Value:
+    last = args[min(1, len(args) - 1)]
+    if isinstance(last, Length) and (len(args) == 1 or args[0] == 0):
+        return lengths.opened(SomeInt(run.file, run.line, "a count"), last)
     unknown = first_unknown(*args)
     return unknown if unknown is not None else range(*args)
 
@@ -183,9 +197,12 @@ def _sum(calls: Calls, items: Value, start: Value) -> Value:
 
 def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...]) -> Value:
     items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
+    told = lengths.extreme(calls.run, pick is min, [one for one in items if type(one) is not More])
+    if told is not None:
+        return told
     unknown = first_unknown(items)
     if unknown is not None:
-        return unknown
+        return formed(unknown, "number")
     if all(isinstance(one, (int, float)) for one in items) and items:
         return pick(items)
     return calls.run.unknown("an extreme that reading cannot tell")
@@ -209,8 +226,10 @@ def _number(run: Run, value: Value) -> Value:
 
 def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
     value = _number(run, value)
-    if isinstance(value, Unknown):
+    if isinstance(value, Length):
         return value
+    if isinstance(value, Unknown):
+        return SomeInt(value.file, value.line, value.reason, value.root)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -221,7 +240,7 @@ def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
 def _float(run: Run, value: Value = 0.0) -> Value:
     value = _number(run, value)
     if isinstance(value, Unknown):
-        return value
+        return SomeNumber(value.file, value.line, value.reason, value.root)
     return float(value[:64]) if isinstance(value, str) else float(value)
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, operators
+from gpuconsole.preflight.scan import constants, lengths, operators
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import MAX_YIELDS
 from gpuconsole.preflight.scan.roots import Roots
@@ -15,6 +15,8 @@ from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
+    Length,
+    More,
     Native,
     Scope,
     SomeNumber,
@@ -108,6 +110,9 @@ class Expressions(Roots):
 
     def binary(self, kind: type[ast.operator], left: Value, right: Value) -> Value:
         """Compute `left op right` for anything."""
+        made = lengths.binary(self.run, kind, left, right)
+        if made is not None:
+            return made
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Unknown):
                 if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
@@ -148,6 +153,8 @@ class Expressions(Roots):
             size = getattr(value, "length", None)
             return True if size is None else bool(size)
         if constants.is_plain(value):
+            if lengths.more_in(value) is not None and len(value) == 1:
+                return None
             return bool(value)
         return True
 
@@ -188,6 +195,10 @@ class Expressions(Roots):
             return equal is (kind is ast.Is)
         if kind in (ast.In, ast.NotIn):
             return self._contains(left, right, kind is ast.In)
+        if isinstance(left, Length) or isinstance(right, Length):
+            told = lengths.compare(kind, left, right)
+            if told is not None:
+                return told
         unknown = first_unknown(left, right)
         arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
         if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
@@ -202,12 +213,17 @@ class Expressions(Roots):
         )
 
     def _contains(self, item: Value, container: Value, wanted: bool) -> Value:
-        unknown = first_unknown(item, container)
+        unknown = first_unknown(item)
+        if unknown is None and isinstance(container, Unknown):
+            unknown = container
         if unknown is not None:
             return unknown
         try:
             if isinstance(container, (list, tuple, dict, set, frozenset, str, range)):
-                return (item in container) is wanted
+                inside = item in container
+                if not inside and lengths.more_in(container) is not None:
+                    return self.run.unknown("whether data has this item", container)
+                return inside is wanted
         except TypeError as error:
             return self.run.unknown(f"this cannot be looked up: {error}")
         if isinstance(container, Native):
@@ -217,7 +233,7 @@ class Expressions(Roots):
 
     def _if_expression(self, node: ast.IfExp, scope: Scope) -> Value:
         test = self.eval(node.test, scope)
-        truth = self.decided(node, test)
+        truth = self.decided(node.test, test)
         if truth is None:
             first, second = self.eval(node.body, scope), self.eval(node.orelse, scope)
             if constants.same(first, second):
@@ -228,6 +244,10 @@ class Expressions(Roots):
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         target = self.eval(node.value, scope)
         key = self.eval(node.slice, scope)
+        if isinstance(key, slice):
+            made = lengths.part(self.run, target, key)
+            if made is not None:
+                return made
         if isinstance(target, Unknown):
             return self.part(node, target)
         return self.subscript(target, key)
@@ -301,24 +321,38 @@ class Expressions(Roots):
             else:
                 made.append(self.eval(node.elt, inner))
 
-        self._generate(node.generators, 0, inner, add)
+        rest: list[More] = []
+        self._generate(node.generators, 0, inner, add, rest.append)
         if isinstance(node, ast.DictComp):
-            return {k: v for k, v in made if isinstance(k, (str, int, float, tuple))}
+            mapping = {k: v for k, v in made if isinstance(k, (str, int, float, tuple))}
+            return mapping | {one: one for one in rest[:1]}
         if isinstance(node, ast.SetComp):
-            return {one for one in made if isinstance(one, (str, int, float, bool, tuple))}
+            known = {one for one in made if isinstance(one, (str, int, float, bool, tuple))}
+            return known | set(rest[:1])
+        made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(self.run, rest[0])])
         return constants.Items(made) if isinstance(node, ast.GeneratorExp) else made
 
     def _generate(
-        self, parts: list[ast.comprehension], at: int, scope: Scope, add: Callable[[], None]
+        self,
+        parts: list[ast.comprehension],
+        at: int,
+        scope: Scope,
+        add: Callable[[], None],
+        add_more: Callable[[More], None],
     ) -> None:
         if at == len(parts):
             add()
             return
         part = parts[at]
         for item in self.iterate(self.eval(part.iter, scope)):
-            self.assign(part.target, item, scope)
-            if all(self.truth(self.eval(test, scope)) is not False for test in part.ifs):
-                self._generate(parts, at + 1, scope, add)
+            more = lengths.rest(item)
+            self.assign(part.target, item if more is None else lengths.likeness(item), scope)
+            truths = [self.truth(self.eval(test, scope)) for test in part.ifs]
+            if False not in truths:
+                self._generate(parts, at + 1, scope, add, add_more)
+            if more is not None or None in truths:
+                whole = more is not None and not part.ifs and len(parts) == 1
+                add_more(more if more and whole else lengths.fewer(self.run, more))
 
     def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
         """Bind a target; the statements' part gives this."""

@@ -6,15 +6,18 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import constants, ops
+from gpuconsole.preflight.scan import constants, lengths, ops
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
+    Length,
+    More,
     Native,
     ShapeFault,
+    SomeInt,
     Unknown,
     Value,
     first_unknown,
@@ -156,9 +159,10 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     if isinstance(target, (list, tuple, str, range, bytes)):
         return _sequence_item(run, target, key)
     if isinstance(target, dict):
+        more = lengths.more_in(target)
         unknown = first_unknown(key)
-        if unknown is not None:
-            return unknown
+        if unknown is not None or (more is not None and key not in target):
+            return _of_any(run, target, unknown or more)
         if key in target:
             return target[key]
         run.fault(f"there is no key {key!r}"[:200])
@@ -181,7 +185,21 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     return run.unknown("this cannot be indexed by the analysis")
 
 
+def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
+    """Return the value of a key that is not known: what all values are, or a number as they."""
+    values = [one for one in list(target.values())[:64] if not isinstance(one, More)]
+    same = all(constants.same(values[0], one) for one in values[1:])
+    if values and same and not isinstance(values[0], (int, float)):
+        return values[0]
+    if values and all(isinstance(one, (int, Length)) for one in values):
+        return SomeInt(run.file, run.line, "a number that is looked up by data")
+    return why or run.unknown("a value that is looked up by data")
+
+
 def _sequence_item(run: Run, target: Value, key: Value) -> Value:
+    more = lengths.more_in(target)
+    if more is not None and not isinstance(key, slice):
+        return target[0] if len(target) > 1 else lengths.likeness(more)
     if isinstance(key, Unknown):
         items = list(target)
         if items and all(constants.same(items[0], one) for one in items[1:64]):
@@ -251,6 +269,10 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     if isinstance(target, dict):
         if isinstance(key, (str, int, float, bool, tuple)):
             target[key] = value
+        elif isinstance(key, Unknown):
+            # Nobody knows how many different keys there will be.
+            target.setdefault("?", value)
+            lengths.open_up(calls.run, target, key)
     elif isinstance(target, list):
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value

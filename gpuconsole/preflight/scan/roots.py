@@ -19,6 +19,9 @@ from gpuconsole.preflight.scan.values import (
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""
 
+NUMBERS = MEASURES | {"abs", "round", "pow"}
+"""Functions of an unknown number that give a number again; of others nobody knows what comes."""
+
 
 class Roots(Calls):
     """The part of the interpreter that knows what to ask, and uses what was answered."""
@@ -70,7 +73,9 @@ class Roots(Calls):
         if result.root is None:
             gap = any(isinstance(one, Tensor) for one in args)
             return asking.rooted(node, result, file, "gap" if gap else "value")
-        if result.root.form == "value":
+        if isinstance(target, NativeFunction) and not _numeric(target.name):
+            result = plain(result)
+        if result.root is not None and result.root.form == "value":
             measured = isinstance(target, NativeFunction) and target.name in MEASURES
             if measured or isinstance(target, Unknown):
                 return asking.rooted(node, result, file, "number" if measured else "value")
@@ -84,9 +89,13 @@ class Roots(Calls):
             return asking.answer(run, given)
         return asking.named(target, source, value, run.file) if target.lineno else value
 
-    def decided(self, node: ast.If | ast.IfExp, test: Value) -> bool | None:
+    def decided(self, written: ast.expr, test: Value) -> bool | None:
         """Return the truth of a condition: its own, or how this run is asked to take it."""
         truth = self.truth(test)
         if truth is None:
-            return self.run.setting.choices.get((self.run.file, node.lineno))
+            return self.run.setting.choices.get((self.run.file, written.lineno))
         return truth
+
+
+def _numeric(name: str) -> bool:
+    return name in NUMBERS or name.startswith(("math.", "np."))

@@ -52,15 +52,49 @@ class SomeInt(SomeNumber):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(SomeInt):
-    """A whole number drawn at random from a known range: as an extent it is taken as `high`."""
+class Symbol:
+    """A length that nobody knows, never below 0; `high` where something bounds it."""
 
-    high: int = 0
+    key: str
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Length(SomeInt):
+    """A whole number of which only its relation to unknown lengths is known."""
+
+    const: int = 0
+    terms: tuple[tuple[Symbol, int], ...] = ()
+
+    @property
+    def high(self) -> int | None:
+        """The largest that it can be; None where nothing bounds it."""
+        return _bound(self.const, self.terms)
+
+    @property
+    def low(self) -> int | None:
+        """The smallest that it can be; None where nothing bounds it."""
+        most = _bound(-self.const, tuple((symbol, -times) for symbol, times in self.terms))
+        return None if most is None else -most
+
+
+def _bound(const: int, terms: tuple[tuple[Symbol, int], ...]) -> int | None:
+    for symbol, times in terms:
+        if times > 0:
+            if symbol.high is None:
+                return None
+            const += times * symbol.high
+    return const
 
 
 @dataclass(frozen=True, slots=True)
 class More(Unknown):
-    """Stands in a sequence for items whose number nobody knows; as an item it is any of them."""
+    """Ends a container that holds an unknown number of items like those before it."""
+
+    length: Value = None
+    """The number of all items: a `Length`."""
+    like: Value = field(default=None, compare=False)
+    """An item, while the container is walked over."""
 
 
 def plain(unknown: Unknown) -> Unknown:
