@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Mount, Task
 
 _TASK_TUPLES = ("args", "preferred_devices", "after")
@@ -23,6 +24,10 @@ def dump_task(task: Task) -> str:
     document["mounts"] = [
         {"source": mount.source, "target": mount.target, "read_only": mount.read_only}
         for mount in task.mounts
+    ]
+    document["edits"] = [
+        {"file": edit.file, "line": edit.line, "old": edit.old, "new": edit.new}
+        for edit in task.edits
     ]
     for name in ("env", "labels", "assumptions"):
         document[name] = dict(document[name])
@@ -41,6 +46,10 @@ def load_task(text: str) -> Task:
     known["mounts"] = tuple(
         Mount(mount["source"], mount["target"], bool(mount.get("read_only", True)))
         for mount in known.get("mounts", ())
+    )
+    known["edits"] = tuple(
+        Edit(edit["file"], int(edit["line"]), edit["old"], edit["new"])
+        for edit in known.get("edits", ())
     )
     return Task(**known)
 

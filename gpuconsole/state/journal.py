@@ -10,8 +10,9 @@ from typing import Any
 
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.jobs import Job, JobState, may_move
+from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import role, rows
+from gpuconsole.state import history, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.role import Role
 
@@ -135,6 +136,24 @@ class Journal:
             )
             for row in found
         ]
+
+    def observe(self, observation: Observation) -> None:
+        """Record what was seen of an attempt; what was recorded of it before is replaced."""
+        with self._writing() as (connection, _):
+            history.add_observation(connection, observation)
+
+    def observations(self) -> tuple[Observation, ...]:
+        """Return what was seen of runs, oldest first."""
+        return history.read_observations(self._database.query(history.ALL_OBSERVATIONS))
+
+    def calibrate(self, calibration: HostCalibration) -> None:
+        """Record what was measured on a card."""
+        with self._writing() as (connection, _):
+            history.add_calibration(connection, calibration)
+
+    def calibrations(self) -> tuple[HostCalibration, ...]:
+        """Return what was measured on cards, oldest first."""
+        return history.read_calibrations(self._database.query(history.ALL_CALIBRATIONS))
 
     def role(self) -> Role:
         """Return who dispatches."""

@@ -1,0 +1,63 @@
+"""Observations and calibrations as rows, and how many of them are kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.state import codec
+
+KEPT_OBSERVATIONS = 5000
+"""The newest; years of a lab's jobs, and read in some tens of milliseconds."""
+KEPT_CALIBRATIONS = 1000
+ALL_OBSERVATIONS = "SELECT * FROM observations ORDER BY seq"
+ALL_CALIBRATIONS = "SELECT * FROM calibrations ORDER BY seq"
+_OBSERVED = tuple(field.name for field in fields(Observation))
+_MEASURED = tuple(field.name for field in fields(HostCalibration))
+
+
+def add_observation(connection: sqlite3.Connection, observation: Observation) -> None:
+    """Write an observation, in place of an older one of the same attempt."""
+    values: dict[str, Any] = {name: getattr(observation, name) for name in _OBSERVED}
+    _add(connection, "observations", values | {"args": codec.dump_list(observation.args)})
+    _trim(connection, "observations", KEPT_OBSERVATIONS)
+
+
+def add_calibration(connection: sqlite3.Connection, calibration: HostCalibration) -> None:
+    """Write a calibration."""
+    _add(connection, "calibrations", {name: getattr(calibration, name) for name in _MEASURED})
+    _trim(connection, "calibrations", KEPT_CALIBRATIONS)
+
+
+def read_observations(rows: Iterable[sqlite3.Row]) -> tuple[Observation, ...]:
+    """Return the observations of rows; one whose arguments are damaged is left out."""
+    found = []
+    for row in rows:
+        values = {name: row[name] for name in _OBSERVED}
+        try:
+            values["args"] = codec.load_list(row["args"])
+        except (ValueError, TypeError):
+            continue
+        found.append(Observation(**values))
+    return tuple(found)
+
+
+def read_calibrations(rows: Iterable[sqlite3.Row]) -> tuple[HostCalibration, ...]:
+    """Return the calibrations of rows."""
+    return tuple(HostCalibration(**{name: row[name] for name in _MEASURED}) for row in rows)
+
+
+def _add(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(
+        f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", tuple(values.values())
+    )
+
+
+def _trim(connection: sqlite3.Connection, table: str, kept: int) -> None:
+    connection.execute(
+        f"DELETE FROM {table} WHERE seq <= (SELECT max(seq) FROM {table}) - ?", (kept,)
+    )
