@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import Backend
 
 Tier = Literal["formula", "static", "symbolic", "traced", "history", "unknown"]
@@ -131,16 +132,6 @@ class Verdict:
     reason: str = ""
     step_s: tuple[float, float] | None = None
     """Range of the time of one training step here, seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A line of the shipped copy that applying a suggestion changes."""
-
-    file: str
-    line: int
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, slots=True)

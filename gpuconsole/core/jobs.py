@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.units import iso_utc
 
 
@@ -79,6 +80,8 @@ class Task:
     name: str
     script: str = ""
     args: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """Lines changed in the shipped copy; the user's file stays as it is."""
     project: str = ""
     image: str = ""
     env: Mapping[str, str] = field(default_factory=dict)

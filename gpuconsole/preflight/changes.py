@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuconsole.core.estimate import Edit
+from gpuconsole.core.edits import Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.scan import source
 
@@ -94,19 +94,3 @@ def _edit(file: str, line: int, column: int, value: int) -> Edit | None:
     if found is None:
         return None
     return Edit(file, line, text, f"{text[: found.start()]}{value}{text[found.end() :]}")
-
-
-def apply(text: str, edits: Sequence[Edit], file: str) -> str:
-    """Return a file's text with its edits made; UsageError when a line is no longer as it was."""
-    lines = text.splitlines(keepends=True)
-    for edit in edits:
-        line = lines[edit.line - 1] if 0 < edit.line <= len(lines) else ""
-        body = line.rstrip("\r\n")
-        if body != edit.old:
-            raise UsageError(
-                "The script has changed",
-                f"Line {edit.line} of {file} is no longer what the suggestion was made for.",
-                "Run preflight again.",
-            )
-        lines[edit.line - 1] = edit.new + line[len(body) :]
-    return "".join(lines)

@@ -14,11 +14,12 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from gpuconsole.core.edits import Edit, apply_edits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError
@@ -77,11 +78,21 @@ def is_too_wide(folder: Path) -> bool:
     return above_home or folder in _SYSTEM or folder.parent in (Path("/home"), Path("/Users"))
 
 
-def make_bundle(script: Path, project: Path | None, target: Path, *, limit_mib: float) -> Bundle:
+def make_bundle(
+    script: Path,
+    project: Path | None,
+    target: Path,
+    *,
+    limit_mib: float,
+    edits: Sequence[Edit] = (),
+) -> Bundle:
     """Pack a script and its project (found from the script when None) into `target` (tar.gz).
 
+    `edits` change lines in the packed copy alone.
+
     UsageError when the script is missing or outside the project, the folder is one that is never
-    shipped, it is larger than `limit_mib`, or `target` cannot be written.
+    shipped, it is larger than `limit_mib`, `target` cannot be written, or an edit's line is no
+    longer as it was.
     """
     script = _existing(script)
     root = project_of(script) if project is None else _given(project, script)
@@ -96,9 +107,31 @@ def make_bundle(script: Path, project: Path | None, target: Path, *, limit_mib: 
     if script_name not in (entry.name for entry in found):
         # Asked for by name, so no ignore rule holds it back.
         found.append(_entry_of(script, walk.root))
-    files, size = _write(sorted(found, key=lambda entry: entry.name), target, walk, script_name)
+    changed = _changed(
+        edits, {entry.path.absolute(): entry.name for entry in found if entry.link is None}
+    )
+    entries = sorted(found, key=lambda entry: entry.name)
+    files, size = _write(entries, target, walk, script_name, changed)
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
     return Bundle(target, files, size / MIB, script_name, digest, tuple(map(clean, walk.skipped)))
+
+
+def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, bytes]:
+    """Return the new content of edited files by their name in the archive."""
+    by_file: dict[Path, list[Edit]] = {}
+    for edit in edits:
+        by_file.setdefault(Path(edit.file).absolute(), []).append(edit)
+    made: dict[str, bytes] = {}
+    for path, lines in by_file.items():
+        name = packed.get(path)
+        if name is None:
+            raise UsageError(
+                "A file to change is not shipped",
+                f"{path} is not part of the packed project.",
+                "Name a project folder that holds it.",
+            )
+        made[name] = apply_edits(path.read_text("utf-8"), lines, str(path)).encode()
+    return made
 
 
 def _existing(script: Path) -> Path:
@@ -160,13 +193,15 @@ def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
     return found
 
 
-def _write(entries: Iterable[Entry], target: Path, walk: Walk, script: str) -> tuple[int, int]:
+def _write(
+    entries: Iterable[Entry], target: Path, walk: Walk, script: str, changed: Mapping[str, bytes]
+) -> tuple[int, int]:
     """Write the archive beside its place, then move it there; returns files and bytes."""
     try:
         handle, name = tempfile.mkstemp(prefix=".bundle-", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as out:
-                done = _archive(entries, out, walk, script)
+                done = _archive(entries, out, walk, script, changed)
                 out.flush()
                 os.fsync(out.fileno())
             os.replace(name, target)
@@ -183,7 +218,13 @@ def _write(entries: Iterable[Entry], target: Path, walk: Walk, script: str) -> t
     return done
 
 
-def _archive(entries: Iterable[Entry], out: IO[bytes], walk: Walk, script: str) -> tuple[int, int]:
+def _archive(
+    entries: Iterable[Entry],
+    out: IO[bytes],
+    walk: Walk,
+    script: str,
+    changed: Mapping[str, bytes],
+) -> tuple[int, int]:
     files = size = 0
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as packed,
@@ -200,6 +241,7 @@ def _archive(entries: Iterable[Entry], out: IO[bytes], walk: Walk, script: str) 
                     raise
                 walk.skipped.append(f"{entry.name}: {error.strerror}")
                 continue
+            content = changed.get(entry.name, content)
             if _is_private_key(content) and entry.name != script:
                 walk.skipped.append(f"{entry.name}: holds a private key")
                 continue

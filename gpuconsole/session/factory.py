@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings, combined, load_settings, state_dir
 from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
@@ -153,11 +154,13 @@ def _session(
     return Session(parts)
 
 
-def pack_project(script: Path, project: Path | None, target: Path, limit_mib: float) -> Packed:
+def pack_project(
+    script: Path, project: Path | None, target: Path, limit_mib: float, edits: tuple[Edit, ...] = ()
+) -> Packed:
     """Pack a script's project for the journey to a host; UsageError says why it cannot travel."""
     from gpuconsole.remote.bundle import make_bundle
 
-    bundle = make_bundle(script, project, target, limit_mib=limit_mib)
+    bundle = make_bundle(script, project, target, limit_mib=limit_mib, edits=edits)
     return Packed(bundle.script_name, bundle.skipped)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
@@ -21,8 +22,8 @@ class Packed:
     skipped: tuple[str, ...] = ()
 
 
-Packer = Callable[[Path, Path | None, Path, float], Packed]
-"""Packs (script, project, target, limit in MiB)."""
+Packer = Callable[[Path, Path | None, Path, float, tuple[Edit, ...]], Packed]
+"""Packs (script, project, target, limit in MiB, lines to change in the copy)."""
 
 
 def completed(task: Task) -> Task:
@@ -48,7 +49,8 @@ def pack_task(
     """Pack the task's project into `target`; returns the task that runs what was packed, and what
     was left out."""
     script = Path(task.script)
-    packed = pack(script, Path(task.project) if task.project else None, target, limit_mib)
+    project = Path(task.project) if task.project else None
+    packed = pack(script, project, target, limit_mib, task.edits)
     root = script.parents[len(Path(packed.script).parts) - 1]
     return replace(task, project=str(root)), packed.skipped
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import bundle as bundle_module
 from gpuconsole.remote.bundle import Bundle, make_bundle, project_of
@@ -272,3 +273,32 @@ def test_an_earlier_bundle_survives_a_failed_packing(
 def test_a_folder_that_is_missing_is_said(project: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be packed"):
         make_bundle(project / "train.py", project, tmp_path / "no" / "b", limit_mib=1)
+
+
+def test_edits_change_the_shipped_copy_alone(project: Path) -> None:
+    model = project / "pkg" / "model.py"
+    edit = Edit(str(model), 1, "x = 1", "x = 2")
+    target = project.parent / "bundle.tar.gz"
+    bundle = make_bundle(project / "train.py", project, target, limit_mib=10, edits=[edit])
+    with tarfile.open(bundle.path) as tar:
+        inside = tar.extractfile("pkg/model.py")
+        assert inside is not None
+        assert inside.read() == b"x = 2\n"
+    assert model.read_text() == "x = 1\n"
+
+
+def test_an_edit_of_a_line_that_has_changed_is_refused(project: Path) -> None:
+    edit = Edit(str(project / "pkg" / "model.py"), 1, "x = 7", "x = 2")
+    with pytest.raises(UsageError, match="no longer"):
+        make_bundle(
+            project / "train.py", project, project.parent / "b.tar.gz", limit_mib=10, edits=[edit]
+        )
+
+
+def test_an_edit_outside_what_is_shipped_is_refused(project: Path) -> None:
+    outside = write(project.parent / "other.py", "x = 1\n")
+    with pytest.raises(UsageError, match="not part"):
+        make_bundle(
+            project / "train.py", project, project.parent / "b.tar.gz", limit_mib=10,
+            edits=[Edit(str(outside), 1, "x = 1", "x = 2")],
+        )  # fmt: skip

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import TRANSITIONS, Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.state import (
@@ -113,6 +114,7 @@ def test_every_field_of_a_task_is_kept() -> None:
         args=st.tuples(st.text(), st.text()),
         env=st.dictionaries(st.text(), st.text()),
         mounts=st.tuples(st.builds(Mount, st.text(), st.text(), st.booleans())),
+        edits=st.tuples(st.builds(Edit, st.text(), st.integers(1), st.text(), st.text())),
         run_time_s=st.none() | st.floats(0, 1e6),
         devices=st.none() | st.integers(1, 64),
     )
