@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import functional, ops
+from gpuconsole.preflight.scan import autograd, functional, ops
 from gpuconsole.preflight.scan.arrays import Array, DType
+from gpuconsole.preflight.scan.engine import backward_all
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.shaping import reshape, turned
 from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, cast
-from gpuconsole.preflight.scan.tensors import (
-    Tensor,
-    backward,
-)
+from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     ShapeFault,
     Value,
@@ -36,7 +34,8 @@ def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Valu
     if x.node is None and run.faults:
         return
     run.backwards += 1
-    backward(run, x, retain=retain_graph is True)
+    given = grad_tensor if isinstance(grad_tensor, Tensor) else None
+    backward_all(run, [x], [given], retain=retain_graph is True)
 
 
 def _detach(run: Run, x: Tensor) -> Value:
@@ -50,7 +49,7 @@ def _same(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
 
 
 def _clear_gradient(run: Run, x: Tensor, set_to_zero: Value = True) -> None:
-    if set_to_zero is False:
+    if x.grad is not None and (set_to_zero is False or x.grad.rows):
         x.grad = None
 
 
@@ -74,7 +73,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "softmax": functional.activation("softmax"), "backward": _backward, "item": _item,
     "numpy": _numpy, "tolist": _tolist, "detach": _detach, "clear_gradient": _clear_gradient,
     "clear_grad": _clear_gradient, "astype": cast, "set_value": _set_value, "cuda": _same,
-    "cpu": _same, "contiguous": _same, "to": _same, "pin_memory": _same, "register_hook": _same,
+    "cpu": _same, "contiguous": _same, "to": _same, "pin_memory": _same,
+    "register_hook": autograd.register_hook,
     "float": lambda run, x: ops.cast(run, x, "float32"), "view": reshape,
     "int": lambda run, x: ops.cast(run, x, "int32"), "dim": lambda run, x: len(x.shape),
     "long": lambda run, x: ops.cast(run, x, "int64"), "numel": lambda run, x: x.size,

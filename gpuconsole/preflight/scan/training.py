@@ -7,9 +7,10 @@ from typing import Any
 
 from gpuconsole.preflight.scan import ops
 from gpuconsole.preflight.scan.data import Loader
+from gpuconsole.preflight.scan.engine import backward
 from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.run import Amp, Run
-from gpuconsole.preflight.scan.tensors import Parameter, Tensor, backward
+from gpuconsole.preflight.scan.tensors import Parameter, Tensor
 from gpuconsole.preflight.scan.values import Native, Unknown, Value, first_unknown
 from gpuconsole.preflight.trace import Storage
 
