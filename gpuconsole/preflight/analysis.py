@@ -248,19 +248,21 @@ class Analysis:
             asks=outcome.asks,
             flops_per_step=outcome.flops,
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
-            notes=(*outcome.notes, *_notes(backend)),
+            notes=(*outcome.notes, *_notes(backend, context_mib)),
         )
 
 
-def _notes(backend: Backend) -> tuple[str, ...]:
+def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
     notes = [
         "Method: the script's syntax tree was followed over shapes through two training steps; "
         "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."
     ]
     if backend != "cpu":
+        notes.append("Assumed: a convolution workspace as large as the largest input.")
+    if backend != "cpu" and context_mib is None:
         notes.append(
-            f"Assumed until this host is calibrated: a context of {CONTEXT_MIB:.0f} MiB "
-            f"(±{CONTEXT_SPREAD_MIB:.0f}), a convolution workspace as large as the largest input."
+            f"Not calibrated: a context of {CONTEXT_MIB:.0f} MiB (±{CONTEXT_SPREAD_MIB:.0f}) is "
+            "assumed; `gpuconsole calibrate HOST` measures it."
         )
     return tuple(notes)
 

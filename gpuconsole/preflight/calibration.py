@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import erf, exp, inf, log, sqrt
 from statistics import median
-from types import MappingProxyType
 from typing import Literal
 
 from gpuconsole.core.estimate import Estimate, Tier
@@ -18,9 +17,9 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
 from gpuconsole.preflight import conformal
-from gpuconsole.preflight.analysis import CONTEXT_MIB, CONTEXT_SPREAD_MIB, MARGINS
 from gpuconsole.preflight.conformal import Residual
 from gpuconsole.preflight.digest import settings_of
+from gpuconsole.preflight.footprint import CONTEXT_MIB, CONTEXT_SPREAD_MIB, MARGINS
 
 LEAST_MARGIN = 0.03
 """No range is narrower: kernels, and with them workspaces, are chosen anew in each run."""
@@ -91,10 +90,10 @@ class Calibration:
 
     observations: tuple[Observation, ...] = ()
     calibrations: tuple[HostCalibration, ...] = ()
-    _runs: Mapping[_Key, tuple[Observation, ...]] = field(default=MappingProxyType({}), repr=False)
-    _contexts: Mapping[tuple[str, str], Context] = field(default=MappingProxyType({}), repr=False)
+    _runs: Mapping[_Key, tuple[Observation, ...]] = field(default_factory=dict, repr=False)
+    _contexts: Mapping[tuple[str, str], Context] = field(default_factory=dict, repr=False)
     _residuals: Mapping[tuple[str, Backend], tuple[Residual, ...]] = field(
-        default=MappingProxyType({}), repr=False
+        default_factory=dict, repr=False
     )
 
     @classmethod

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
@@ -19,19 +21,21 @@ BATCH = "{batch}"
 """Stands for the batch size among a script's arguments."""
 
 
-def script_digest(script: Path, args: Sequence[str] = ()) -> str:
-    """Return a digest of a script, the modules beside it that it imports, and the configuration
-    files that it or its arguments name; "" when the script cannot be read.
+def script_digest(script: Path, args: Sequence[str] = (), project: Path | None = None) -> str:
+    """Return a digest of a script, the modules of its project that it imports, and the
+    configuration files that it or its arguments name; "" when the script cannot be read.
 
     Other files of the project do not count: changing them does not make another script of it.
     """
     found = hashlib.sha256()
     try:
         script = script.resolve()
-        root = script.parent
-        for path in sorted(set(_parts(script, root, args))):
+        above = script.parent if project is None else project.resolve()
+        root = above if script.is_relative_to(above) else script.parent
+        for path in sorted(set(_Files(script, root).all(args))):
             content = path.read_bytes()
-            found.update(f"{path.relative_to(root)}\0{len(content)}\0".encode())
+            name = os.path.relpath(path, script.parent)
+            found.update(f"{name}\0{len(content)}\0".encode())
             found.update(content)
     except (OSError, RuntimeError, ValueError):
         return ""
@@ -56,80 +60,74 @@ def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
     return tuple(made)
 
 
-def _parts(script: Path, root: Path, args: Sequence[str]) -> Iterator[Path]:
-    """Give the script, the modules of its folder that it imports, and configuration files."""
-    waiting, seen = [script], {script}
-    while waiting:
-        path = waiting.pop()
-        yield path
-        for other in _named(path, root):
-            if other not in seen and len(seen) < MOST_FILES:
-                seen.add(other)
-                if other.suffix == ".py":
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a project, below `root`, that a script is made of."""
+
+    script: Path
+    root: Path
+
+    def all(self, args: Sequence[str]) -> Iterator[Path]:
+        """Give the script, the modules of the project that it imports, and configuration files."""
+        waiting, seen = [self.script], {self.script}
+        while waiting:
+            path = waiting.pop()
+            yield path
+            for other in self._named(path):
+                if other not in seen and len(seen) < MOST_FILES:
+                    seen.add(other)
                     waiting.append(other)
-                else:
-                    yield other
-    for word in args:
-        config = _config(root, word.rpartition("=")[2])
-        if config is not None:
-            yield config
+        for word in args:
+            yield from self._config(word.rpartition("=")[2])
 
-
-def _named(path: Path, root: Path) -> Iterator[Path]:
-    """Give the files below `root` that a Python file imports, or names as its configuration."""
-    if path.suffix != ".py":
-        return
-    try:
-        tree = source.parse(path)
-    except UsageError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _modules(root, root, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            base = _base(path, root, node.level)
-            name = node.module or ""
-            for alias in node.names:
-                yield from _modules(root, base, f"{name}.{alias.name}".lstrip("."))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            config = _config(root, node.value)
-            if config is not None:
-                yield config
-
-
-def _base(path: Path, root: Path, level: int) -> Path:
-    """Return the folder in which an import with so many leading dots begins."""
-    if not level:
-        return root
-    return path.parents[min(level, len(path.parents)) - 1]
-
-
-def _modules(root: Path, base: Path, name: str) -> Iterator[Path]:
-    """Give the files that importing `a.b.c` runs, which are those of a and a.b too."""
-    where = base
-    for part in name.split("."):
-        if not part.isidentifier():
+    def _named(self, path: Path) -> Iterator[Path]:
+        """Give the files that a Python file imports, or names as its configuration."""
+        if path.suffix != ".py":
             return
-        where = where / part
-        for path in (where / "__init__.py", where.with_name(f"{part}.py")):
-            if _is_below(root, path):
+        try:
+            tree = source.parse(path)
+        except UsageError:
+            return
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield from self._modules(path, 0, alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    name = f"{node.module or ''}.{alias.name}".lstrip(".")
+                    yield from self._modules(path, node.level, name)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from self._config(node.value)
+
+    def _modules(self, path: Path, level: int, name: str) -> Iterator[Path]:
+        """Give the files that importing `a.b.c` runs, which are those of a and a.b too."""
+        if level:
+            bases = {path.parents[min(level, len(path.parents)) - 1]}
+        else:
+            # Where Python looks first, and where projects put themselves on its path.
+            bases = {self.script.parent, self.root}
+        for base in bases:
+            where = base
+            for part in name.split("."):
+                if not part.isidentifier():
+                    break
+                where = where / part
+                for found in (where / "__init__.py", where.with_name(f"{part}.py")):
+                    if self._is_inside(found):
+                        yield found
+
+    def _config(self, name: str) -> Iterator[Path]:
+        """Give the small configuration files that a word may name."""
+        if len(name) > 255 or not name.lower().endswith(CONFIG_SUFFIXES):
+            return
+        for base in {self.script.parent, self.root}:
+            path = base / name
+            if self._is_inside(path) and path.stat().st_size <= CONFIG_BYTES:
                 yield path
 
-
-def _is_below(root: Path, path: Path) -> bool:
-    """Tell whether a path is a file below `root`, links followed."""
-    try:
-        return path.is_file() and path.resolve().is_relative_to(root)
-    except (OSError, RuntimeError, ValueError):
-        return False
-
-
-def _config(root: Path, name: str) -> Path | None:
-    """Return the small configuration file below `root` that a word names."""
-    if len(name) > 255 or not name.lower().endswith(CONFIG_SUFFIXES):
-        return None
-    path = root / name
-    if not path.is_relative_to(root) or not _is_below(root, path):
-        return None
-    return path if path.stat().st_size <= CONFIG_BYTES else None
+    def _is_inside(self, path: Path) -> bool:
+        """Tell whether a path is a file of the project, links followed."""
+        try:
+            return path.is_file() and path.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError, ValueError):
+            return False

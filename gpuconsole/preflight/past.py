@@ -10,13 +10,15 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
 from gpuconsole.preflight.advice import Estimator
-from gpuconsole.preflight.analysis import CONTEXT_MIB, CONTEXT_SPREAD_MIB
 from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
 from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.footprint import CONTEXT_MIB, CONTEXT_SPREAD_MIB
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 RAN_OUT_PROBABILITY = 0.99
 """Chance to run out where this very run has run out of as much memory before."""
+STEP_SHARE = 0.10
+"""Range around the time of a step that was seen."""
 NOT_CALIBRATED = "not calibrated"
 _PARTS = (
     *("parameters_mib", "gradients_mib", "optimizer_mib"),
@@ -57,7 +59,8 @@ class Past:
         for verdict, card in zip(found, cards, strict=True):
             if card.backend not in runs:
                 runs[card.backend] = self._ran_out(estimate.batch_size, card.backend)
-            made.append(self._judged(estimate, verdict, card, runs[card.backend]))
+            verdict = self._judged(estimate, verdict, card, runs[card.backend])
+            made.append(self._timed(estimate, verdict))
         return tuple(made)
 
     def _ran_out(self, batch: int | None, backend: Backend) -> tuple[Observation, ...]:
@@ -82,6 +85,8 @@ class Past:
                 oom_probability=max(verdict.oom_probability or 0.0, RAN_OUT_PROBABILITY),
                 headroom_mib=_less(verdict.headroom_mib, card.limit_mib, run.more_than_mib),
             )
+        if not card.exact and _is_assumed(card) and verdict.headroom_mib is not None:
+            verdict = replace(verdict, reason=f"{verdict.reason} ({NOT_CALIBRATED})")
         if verdict.oom_probability is None or estimate.backend != card.backend:
             return verdict
         context = 0.0 if card.exact else card.context_mib
@@ -89,8 +94,17 @@ class Past:
         chance = self.calibration.oom_probability(judged, card.available_mib)
         return replace(verdict, oom_probability=chance)
 
+    def _timed(self, estimate: Estimate, verdict: Verdict) -> Verdict:
+        """Return the verdict with the time of a step that was seen on such a card."""
+        seen = self.calibration.known_step_s(
+            self.digest, self.args, estimate.batch_size, verdict.device
+        )
+        if seen is None:
+            return verdict
+        return replace(verdict, step_s=(seen * (1.0 - STEP_SHARE), seen * (1.0 + STEP_SHARE)))
+
     def _card(self, card: Card) -> Card:
-        if card.exact or card.backend == "cpu" or card.context_mib is not None:
+        if card.exact or not _is_assumed(card):
             return card
         context = self.calibration.context(card.host, card.device)
         return card if context is None else replace(card, context_mib=context.mib)
@@ -279,6 +293,11 @@ def _with_context(estimate: Estimate, context: float) -> Estimate:
 def _low_share(memory: Memory) -> float:
     below = memory.total_mib - memory.low_mib - memory.context_spread_mib
     return max(0.0, below / memory.reserved_mib) if memory.reserved_mib > 0 else 0.0
+
+
+def _is_assumed(card: Card) -> bool:
+    """Tell whether the context of a host's card is only assumed."""
+    return bool(card.host) and card.backend != "cpu" and card.context_mib is None
 
 
 def _no_more_here(run: Observation, card: Card) -> bool:

@@ -12,8 +12,11 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
+from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.digest import script_digest
 from gpuconsole.preflight.formula import Formula, flags
+from gpuconsole.preflight.past import Corrected, Past
 from gpuconsole.preflight.suggestions import suggestions
 
 
@@ -23,10 +26,12 @@ def report(
     *,
     backend: Backend = "gpu",
     analysis: Analysis | None = None,
+    calibration: Calibration | None = None,
 ) -> Report:
     """Estimate a task and hold it against cards.
 
-    With a script the static tier answers, without one the formula. UsageError for a batch size
+    With a script the static tier answers, without one the formula; what `calibration` knows of
+    the script, of such estimates and of the cards corrects either. UsageError for a batch size
     that is not positive, or a script that cannot be read.
     """
     if task.batch_size is not None and task.batch_size < 1:
@@ -36,13 +41,22 @@ def report(
         )  # fmt: skip
     estimator: advice.Estimator
     if analysis is None and task.script:
-        project = Path(task.project) if task.project else None
         analysis = analyse(
-            Path(task.script), task.args, assumptions=task.assumptions, project=project
+            Path(task.script), task.args, assumptions=task.assumptions, project=_project(task)
         )
     estimator = analysis if analysis is not None else Formula(task)
-    estimate = with_flags(estimator.estimate(task.batch_size, backend=backend), task)
+    digest = script_digest(Path(task.script), task.args, _project(task)) if task.script else ""
+    past = None if calibration is None else Past(calibration, digest, task.args)
+    context = None
+    if past is not None:
+        estimator, cards = Corrected(estimator, past, task.batch_size), past.cards(cards)
+        context = past.context_of(cards, backend)
+    estimate = estimator.estimate(task.batch_size, backend=backend, context_mib=context)
+    estimate = replace(with_flags(estimate, task), digest=digest)
     found = advice.verdicts(estimator, task.batch_size, cards)
+    if past is not None:
+        estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
+        found = past.verdicts(estimate, found, cards)
     set_batch = None if analysis is None else analysis.set_batch
     helpful = suggestions(estimator, estimate, found, cards, set_batch)
     return Report(estimate, found, helpful)
@@ -52,3 +66,7 @@ def with_flags(estimate: Estimate, task: Task) -> Estimate:
     """Add the flags that the task file raises to those of the script."""
     more = set(flags(task)) - set(estimate.flags)
     return replace(estimate, flags=tuple(sorted({*estimate.flags, *more}))) if more else estimate
+
+
+def _project(task: Task) -> Path | None:
+    return Path(task.project) if task.project else None
