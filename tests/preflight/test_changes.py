@@ -1,0 +1,90 @@
+"""Putting a suggestion into effect: arguments, or lines of the shipped copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.edits import Edit, apply_edits, diff_of
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import analyse
+
+HEAD = """
+import argparse
+import paddle
+import paddle.nn as nn
+import paddle.nn.functional as F
+from paddle.io import DataLoader, TensorDataset
+
+"""
+TAIL = """
+net = nn.Linear(64, 10)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+data = TensorDataset([paddle.randn([512, 64]), paddle.randint(0, 10, [512])])
+for x, y in DataLoader(data, batch_size=SIZE):
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+ARGS = """
+p = argparse.ArgumentParser()
+p.add_argument("--batch-size", "-b", type=int, default=32)
+args = p.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ((), ("--batch-size", "8")),
+        (("--batch-size", "64"), ("--batch-size", "8")),
+        (("--batch-size=64",), ("--batch-size=8",)),
+        (("-b", "64"), ("-b", "8")),
+    ],
+)
+def test_an_option_is_set_in_the_arguments(
+    write: Callable[..., Path], given: tuple[str, ...], wanted: tuple[str, ...]
+) -> None:
+    path = write(HEAD + ARGS + TAIL.replace("SIZE", "args.batch_size"))
+    change = analyse(path, given).set_batch(8)
+    assert change.args == wanted
+    assert change.edits == ()
+    assert analyse(path, change.args or ()).estimate().batch_size == 8
+
+
+def test_a_constant_is_edited_in_the_copy(write: Callable[..., Path]) -> None:
+    text = HEAD + "größe, SIZE = 'ä', 6_4  # samples\n" + TAIL
+    path = write(text)
+    analysis = analyse(path)
+    assert analysis.estimate().batch_size == 64
+    change = analysis.set_batch(16)
+    assert change.args is None
+    (edit,) = change.edits
+    assert edit.new == "größe, SIZE = 'ä', 16  # samples"
+    assert path.read_text() == text
+    path.write_text(apply_edits(text, change.edits, str(path)))
+    assert analyse(path).estimate().batch_size == 16
+
+
+def test_a_configuration_entry_is_edited_in_the_copy(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("data:\n  batch: 48   # a card of 16 GiB\n")
+    load = "import yaml\ncfg = yaml.safe_load(open('config.yaml'))\n"
+    path = write(HEAD + load + TAIL.replace("SIZE", "cfg['data']['batch']"))
+    assert path.parent == tmp_path
+    (edit,) = analyse(path).set_batch(24).edits
+    assert (edit.line, edit.new) == (2, "  batch: 24   # a card of 16 GiB")
+
+
+def test_edits_are_made_only_to_the_lines_they_were_made_for() -> None:
+    edit = Edit("t.py", 2, "b = 2", "b = 3")
+    assert apply_edits("a = 1\r\nb = 2\r\n", [edit], "t.py") == "a = 1\r\nb = 3\r\n"
+    assert "-b = 2" in diff_of([edit])
+    for text in ("a = 1\n", "a = 1\nb = 4\n"):
+        with pytest.raises(UsageError, match="no longer"):
+            apply_edits(text, [edit], "t.py")
