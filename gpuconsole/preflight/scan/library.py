@@ -18,7 +18,6 @@ from gpuconsole.preflight.scan import (
     tensor_api,
     training,
     weighted,
-    zoo,
 )
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
@@ -29,6 +28,7 @@ from gpuconsole.preflight.scan.values import (
     NativeFunction,
     Value,
 )
+from gpuconsole.preflight.scan.written import Written
 
 
 class Attr(Native):
@@ -245,22 +245,20 @@ def _own_names() -> dict[str, Value]:
     }
 
 
-def _vision() -> Namespace:
-    transforms = pictures.transforms()
-    vision = Namespace("paddle.vision", {
-        "models": Namespace("paddle.vision.models", zoo.names()), "transforms": transforms,
+def _vision(run: Run) -> Written:
+    models = Written(run, "paddle.vision.models", "vision")
+    ops = Written(run, "paddle.vision.ops", "vision_ops")
+    return Written(run, "paddle.vision", "vision", {
+        "models": models, "ops": ops, "transforms": pictures.transforms(),
         "datasets": Namespace("paddle.vision.datasets", _classes({**data.KNOWN})),
         "set_image_backend": NativeFunction(_nothing, "set_image_backend"),
     })  # fmt: skip
-    vision.names.update(vision.names["models"].names)
-    vision.names["ops"] = Namespace("paddle.vision.ops")
-    return vision
 
 
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
     distributed = _distributed(run)
-    nn, io, vision = _nn(), _io(), _vision()
+    nn, io, vision = _nn(), _io(), _vision(run)
     metric = Namespace("paddle.metric", {
         **_classes(dict.fromkeys(("Accuracy", "Precision", "Recall", "Auc", "Metric"), Quiet)),
         **_functions({"accuracy": tensor_api.accuracy}),
