@@ -25,7 +25,7 @@ from gpuconsole.preflight.footprint import (
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source
 from gpuconsole.preflight.scan.run import Setting
-from gpuconsole.preflight.trace import AffineTrace, affine
+from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 MAX_BATCH = 65_536
@@ -41,13 +41,11 @@ class Analysis:
     project: Path | None = None
     """The folder that modules and documents may be read from; the script's own when None."""
     _outcomes: dict[tuple[Backend, int | None, Variant], Outcome] = field(default_factory=dict)
-    _lines: dict[tuple[Backend, Variant], AffineTrace | None] = field(default_factory=dict)
-    _choices: dict[tuple[Backend, Variant], choices.Choices] = field(default_factory=dict)
-    _reserved: dict[tuple[Backend, Variant], Callable[[int], float | None]] = field(
-        default_factory=dict
-    )
+    _lines: dict[Backend, AffineTrace | None] = field(default_factory=dict)
+    _choices: dict[Backend, choices.Choices] = field(default_factory=dict)
+    _reserved: dict[Backend, Callable[[int], float | None]] = field(default_factory=dict)
     _found_key: str | None = None
-    _fragmentation: dict[tuple[Backend, Variant], float] = field(default_factory=dict)
+    _fragmentation: dict[Backend, float] = field(default_factory=dict)
 
     def outcome(
         self, batch: int | None = None, backend: Backend = "gpu", variant: Variant = AS_WRITTEN
@@ -68,10 +66,8 @@ class Analysis:
 
     def _run(self, backend: Backend, batch: int | None, variant: Variant) -> Outcome:
         if batch is None:
-            found, self._choices[backend, variant] = choices.worst(
-                self._follow,
-                Setting(backend, variant=variant),
-            )
+            assert variant == AS_WRITTEN, "a variant is tried at a batch size"
+            found, self._choices[backend] = choices.worst(self._follow, Setting(backend))
             return found
         own = self.outcome(None, backend)
         setting = Setting(backend, batch, self._batch_key(own), own.batch, variant)
@@ -84,8 +80,8 @@ class Analysis:
 
     def _chosen(self, setting: Setting) -> Outcome:
         """Follow the script at another batch, with conditions taken as at its own."""
-        own = self.outcome(None, setting.backend, setting.variant)
-        taken = replace(setting, choices=self._choices[setting.backend, setting.variant])
+        own = self.outcome(None, setting.backend)
+        taken = replace(setting, choices=self._choices[setting.backend])
         found = self._follow(taken)
         return replace(found, notes=own.notes, bound=own.bound)
 
@@ -106,36 +102,35 @@ class Analysis:
             )  # fmt: skip
         return self._found_key
 
-    def _at(self, batch: int, backend: Backend, variant: Variant) -> Outcome:
-        own = self.outcome(None, backend, variant)
-        return own if own.batch == batch else self.outcome(batch, backend, variant)
+    def _at(self, batch: int, backend: Backend) -> Outcome:
+        own = self.outcome(None, backend)
+        return own if own.batch == batch else self.outcome(batch, backend)
 
-    def line(self, backend: Backend, variant: Variant) -> AffineTrace | None:
+    def line(self, backend: Backend) -> AffineTrace | None:
         """Return the trace as a function of the batch size, or None where it is not one."""
-        key = (backend, variant)
-        if key not in self._lines:
-            self._lines[key] = self._fit(backend, variant)
-        return self._lines[key]
+        if backend not in self._lines:
+            self._lines[backend] = self._fit(backend)
+        return self._lines[backend]
 
-    def _base(self, backend: Backend, variant: Variant) -> Outcome:
+    def _base(self, backend: Backend) -> Outcome:
         """Return the script's own run, or one at two samples where its own batch cannot be."""
-        own = self.outcome(None, backend, variant)
-        return own if own.batch is None or own.batch > 0 else self.outcome(2, backend, variant)
+        own = self.outcome(None, backend)
+        return own if own.batch is None or own.batch > 0 else self.outcome(2, backend)
 
-    def _fit(self, backend: Backend, variant: Variant) -> AffineTrace | None:
-        batch = self.outcome(None, backend, variant).batch
+    def _fit(self, backend: Backend) -> AffineTrace | None:
+        batch = self.outcome(None, backend).batch
         if batch is None:
             return None
         # An even and an odd multiple tell apart what halves or squares the batch; one sample
         # alone takes other paths, so the line starts at two.
         first = max(2, batch)
         points = (first, 2 * first + 3)
-        runs = [(one, self._at(one, backend, variant)) for one in points]
+        runs = [(one, self._at(one, backend)) for one in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
         return affine([(one, run.trace) for one, run in runs])
 
-    def fragmentation(self, backend: Backend, variant: Variant = AS_WRITTEN) -> float:
+    def fragmentation(self, backend: Backend) -> float:
         """Return what the allocator reserves over what tensors need, by simulation.
 
         Measured at the script's own batch and at a larger one, the worse of the two: one figure
@@ -144,17 +139,13 @@ class Analysis:
         """
         if backend == "cpu":
             return 1.0
-        key = (backend, variant)
-        if key not in self._fragmentation:
-            base = self._base(backend, variant)
+        if backend not in self._fragmentation:
+            base, line = self._base(backend), self.line(backend)
             traces = [base.trace]
-            line = None if variant.amp else self.line(backend, variant)
             if line is not None and base.batch:
                 traces.append(line.at(4 * base.batch))
-            self._fragmentation[key] = max(
-                allocator.reserved(one) / max(1, peak(one).total) for one in traces
-            )
-        return self._fragmentation[key]
+            self._fragmentation[backend] = max(map(_fragmentation, traces))
+        return self._fragmentation[backend]
 
     def set_batch(self, size: int) -> Change:
         """Return how another batch size is put into the job's arguments or the shipped copy."""
@@ -171,25 +162,22 @@ class Analysis:
         outcome = self.outcome(batch_size, backend)
         return None if outcome.blocked else explain(outcome.trace, outcome.layers)
 
-    def reserved_at(
-        self, backend: Backend, variant: Variant = AS_WRITTEN
-    ) -> Callable[[int], float | None]:
+    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
-        key = (backend, variant)
-        if key not in self._reserved:
-            self._reserved[key] = self._reserve(backend, variant)
-        return self._reserved[key]
+        if backend not in self._reserved:
+            self._reserved[backend] = self._reserve(backend)
+        return self._reserved[backend]
 
-    def _reserve(self, backend: Backend, variant: Variant) -> Callable[[int], float | None]:
-        line = self.line(backend, variant)
-        factor = self.fragmentation(backend, variant) / MIB
-        base = self._base(backend, variant)
+    def _reserve(self, backend: Backend) -> Callable[[int], float | None]:
+        line = self.line(backend)
+        factor = self.fragmentation(backend) / MIB
+        base = self._base(backend)
         if line is not None and base.batch:
             hull, conv = envelope(line), base.widest_conv / base.batch
             return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
 
         def run_again(batch: int) -> float | None:
-            outcome = self.outcome(batch, backend, variant)
+            outcome = self.outcome(batch, backend)
             if outcome.blocked:
                 return None
             return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
@@ -202,8 +190,9 @@ class Analysis:
         tensors = found.total / MIB
         workspace = workspace_mib(outcome.widest_conv)
         parts["workspace"] += workspace
-        reserved = tensors * self.fragmentation(backend, variant) + workspace
-        return Footprint(parts, tensors + workspace, reserved)
+        written = variant == AS_WRITTEN
+        factor = self.fragmentation(backend) if written else _fragmentation(outcome.trace)
+        return Footprint(parts, tensors + workspace, tensors * factor + workspace)
 
     def estimate(
         self,
@@ -223,9 +212,11 @@ class Analysis:
                 f"{batch_size} is not a batch size.",
                 "Give 1 or more.",
             )
-        first = self.outcome(None, backend, variant)
+        first = self.outcome(None, backend)
         given = batch_size is not None and batch_size != first.batch
-        outcome = self.outcome(batch_size, backend, variant) if given else first
+        outcome = first
+        if given or variant != AS_WRITTEN:
+            outcome = self.outcome(batch_size or first.batch, backend, variant)
         memory = None
         if not outcome.blocked:
             memory = as_memory(
@@ -250,6 +241,10 @@ class Analysis:
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
             notes=(*outcome.notes, *_notes(backend, context_mib)),
         )
+
+
+def _fragmentation(trace: Trace) -> float:
+    return allocator.reserved(trace) / max(1, peak(trace).total)
 
 
 def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:

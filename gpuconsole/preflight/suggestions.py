@@ -31,6 +31,8 @@ class _Way:
     variant: Variant
     text: str
     costs: str
+    more: bool = False
+    """Whether it goes further than those before it."""
 
 
 _WAYS = (
@@ -39,10 +41,10 @@ _WAYS = (
     _Way("recompute", "blocks", Variant(recompute=True), "Recompute the repeated blocks",
          "about a third more time a step: their forward pass runs twice"),
     _Way("amp", "O2", Variant(amp="O2"), "Use mixed precision in full (O2)",
-         "parameters in half precision with float32 masters; watch the loss"),
+         "parameters in half precision with float32 masters; watch the loss", more=True),
     _Way("recompute", "blocks+O1", Variant(amp="O1", recompute=True),
          "Recompute the repeated blocks and use mixed precision (O1)",
-         "about a third more operations a step, matrix products in half precision"),
+         "about a third more operations a step, matrix products in half precision", more=True),
 )  # fmt: skip
 
 
@@ -159,15 +161,17 @@ class _Asked:
     def ways(self) -> Iterator[Suggestion]:
         if self.estimate.backend == "cpu":
             return
-        enough = False
+        best, enough = 0.0, False
         for way in _WAYS:
-            if enough and "+" in way.value:
+            if enough and way.more:
                 continue
             changed = self.anew(variant=way.variant)
             saves = 0.0 if changed is None else self.memory.total_mib - changed.total_mib
-            if changed is None or saves < _WORTH * self.memory.total_mib:
+            # A way that costs more than those before it has to save more, too.
+            least = best if way.more else 0.0
+            if changed is None or saves < least + _WORTH * self.memory.total_mib:
                 continue
-            fits = self.fits(changed)
+            best, fits = max(best, saves), self.fits(changed)
             enough = enough or fits
             tail = "then it fits" if fits else "which alone is not enough"
             yield Suggestion(way.kind, way.value, f"{way.text}: about {format_mib(saves)} less, "
