@@ -1,0 +1,113 @@
+"""What would help, estimated anew; and the time of a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.estimate import Estimate, Suggestion
+from gpuconsole.core.jobs import Task
+from gpuconsole.preflight import Analysis, Card, analyse, report
+from gpuconsole.preflight.cost import MIXED_PRECISION, roofline, step_range
+from gpuconsole.preflight.variant import Variant
+
+EXAMPLES = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples"
+TOO_BIG = EXAMPLES / "too_big.py"
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    return analyse(TOO_BIG)
+
+
+def card(gib: float, host: str = "h", uuid: str = "0") -> Card:
+    return Card(f"{gib:g}G", host, "gpu", gib * 1024, uuid=uuid)
+
+
+def helpful(analysis: Analysis, *cards: Card) -> dict[str, Suggestion]:
+    found = report(Task("t", script=str(TOO_BIG)), cards, analysis=analysis)
+    return {f"{one.kind}:{one.value}" if one.kind == "amp" else one.kind: one
+            for one in found.suggestions}  # fmt: skip
+
+
+def test_every_saving_is_the_difference_of_two_estimates(analysis: Analysis) -> None:
+    made = helpful(analysis, card(24))
+    whole = analysis.estimate().memory
+    half = analysis.estimate(variant=Variant(amp="O1")).memory
+    assert whole is not None
+    assert half is not None
+    assert made["amp:O1"].saves_mib == pytest.approx(whole.total_mib - half.total_mib)
+    size = made["batch-size"].value
+    assert isinstance(size, int)
+    small = analysis.estimate(size).memory
+    assert small is not None
+    assert made["batch-size"].saves_mib == pytest.approx(whole.total_mib - small.total_mib)
+    assert all(one.costs for key, one in made.items() if key != "device")
+
+
+def test_the_smaller_batch_is_set_in_the_arguments(analysis: Analysis) -> None:
+    one = helpful(analysis, card(24))["batch-size"]
+    assert one.args is not None
+    again = analyse(TOO_BIG, one.args)
+    found = report(Task("t", script=str(TOO_BIG)), [card(24)], analysis=again)
+    assert found.verdicts[0].verdict in ("fits", "tight")
+    assert found.suggestions == ()
+
+
+def test_accumulation_keeps_the_effective_batch(analysis: Analysis) -> None:
+    batch = analysis.estimate().batch_size
+    one = helpful(analysis, card(24))["accumulate"]
+    assert batch is not None
+    assert isinstance(one.value, int)
+    largest = report(Task("t", script=str(TOO_BIG)), [card(24)], analysis=analysis).verdicts[0]
+    assert largest.max_batch_size is not None
+    assert batch % one.value == 0
+    assert batch // one.value <= largest.max_batch_size
+
+
+def test_what_is_enough_is_said(analysis: Analysis) -> None:
+    half = analysis.estimate(variant=Variant(amp="O1")).memory
+    assert half is not None
+    enough = half.high_mib / 0.85 / 1024
+    assert "then it fits" in helpful(analysis, card(enough * 1.01))["amp:O1"].text
+    assert "not enough" in helpful(analysis, card(enough * 0.99))["amp:O1"].text
+
+
+def test_sharding_needs_a_host_with_that_many_devices(analysis: Analysis) -> None:
+    apart = [card(8, f"h{place}", str(place)) for place in range(8)]
+    assert "sharding" not in helpful(analysis, *apart)
+
+
+def test_a_job_that_fits_needs_no_help(analysis: Analysis) -> None:
+    assert helpful(analysis, card(24), card(500)) == {}
+
+
+# -- time of a step
+
+
+def estimate(**more: object) -> Estimate:
+    base = {"flops_per_step": 1e13, "bytes_per_step": 1e9, "flags": ()}
+    return Estimate("t.py", 8, None, "gpu", "static", 1.0, None, **{**base, **more})  # type: ignore[arg-type]
+
+
+def test_a_step_is_bound_by_arithmetic_or_by_traffic() -> None:
+    spec = Catalogue.load().lookup("A100-SXM4-40GB")
+    assert spec is not None
+    assert spec.fp32_tflops is not None
+    assert spec.bandwidth_gb_s is not None
+    busy, wide = roofline(estimate(), spec), roofline(estimate(bytes_per_step=1e13), spec)
+    assert busy == pytest.approx(1e13 / (spec.fp32_tflops * 1e12 * 0.35))
+    assert wide == pytest.approx(1e13 / (spec.bandwidth_gb_s * 1e9 * 0.70))
+    half = roofline(estimate(flags=(MIXED_PRECISION,)), spec)
+    assert half is not None
+    assert busy is not None
+    assert half < busy
+
+
+def test_the_cold_range_spans_two_each_way_and_is_honest_about_nothing_known() -> None:
+    low, high = step_range(estimate(), "A100-SXM4-40GB") or (0.0, 0.0)
+    assert high == pytest.approx(4 * low)
+    assert step_range(estimate(), "a card nobody knows") is None
+    assert step_range(estimate(flops_per_step=0.0, bytes_per_step=0.0), "Tesla T4") is None
