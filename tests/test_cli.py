@@ -571,11 +571,41 @@ def test_preflight_with_no_host_in_reach_says_how_to_go_on(
     assert run("preflight", script, *lab[:2], "--offline", "--json").code == 0
 
 
-def test_an_answer_that_preflight_would_not_use_is_refused(
+def test_answers_are_used_remembered_and_forgotten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import paddle\n")
-    assert main(["preflight", str(script), "--assume", "width=3"]) == 2
-    assert "Assumptions are not available" in capsys.readouterr().err
-    assert main(["preflight", str(script)]) == 1, "without it the script itself is judged"
+    script.write_text(
+        "import paddle\n"
+        "width = int(open('width.txt').read())\n"
+        "net = paddle.nn.Linear(width, 1)\n"
+        "opt = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "for _ in range(3):\n"
+        "    net(paddle.zeros([8, width])).mean().backward()\n"
+        "    opt.step()\n"
+        "    opt.clear_grad()\n"
+    )
+    words = ["preflight", str(script), "--backend", "cpu", "--offline", "--json"]
+    words += ["--state", str(tmp_path / "state")]
+
+    def ask(*more: str) -> tuple[int, dict[str, Any]]:
+        code = main([*words, *more])
+        return code, json.loads(capsys.readouterr().out)
+
+    _, document = ask()
+    assert [one["name"] for one in document["asks"]] == ["width"]
+    code, document = ask("--assume", "height=3")
+    assert code == 2
+    assert "train.py:2" in document["error"]["hint"], "it says what was asked"
+    assert ask("--assume", "width=[3")[0] == 2
+    _, document = ask("--assume", "width=32")
+    assert document["memory"] is not None
+    assert "Assumed: width = 32 (given)." in document["notes"]
+    _, document = ask()
+    assert "Assumed: width = 32 (remembered)." in document["notes"]
+    _, document = ask("--assume", "width=")
+    assert document["memory"] is None
+    ask("--assume", "width=64")
+    _, document = ask("--forget-assumptions")
+    assert document["memory"] is None
+    assert ask()[1]["memory"] is None, "forgotten for good"

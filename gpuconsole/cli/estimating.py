@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
@@ -39,18 +41,31 @@ def estimate(
     inventory: Path | None,
     offline: bool,
     wait_s: float,
+    remembered: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Estimate a task and hold it against cards.
 
-    The fleet is asked for at most `wait_s` seconds; nothing is read from any state folder.
-    UsageError for a wrong inventory, batch size or tier.
+    The fleet is asked for at most `wait_s` seconds. `remembered` are earlier answers for the
+    script; the task's own win. UsageError for a wrong inventory, batch size, tier or answer.
     """
+    given, task = task.assumptions, preflight.with_remembered(task, remembered)
     if tier == "formula":
         task = dataclasses.replace(task, script="")
     elif tier == "static" and not task.script:
         raise UsageError("Nothing to read", "The static tier needs a script.", "Name one.")
     cards = _cards(task, memory_mib, inventory, offline, wait_s)
-    return preflight.report(task, cards, backend=cast("Backend", task.backend))
+    analysis = _analysis(task, given) if task.script else None
+    report = preflight.report(task, cards, backend=cast("Backend", task.backend), analysis=analysis)
+    return preflight.noted(report, task, remembered)
+
+
+def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:
+    project = Path(task.project) if task.project else None
+    analysis = preflight.analyse(
+        Path(task.script), task.args, assumptions=task.assumptions, project=project
+    )
+    preflight.require_known(analysis, given)
+    return analysis
 
 
 def _cards(

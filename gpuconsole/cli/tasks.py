@@ -39,6 +39,23 @@ class Pair(_Parameter):
         return name.strip(), content
 
 
+class Answer(_Parameter):
+    """NAME=VALUE where NAME is an expression of the script, which may hold `=` itself."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, str]:
+        """Split behind the expression."""
+        from gpuconsole.preflight import split
+
+        try:
+            return split(str(value))
+        except UsageError as error:
+            self.fail(f"{error.message} {error.hint}", parameter, context)
+
+
 class TaskValue(_Parameter):
     """A value under a key of the task file, read by the same rules."""
 
@@ -99,8 +116,9 @@ def task_options(command: Command) -> Command:
             help="Kind of device; gpu unless the task says otherwise.",
         ),
         click.option(
-            "--assume", type=Pair(), multiple=True, metavar="NAME=VALUE",
-            help="Answer a question of preflight (not in this version).",
+            "--assume", type=Answer(), multiple=True, metavar="NAME=VALUE",
+            help="Answer a question of preflight: 'len(vocab)=30000', 'x=[N, 128] int64'. "
+            "Remembered for the script; NAME= forgets it.",
         ),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",
@@ -133,16 +151,11 @@ def build_task(
     if project is not None:
         said["project"] = str(project)
     task = _described(script, task_file, said)
-    if assume or task.assumptions:
-        raise UsageError(
-            "Assumptions are not available",
-            "Preflight does not take answers in this version; what it cannot know is said so.",
-            "Give the value as an argument of the script, where it has one.",
-        )
     return dataclasses.replace(
         task,
         # 0 says `auto`, which a task writes as None.
         devices=task.devices if devices is None else devices or None,
+        assumptions={**task.assumptions, **dict(assume)},
         env={**task.env, **dict(env)},
         labels={**task.labels, **dict(label)},
         mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),

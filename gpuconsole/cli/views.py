@@ -112,6 +112,9 @@ def report(found: Report, *, explain: bool) -> Iterator[RenderableType]:
             yield _parts(estimate.memory)
     for unknown in estimate.unknowns:
         yield _text(f"? {Path(unknown.file).name}:{unknown.line}: {unknown.reason}", "yellow")
+    for ask in estimate.asks:
+        example = f"--assume '{ask.name}={ask.example}'"
+        yield _text(f"? {ask.question} Answer it with {example}.", "bold yellow")
     if estimate.flags:
         yield _text(f"flags: {', '.join(estimate.flags)}")
     if found.verdicts:

@@ -5,7 +5,21 @@
 """
 
 from gpuconsole.preflight.analysis import Analysis, analyse
+from gpuconsole.preflight.answering import noted, require_known, with_remembered
+from gpuconsole.preflight.assumptions import read as read_assumption
+from gpuconsole.preflight.assumptions import split
 from gpuconsole.preflight.card import Card, cards
 from gpuconsole.preflight.report import report
 
-__all__ = ["Analysis", "Card", "analyse", "cards", "report"]
+__all__ = [
+    "Analysis",
+    "Card",
+    "analyse",
+    "cards",
+    "noted",
+    "read_assumption",
+    "report",
+    "require_known",
+    "split",
+    "with_remembered",
+]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from gpuconsole import preflight
@@ -43,11 +44,14 @@ class Preflights:
         tier: str = "",
         *,
         empty: bool = False,
+        remembered: Mapping[str, str] = MappingProxyType({}),
     ) -> Report:
         """Hold a task against each device as it is, or, with `empty`, against one device of each
         kind as if nobody used it.
 
-        RefusedError for a tier that is not to be had; UsageError for a script that cannot be read.
+        `remembered` are answers of earlier times; the task's own win. RefusedError for a tier that
+        is not to be had; UsageError for a script that cannot be read, or a task's own answer that
+        is for nothing in it.
         """
         if tier not in TIERS:
             raise RefusedError(
@@ -62,11 +66,18 @@ class Preflights:
         if tier == "formula":
             task = replace(task, script="")
         async with self._asking:
-            return await asyncio.to_thread(self._answer, task, cards)
+            return await asyncio.to_thread(self._answer, task, cards, remembered)
 
-    def _answer(self, task: Task, cards: tuple[preflight.Card, ...]) -> Report:
+    def _answer(
+        self, task: Task, cards: tuple[preflight.Card, ...], remembered: Mapping[str, str]
+    ) -> Report:
+        given, task = task.assumptions, preflight.with_remembered(task, remembered)
         analysis = self._analysis(task) if task.script else None
-        return preflight.report(task, cards, backend=cast(Backend, task.backend), analysis=analysis)
+        if analysis is not None:
+            preflight.require_known(analysis, given)
+        backend = cast(Backend, task.backend)
+        report = preflight.report(task, cards, backend=backend, analysis=analysis)
+        return preflight.noted(report, task, remembered)
 
     def _analysis(self, task: Task) -> preflight.Analysis:
         script = Path(task.script)

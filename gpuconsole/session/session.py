@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from gpuconsole.errors import (
     RefusedError,
 )
 from gpuconsole.placement import Candidate, Decision, launch_command
+from gpuconsole.preflight import read_assumption, with_remembered
+from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.bench import Bench
@@ -47,7 +49,7 @@ from gpuconsole.session.submission import Packer, completed, new_job, pack_task,
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
-from gpuconsole.state import Journal, new_job_id
+from gpuconsole.state import Assumptions, Journal, new_job_id
 from gpuconsole.state.filesystem import make_folder
 
 __all__ = ["Event", "Parts", "Session", "Why"]
@@ -88,6 +90,7 @@ class Session:
         self._clock = parts.clock
         self._journal = parts.journal
         self._preflights = parts.preflights or Preflights()
+        self._assumptions = Assumptions(parts.journal.folder)
         self._placer = Placer(parts.settings)
         self._leases = LeaseBoard(parts.hosts, parts.clock)
         self._bench = Bench(
@@ -161,7 +164,25 @@ class Session:
 
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
-        return await self._preflights.report(task, self.snapshot(), self.settings, tier)
+        remembered = self.assumptions(task.script) if task.script else {}
+        return await self._preflights.report(
+            task, self.snapshot(), self.settings, tier, remembered=remembered
+        )
+
+    def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
+        """Answer questions of preflight about a script from now on; an empty value forgets one.
+
+        Returns all answers for it. UsageError for one that cannot be read.
+        """
+        self._require_writable("Answering")
+        for name, value in given.items():
+            if value.strip():
+                read_assumption(name, value)
+        return self._assumptions.remember(script, given)
+
+    def assumptions(self, script: str | Path) -> dict[str, str]:
+        """Return the remembered answers for a script: name to value."""
+        return self._assumptions.of(script)
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
@@ -173,6 +194,7 @@ class Session:
             marked(self.snapshot(), self._leases.silent()),
             self._leases.others(self._journal.id),
             self.now(),
+            work_of(report.estimate),
         )
 
     async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
@@ -185,7 +207,13 @@ class Session:
         task = completed(task)
         after = tuple(self.job(needed).id for needed in task.after)
         # What others hold now they will give back: only what never fits is refused.
-        report = await self._preflights.report(task, self.snapshot(), self.settings, empty=True)
+        remembered = self.assumptions(task.script)
+        report = await self._preflights.report(
+            task, self.snapshot(), self.settings, empty=True, remembered=remembered
+        )
+        if task.assumptions:
+            self.assume(task.script, task.assumptions)
+        task = with_remembered(task, remembered)
         if not force:
             refuse_hopeless(task, report)
         job_id = new_job_id(self.now())

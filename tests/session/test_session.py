@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -57,6 +58,7 @@ class Answers(Preflights):
         tier: str = "",
         *,
         empty: bool = False,
+        remembered: Mapping[str, str] = MappingProxyType({}),
     ) -> Report:
         return self._room.report
 
@@ -498,3 +500,15 @@ async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Ro
         ended = await room.done(session.cancel(job.id))
         assert isinstance(ended, Job)
         assert ended.state is JobState.CANCELLED
+
+
+async def test_answers_are_remembered_for_a_script_and_kept_with_the_job(room: Room) -> None:
+    async with room.session() as session:
+        script = room.task().script
+        assert session.assume(script, {"width": "32"}) == {"width": "32"}
+        assert session.assumptions(script) == {"width": "32"}
+        with pytest.raises(UsageError):
+            session.assume(script, {"width": "[3"})
+        job = await session.submit(room.task())
+        assert job.task.assumptions == {"width": "32"}
+        assert session.assume(script, {"width": ""}) == {}

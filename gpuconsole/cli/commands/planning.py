@@ -32,6 +32,9 @@ _FLEET_WAIT_S = 3.0
     help="Judge a card of N MiB instead of the fleet: no context, no threshold.",
 )
 @click.option("--offline", is_flag=True, help="Ask no host; answer for common cards.")
+@click.option(
+    "--forget-assumptions", "forget", is_flag=True, help="Forget the answers for this script."
+)
 @click.option("--explain", is_flag=True, help="Show the parts, the method and the assumptions.")
 @common
 def preflight(
@@ -44,6 +47,7 @@ def preflight(
     tier: str | None,
     memory_mib: float | None,
     offline: bool,
+    forget: bool,
     explain: bool,
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
@@ -62,7 +66,9 @@ def preflight(
         script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend
     )
     from gpuconsole.cli import estimating
+    from gpuconsole.cli.answers import recalled, remember
 
+    remembered = recalled(task, options().state, forget=forget and not options().read_only)
     found = estimating.estimate(
         task,
         tier=tier or "",
@@ -70,7 +76,10 @@ def preflight(
         inventory=options().inventory,
         offline=offline,
         wait_s=_FLEET_WAIT_S,
+        remembered=remembered,
     )
+    if not options().read_only:
+        remember(task, options().state)
     if options().as_json:
         print_document(found.as_json())
     else:

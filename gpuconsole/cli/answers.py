@@ -1,0 +1,44 @@
+"""Answers to preflight's questions, kept between one command and the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpuconsole.cli.output import note
+from gpuconsole.config import state_dir
+from gpuconsole.core.jobs import Task
+from gpuconsole.errors import JournalError
+from gpuconsole.state.assumptions import Assumptions
+
+
+def recalled(task: Task, state: Path | None, *, forget: bool) -> Mapping[str, str]:
+    """Return the remembered answers for a task's script, and say that they are used."""
+    if not task.script:
+        return {}
+    store = _store(state)
+    if forget:
+        _try(lambda: store.forget(task.script))
+        return {}
+    answers = store.of(task.script)
+    used = [f"{name}={value}" for name, value in answers.items() if name not in task.assumptions]
+    if used:
+        note(f"Remembered for this script: {', '.join(used)} (--forget-assumptions forgets).")
+    return answers
+
+
+def remember(task: Task, state: Path | None) -> None:
+    """Keep a task's own answers; an answer that cannot be kept still held for this time."""
+    if task.script and task.assumptions:
+        _try(lambda: _store(state).remember(task.script, task.assumptions))
+
+
+def _store(state: Path | None) -> Assumptions:
+    return Assumptions((state or state_dir()).expanduser())
+
+
+def _try(change: Callable[[], object]) -> None:
+    try:
+        change()
+    except JournalError as error:
+        note(f"{error.title}: {error.message}")
