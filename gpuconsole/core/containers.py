@@ -42,6 +42,8 @@ class ContainerSpec:
     cpuset: str = ""
     network: str = "none"
     """Docker's word: `none`, `bridge`, `host`, or a network's name."""
+    python_path: str = ""
+    """A folder in which Python looks before those that the image or `env` name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,11 @@ class Engine(Protocol):
 
     async def remove(self, container: str) -> None:
         """Remove the container; one that is gone is no error."""
+        ...
+
+    async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
+        """Return the small files of a folder inside a container, running or not, by their names;
+        none when there is no such container or folder."""
         ...
 
     def results(self, job_id: str) -> AsyncIterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpuconsole.core.containers import (
@@ -170,6 +170,11 @@ class SimulatedEngine:
         found = self._find(container)
         if found is not None:
             del self._host.containers[found.id]
+
+    async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
+        """Return nothing: a simulated script writes no files into its container."""
+        self._reach()
+        return {}
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
+
+import docker
 
 from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.text import clean
@@ -25,6 +29,10 @@ _TIDY = (
     'for job; do rmdir -- "$job" 2>/dev/null && echo removed; done; '
     'for left in *; do test -d "$left" && echo "kept $left"; done; true'
 )
+FILE_BYTES = 64 * 1024
+MOST_FILES = 64
+ARCHIVE_BYTES = 2 * FILE_BYTES * MOST_FILES
+"""Bounds of what is read out of a container."""
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -56,6 +64,40 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
             "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
         ) from error
     archive.seek(0)
+
+
+def read_files(client: docker.APIClient, container: str, folder: str) -> dict[str, bytes]:
+    """Return the regular files that lie in a folder of a container, by name.
+
+    Whoever ran there wrote them: one that is large, or one too many, is left out.
+    """
+    try:
+        chunks, _ = client.get_archive(container, folder)
+    except docker.errors.NotFound:
+        return {}
+    found: dict[str, bytes] = {}
+    with contextlib.closing(chunks), tempfile.TemporaryFile() as archive:
+        for chunk in chunks:
+            archive.write(chunk)
+            if archive.tell() > ARCHIVE_BYTES:
+                return {}
+        archive.seek(0)
+        try:
+            with tarfile.open(fileobj=archive, mode="r:") as tar:
+                for member in tar:
+                    _keep(tar, member, found)
+        except tarfile.TarError:
+            return found
+    return found
+
+
+def _keep(tar: tarfile.TarFile, member: tarfile.TarInfo, found: dict[str, bytes]) -> None:
+    small = member.isreg() and not member.issparse() and member.size <= FILE_BYTES
+    if not small or len(found) >= MOST_FILES:
+        return
+    source = tar.extractfile(member)
+    if source is not None:
+        found[PurePosixPath(member.name).name] = source.read()
 
 
 async def prepare(link: Link, host: str, job_id: str) -> HostAccount:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,11 @@ class DockerEngine:
         """Remove the container, running or not."""
         await self._calls.run(f"removing {_short(container)}", _remove, container)
 
+    async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
+        """Return the small files of a folder inside a container; other kinds are left out."""
+        doing = f"reading {folder} of {_short(container)}"
+        return await self._calls.run(doing, docker_files.read_files, container, folder)
+
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""
         folder = await docker_files.locate(self._link, self.host, job_id)
@@ -196,7 +202,7 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
         )
     init = bool(client.info().get("InitBinary"))
     try:
-        options = create_options(client, spec, init=init)
+        options = create_options(client, _with_python_path(client, spec), init=init)
         return str(client.create_container(**options)["Id"])
     except docker.errors.ImageNotFound as error:
         raise image_error(spec.image, host, str(error.explanation)) from error
@@ -204,6 +210,23 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
         if status_of(error) != 409:
             raise
         return _adopt(client, spec, host)
+
+
+def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> ContainerSpec:
+    """Return the spec whose own folder comes before those of the task or of the image.
+
+    Only the engine knows what the image says, and a variable that is given replaces the image's.
+    """
+    if not spec.python_path:
+        return spec
+    known = spec.env.get("PYTHONPATH")
+    if known is None:
+        image: dict[str, Any] = client.inspect_image(spec.image)  # type: ignore[no-untyped-call]
+        said = image.get("Config") or {}
+        pairs = (item.partition("=") for item in said.get("Env") or ())
+        known = next((value for name, _, value in pairs if name == "PYTHONPATH"), "")
+    path = ":".join(filter(None, (spec.python_path, known)))
+    return replace(spec, env={**spec.env, "PYTHONPATH": path})
 
 
 def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:

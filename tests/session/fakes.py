@@ -86,6 +86,9 @@ class Container:
     log: bytes = b""
     starts: int = 0
     bundles: list[bytes] = field(default_factory=list)
+    """What was put into the working folder."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What its reporter left behind."""
 
     def status(self) -> ContainerStatus:
         return ContainerStatus(
@@ -250,7 +253,8 @@ class FakeEngine:
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
         await self._at("put")
-        self._known(container).bundles.append(_read(bundle))
+        if target == "/workspace":
+            self._known(container).bundles.append(_read(bundle))
         self._docker.on_put(self._known(container))
         await self._at("put done")
 
@@ -309,6 +313,11 @@ class FakeEngine:
         if found is not None:
             del self._docker.containers[found.spec.name]
         await self._at("remove done")
+
+    async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
+        await self._at("read")
+        found = self._docker.find(container)
+        return {} if found is None else dict(found.files)
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         await self._at("results")
