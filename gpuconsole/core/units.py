@@ -36,6 +36,16 @@ def format_duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
+def format_step(seconds: float | None) -> str:
+    """Return the time of one training step for people: 850 µs, 42 ms, 3.1 s."""
+    if seconds is None:
+        return "-"
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.{0 if seconds * factor >= 9.5 else 1}f} {unit}"
+    return f"{seconds:.{0 if seconds >= 9.5 else 1}f} s"
+
+
 def iso_utc(timestamp: float | None) -> str | None:
     """Return an ISO 8601 UTC time with milliseconds, or None."""
     if timestamp is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Task
+from gpuconsole.preflight.cost import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Request:
     """Upper bound of memory per device, context included; None when the estimate is unknown."""
     devices: int
     waiting_since: float
+    work: Work | None = None
+    """What one step does, where preflight could tell: it ranks devices by the step's time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
 
+from gpuconsole.core.catalogue import Spec
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.core.units import format_mib
+from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.placement.model import Candidate
-from gpuconsole.placement.survey import Kind, Spot, Survey
+from gpuconsole.placement.survey import Spot, Survey
+from gpuconsole.preflight.cost import Work, roofline
 
 MAX_CANDIDATES = 20
 
@@ -149,9 +151,12 @@ class _Scorer:
         kinds = {choice.spots[0].kind for choice in choices}
         hosts = {choice.spots[0].host.name: choice.spots[0].host for choice in choices}
         prices = [h.price_per_hour for h in hosts.values() if h.price_per_hour is not None]
-        self.best_rate = max(rate_of(survey.kinds[kind]) for kind in kinds)
+        self.rates, self.measures_steps = _rates(
+            {kind: survey.kinds[kind].spec for kind in kinds}, survey.request.work
+        )
+        self.best_rate = max(self.rates.values())
         self.cheapest = min(prices, default=None)
-        self._by_kind = {kind: self._kind_terms(survey.kinds[kind]) for kind in kinds}
+        self._by_kind = {kind: self._kind_terms(kind) for kind in kinds}
         self._by_host = {name: self._host_terms(host) for name, host in hosts.items()}
 
     def terms(self, spot: Spot, links: float) -> tuple[float, ...]:
@@ -168,10 +173,11 @@ class _Scorer:
         total: float = sum(map(mul, self.weights, self.terms(spot, 0.0)))
         return round(total, 9)
 
-    def _kind_terms(self, kind: Kind) -> tuple[float, float, float]:
+    def _kind_terms(self, place: int) -> tuple[float, float, float]:
+        kind = self._survey.kinds[place]
         names = self._survey.request.task.preferred_devices
         preferred = 0.0 if kind.rank is None else 1.0 - kind.rank / len(names)
-        speed = rate_of(kind) / self.best_rate if self.best_rate else 0.0
+        speed = self.rates[place] / self.best_rate if self.best_rate else 0.0
         return preferred, speed, 1.0 if kind.spec is not None and kind.spec.domestic else 0.0
 
     def _host_terms(self, host: Host) -> tuple[float, float]:
@@ -179,9 +185,17 @@ class _Scorer:
         return balance, _thrift(host.price_per_hour, self.cheapest)
 
 
-def rate_of(kind: Kind) -> float:
-    """Return the FP16 rate in TFLOPS that ranks a kind, 0 when unknown."""
-    return (kind.spec.rate_tflops or 0.0) if kind.spec is not None else 0.0
+def _rates(specs: Mapping[int, Spec | None], work: Work | None) -> tuple[dict[int, float], bool]:
+    """Return what ranks kinds by speed, 0 when unknown, and whether that is steps a second.
+
+    Steps a second by the roofline, where the work of a step is known and the figures of every kind
+    allow it, for only like may be compared with like; else the FP16 rate in TFLOPS.
+    """
+    if work is not None:
+        seconds = {kind: spec and roofline(work, spec) for kind, spec in specs.items()}
+        if all(seconds.values()):
+            return {kind: 1.0 / one for kind, one in seconds.items() if one}, True
+    return {kind: (spec and spec.rate_tflops) or 0.0 for kind, spec in specs.items()}, False
 
 
 def _thrift(price: float | None, cheapest: float | None) -> float:
@@ -229,7 +243,7 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
     names = survey.request.task.preferred_devices
     left = survey.usable_mib(spot) - (need or 0.0)
     place = "" if kind.rank is None else f"Number {kind.rank + 1} of {len(names)} preferred devices"
-    rate = rate_of(kind)
+    rate = scorer.rates[spot.kind]
     price = host.price_per_hour
     cost = "no price is known" if price is None else f"costs {price:g} per device and hour"
     return (
@@ -237,13 +251,22 @@ def _sentences(choice: _Choice, survey: Survey, scorer: _Scorer) -> tuple[str, .
         "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused",
         f"{used} of {len(host.devices)} devices of {host.name} in use",
         place,
-        f"{rate:g} TFLOPS where the fastest choice has {scorer.best_rate:g}" if rate else "",
+        _speed_text(rate, scorer),
         _links_text(choice),
         "Made in China" if kind.spec is not None and kind.spec.domestic else "",
         ""
         if scorer.cheapest is None
         else f"{cost[:1].upper()}{cost[1:]}, the cheapest {scorer.cheapest:g}",
     )
+
+
+def _speed_text(rate: float, scorer: _Scorer) -> str:
+    if not rate:
+        return ""
+    if scorer.measures_steps:
+        step, best = format_step(1.0 / rate), format_step(1.0 / scorer.best_rate)
+        return f"A step takes about {step} here, {best} on the fastest choice"
+    return f"{rate:g} TFLOPS where the fastest choice has {scorer.best_rate:g}"
 
 
 def _idle_text(device: Device, count: int) -> str:

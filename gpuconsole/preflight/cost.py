@@ -7,6 +7,10 @@ so it is given as a range; an observed step time replaces it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.estimate import Estimate
 
@@ -20,23 +24,49 @@ MIXED_PRECISION = "mixed-precision"
 """Flag of an estimate whose matrix products run in half precision."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one training step does: floating point operations, bytes moved, and whether matrix
+    products run in half precision."""
+
+    flops: float
+    bytes: float = 0.0
+    half: bool = False
+
+
+def work_of(estimate: Estimate) -> Work:
+    """Return the work of an estimate's step."""
+    half = MIXED_PRECISION in estimate.flags
+    return Work(estimate.flops_per_step, estimate.bytes_per_step, half)
+
+
+def recorded_work(document: Mapping[str, Any] | None) -> Work | None:
+    """Return the work of a step from an estimate's JSON document; None where it says nothing."""
+    if not document:
+        return None
+    flops, size = document.get("flops_per_step"), document.get("bytes_per_step")
+    if not isinstance(flops, (int, float)) or not isinstance(size, (int, float)):
+        return None
+    return Work(flops, size, MIXED_PRECISION in (document.get("flags") or ()))
+
+
 def step_range(
     estimate: Estimate, device: str, memory_mib: float | None = None
 ) -> tuple[float, float] | None:
     """Return the range of one step's time on a device in seconds; None where nothing is known."""
     spec = Catalogue.load().lookup(device, memory_mib, estimate.backend)
-    seconds = None if spec is None else roofline(estimate, spec)
+    seconds = None if spec is None else roofline(work_of(estimate), spec)
     return None if seconds is None else (seconds / COLD_FACTOR, seconds * COLD_FACTOR)
 
 
-def roofline(estimate: Estimate, spec: Spec) -> float | None:
+def roofline(work: Work, spec: Spec) -> float | None:
     """Return the time of one step in seconds at the assumed shares of a device's nominal rates."""
-    half = MIXED_PRECISION in estimate.flags and spec.fp16_tflops is not None
+    half = work.half and spec.fp16_tflops is not None
     tflops = spec.fp16_tflops if half else spec.fp32_tflops
     bounds = []
-    if estimate.flops_per_step and tflops:
+    if work.flops and tflops:
         share = HALF_SHARE if half else FP32_SHARE
-        bounds.append(estimate.flops_per_step / (tflops * 1e12 * share))
-    if estimate.bytes_per_step and spec.bandwidth_gb_s:
-        bounds.append(estimate.bytes_per_step / (spec.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE))
+        bounds.append(work.flops / (tflops * 1e12 * share))
+    if work.bytes and spec.bandwidth_gb_s:
+        bounds.append(work.bytes / (spec.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE))
     return max(bounds, default=None)

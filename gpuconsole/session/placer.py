@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
@@ -24,6 +25,7 @@ from gpuconsole.placement import (
     policy_for,
 )
 from gpuconsole.placement.devices import Groups
+from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.placing import Choice, Plan, Why
 
 _ANOTHER_CONSOLE = "another console"
@@ -79,6 +81,7 @@ class Placer:
         snapshot: FleetSnapshot,
         leases: Mapping[str, Sequence[Lease]],
         now: float,
+        work: Work | None = None,
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
         policy = policy_for(self._settings, task)
@@ -86,12 +89,14 @@ class Placer:
         optimizer = 0.0 if memory is None else memory.optimizer_mib
         groups = largest_groups(snapshot) if task.devices is None else {}
         request = self._request("", task, need, optimizer, groups, now)
+        request = replace(request, work=work)
         return decide(request, snapshot, holders(jobs, leases, frozenset(), now), policy, now)
 
     def _request_of(self, job: Job, groups: Groups) -> Request:
         since = job.submitted_at if job.queued_at is None else job.queued_at
         optimizer = _optimizer_mib(job)
-        return self._request(job.id, job.task, job.estimate_mib, optimizer, groups, since)
+        request = self._request(job.id, job.task, job.estimate_mib, optimizer, groups, since)
+        return replace(request, work=recorded_work(job.estimate))
 
     def _request(
         self,

@@ -31,6 +31,7 @@ from gpuconsole.placement import (
 )
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
 from gpuconsole.placement.rejections import MAX_REJECTIONS
+from gpuconsole.preflight.cost import Work
 
 NOW = 1_000_000.0
 GIB = 1024.0
@@ -420,3 +421,33 @@ def test_beyond_the_limit_rejections_are_counted() -> None:
     decision = decide(wants(60), fleet(*hosts), {}, named_policy(), NOW)
     assert len(decision.rejections) == MAX_REJECTIONS + 1
     assert decision.rejections[-1].reason == "128 more devices, for the same kind of reason."
+
+
+# -- speed by the work of a step
+
+
+def test_a_step_bound_by_memory_prefers_the_wider_bus() -> None:
+    """The RTX 3090 has the higher float32 rate, the V100 nearly its bandwidth, the A100 more."""
+    speedy = Policy(weights={"speed": 1.0})
+    hosts = fleet(up("a", card("rtx", RTX)), up("b", card("a100", A100)))
+
+    def chosen(work: Work | None) -> tuple[str, str]:
+        decision = decide(replace(wants(), work=work), hosts, {}, speedy, NOW)
+        assert decision.chosen is not None
+        return decision.chosen.devices[0].uuid, " ".join(decision.chosen.reasons)
+
+    traffic, text = chosen(Work(flops=1e9, bytes=1e10))
+    assert traffic == "a100"
+    assert "A step takes about" in text
+    assert chosen(Work(flops=1e13, bytes=1e6))[0] == "rtx"
+    assert "TFLOPS" in chosen(None)[1]
+
+
+def test_devices_without_figures_are_compared_by_what_all_have() -> None:
+    speedy = Policy(weights={"speed": 1.0})
+    hosts = fleet(up("a", card("odd", "Unheard Of 9000")), up("b", card("a100", A100)))
+    request = replace(wants(), work=Work(1e13, 1e10))
+    decision = decide(request, hosts, {}, speedy, NOW)
+    assert decision.chosen is not None
+    assert decision.chosen.devices[0].uuid == "a100"
+    assert "TFLOPS" in " ".join(decision.chosen.reasons)

@@ -10,7 +10,7 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import Estimate, Suggestion
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, report
-from gpuconsole.preflight.cost import MIXED_PRECISION, roofline, step_range
+from gpuconsole.preflight.cost import MIXED_PRECISION, Work, roofline, step_range, work_of
 from gpuconsole.preflight.variant import Variant
 
 EXAMPLES = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples"
@@ -97,10 +97,10 @@ def test_a_step_is_bound_by_arithmetic_or_by_traffic() -> None:
     assert spec is not None
     assert spec.fp32_tflops is not None
     assert spec.bandwidth_gb_s is not None
-    busy, wide = roofline(estimate(), spec), roofline(estimate(bytes_per_step=1e13), spec)
+    busy, wide = roofline(Work(1e13, 1e9), spec), roofline(Work(1e13, 1e13), spec)
     assert busy == pytest.approx(1e13 / (spec.fp32_tflops * 1e12 * 0.35))
     assert wide == pytest.approx(1e13 / (spec.bandwidth_gb_s * 1e9 * 0.70))
-    half = roofline(estimate(flags=(MIXED_PRECISION,)), spec)
+    half = roofline(work_of(estimate(flags=(MIXED_PRECISION,))), spec)
     assert half is not None
     assert busy is not None
     assert half < busy
