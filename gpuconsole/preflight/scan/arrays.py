@@ -6,8 +6,11 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.scan import lengths
 from gpuconsole.preflight.scan.tensors import FLOATS, as_shape, broadcast
 from gpuconsole.preflight.scan.values import (
+    Bound,
+    Length,
     Namespace,
     Native,
     NativeClass,
@@ -158,7 +161,9 @@ class Array(Native):
     do_argmax = do_argmin = do_any = do_all = _reduced
 
     def iterate(self, calls: Any) -> Any:
-        """Give the rows."""
+        """Give the rows; of one that may be shorter, as many as there can be."""
+        if self.shape and type(self.shape[0]) is Bound:
+            calls.run.flags.add("variable-shape")
         for _ in range(self.shape[0] if self.shape else 0):
             calls.tick()
             yield Array(self.shape[1:], self.dtype)
@@ -193,14 +198,24 @@ def shape_of(value: Value) -> tuple[tuple[int, ...], str]:
     if isinstance(value, (list, tuple)):
         if not value:
             return (0,), "float64"
-        inner, dtype = shape_of(value[0])
-        for one in value[1:64]:
+        items = lengths.items_of(value) or [lengths.likeness(value[0])]
+        inner, dtype = shape_of(items[0])
+        for one in items[1:64]:
             other, kind = shape_of(one)
             if other != inner:
                 raise TypeError("rows of different shapes")
             dtype = kind if kind in FLOATS else dtype
-        return (len(value), *inner), dtype
+        return (_extent(lengths.length_of(value)), *inner), dtype
     raise TypeError("not something that an array is made of")
+
+
+def _extent(length: Value) -> int:
+    """Return the extent that a length makes: itself, or the largest that it can be."""
+    if isinstance(length, int):
+        return length
+    if isinstance(length, Length) and length.high is not None:
+        return Bound(length.high)
+    raise TypeError("how long the longest sequence is")
 
 
 def _filled(default: str) -> Callable[..., Value]:

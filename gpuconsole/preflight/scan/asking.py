@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from gpuconsole.core.estimate import Ask
 from gpuconsole.core.text import clean
 from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.values import Form, Root, Unknown, Value
+from gpuconsole.preflight.scan.values import Form, Root, Unknown, Value, plain
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
@@ -90,6 +90,20 @@ def named(target: ast.expr, value: ast.expr, unknown: Unknown, file: str) -> Unk
     )
 
 
+def loop_names(node: ast.For) -> tuple[str, ...]:
+    """Return the names that a loop gives to the parts of what it walks over."""
+    target = node.target
+    counted = any(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "enumerate"
+        for one in ast.walk(node.iter)
+    )
+    if counted and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        target = target.elts[1]
+    if isinstance(target, ast.Tuple):
+        return tuple(one.id if isinstance(one, ast.Name) else "" for one in target.elts)
+    return (text_of(target),)
+
+
 def ask(unknown: Unknown) -> Ask | None:
     """Return the question that would settle an unknown; None where no answer could."""
     root = unknown.root
@@ -117,6 +131,23 @@ def _example(root: Root) -> str:
     if root.form in ("value", "number") and any(word in words for word in _LARGE):
         return "30000"
     return _EXAMPLES[root.form]
+
+
+def batch_field(run: Run, names: Sequence[str], place: int, count: int, why: Unknown) -> Value:
+    """Return one unknown part of a loader's batch: as answered, or asked for by shape.
+
+    `names` are those that the loop over the loader gives to the `count` parts.
+    """
+    if len(names) == count and names[place]:
+        name = names[place]
+    else:
+        name = f"{names[0]}[{place}]" if len(names) == 1 and names[0] else ""
+    if not name:
+        return why
+    given = run.answers.find(name, run.file, run.line)
+    if given is not None and isinstance(given.value, ShapeAnswer):
+        return answer(run, given)
+    return replace(plain(why), root=Root(name, run.file, run.line, "", "shape"))
 
 
 def answer(run: Run, one: Assumption) -> Value:

@@ -231,7 +231,7 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     if more is not None and isinstance(value, list):
         return _open_list(calls, value, more, name, args)
     if isinstance(value, list) and name == "extend":
-        args = (list(calls.iterate(args[0])),)
+        return lengths.extend(value, list(calls.iterate(args[0])))
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
         return calls.run.unknown("a sequence too long to follow")
     unknown = next((one for one in args if isinstance(one, Unknown)), None)
@@ -247,9 +247,7 @@ def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: An
         value.insert(len(value) - 1, args[-1])
         added: Value = 1
     elif name == "extend":
-        items = list(calls.iterate(args[0]))
-        added = lengths.length_of(items)
-        value[-1:-1] = lengths.items_of(items)
+        return lengths.extend(value, list(calls.iterate(args[0])))
     elif name == "pop":
         added = -1
     elif name == "copy":

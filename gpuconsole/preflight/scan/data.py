@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuconsole.preflight.backends import terms
-from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan import asking, ops
 from gpuconsole.preflight.scan.arrays import Array, shape_of
 from gpuconsole.preflight.scan.pictures import Picture
 from gpuconsole.preflight.scan.run import CYCLES, Run
@@ -201,14 +201,15 @@ class Loader(Native):
         """Give batches, closing a cycle whenever the next one is asked for after a step."""
         run: Run = calls.run
         run.loaders += 1
-        batch = self._size(run)
+        batch = run.batch_now = self._size(run)
+        names = asking.loop_names(run.loop) if run.loop is not None else ()
         sample = sample_of(calls, self.dataset)
         waiting: deque[Value] = deque()
         ahead = terms(run.setting.backend).waiting_batches
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= ahead:
-                waiting.append(self._batch(calls, sample, batch))
+                waiting.append(self._named(run, names, self._batch(calls, sample, batch)))
             count += 1
             yield waiting.popleft()
 
@@ -251,6 +252,20 @@ class Loader(Native):
         if isinstance(sample, dict):
             return {name: stacked(run, one, batch) for name, one in sample.items()}
         return [stacked(run, sample, batch)]
+
+    def _named(self, run: Run, names: tuple[str, ...], made: Value) -> Value:
+        """Return a batch whose unknown fields are asked for, or answered, by their names."""
+        if isinstance(made, list) and len(made) == 1 and len(names) > 1:
+            # A sample that nobody knows has as many fields as the loop has names.
+            made = made * len(names) if isinstance(made[0], Unknown) else made
+        if not isinstance(made, (list, tuple)):
+            made_one = isinstance(made, Unknown) and names
+            return asking.batch_field(run, names[:1], 0, 1, made) if made_one else made
+        return [
+            asking.batch_field(run, names, place, len(made), one)
+            if isinstance(one, Unknown) and names else one
+            for place, one in enumerate(made)
+        ]  # fmt: skip
 
     def _tensors(self, run: Run, made: Value) -> Value:
         if isinstance(made, Array):

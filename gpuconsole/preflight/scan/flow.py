@@ -151,8 +151,10 @@ class Flow(Expressions):
     def _for(self, node: ast.For, scope: Scope) -> Any:
         run = self.run
         count = 0
+        items = self.iterate(self.eval(node.iter, scope))
+        run.loop = node
         # No enumerate() here: its tuple would keep a batch alive longer than the script does.
-        for item in self.iterate(self.eval(node.iter, scope)):
+        for item in items:
             count += 1
             more = lengths.rest(item)
             if more is not None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, operators
+from gpuconsole.preflight.scan import constants, lengths, operators
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.flow import Returned
 from gpuconsole.preflight.scan.modules import Modules
@@ -77,7 +77,7 @@ class Interpreter(Modules):
             left = self.subscript(owner, self.eval(target.slice, scope))
         right = self.eval(node.value, scope)
         if isinstance(left, list) and isinstance(node.op, ast.Add):
-            left.extend(self.iterate(right))
+            lengths.extend(left, list(self.iterate(right)))
             value: Value = left
         else:
             value = self.binary(type(node.op), left, right)

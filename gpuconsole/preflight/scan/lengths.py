@@ -135,6 +135,20 @@ def _joined(left: Value, right: Value) -> Value:
     return [*items, More(total.file, total.line, total.reason, total.root, total)]
 
 
+def extend(left: list[Value], right: list[Value]) -> None:
+    """Append the items of one list to another; either may be open."""
+    if more_in(left) is None and more_in(right) is None:
+        left.extend(right)
+        return
+    total = plus(length_of(left), length_of(right), 1)
+    items = [*items_of(left), *items_of(right)]
+    if isinstance(total, int):
+        items += items[:1] * max(0, min(total, MAX_KNOWN) - len(items))
+        left[:] = items[: max(total, 0)]
+    else:
+        left[:] = [*items, More(total.file, total.line, total.reason, total.root, total)]
+
+
 def plus(left: Value, right: Value, sign: int) -> Value:
     """Return `left + sign * right` of lengths and whole numbers; an int where all cancels."""
     const, terms = 0, dict[Symbol, int]()

@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 from gpuconsole.preflight.scan import asking
 from gpuconsole.preflight.scan.calls import Calls
+from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
+    NativeClass,
     NativeFunction,
     Unknown,
     Value,
+    formed,
     plain,
 )
 
@@ -73,6 +76,11 @@ class Roots(Calls):
         if result.root is None:
             gap = any(isinstance(one, Tensor) for one in args)
             return asking.rooted(node, result, file, "gap" if gap else "value")
+        if isinstance(target, NativeClass):
+            if issubclass(target.type, Layer):
+                # Its parameters are memory, whether or not it is ever called.
+                self.run.block(result)
+            return formed(plain(result), "number")
         if isinstance(target, NativeFunction) and not _numeric(target.name):
             result = plain(result)
         if result.root is not None and result.root.form == "value":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,6 +15,7 @@ from gpuconsole.preflight.scan.asking import Answers
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
+    Bound,
     ShapeFault,
     SomeNumber,
     Sourced,
@@ -51,6 +53,9 @@ class Amp:
 
     level: str = "O0"
     dtype: str = "float16"
+    white: frozenset[str] = frozenset()
+    """Operators that the script itself puts on the white list, by Paddle's names."""
+    black: frozenset[str] = frozenset()
 
 
 class LayerCall(NamedTuple):
@@ -77,6 +82,8 @@ class Run:
     answers: Answers = field(init=False)
     batch_now: int | None = None
     """The batch size of the loader being walked over."""
+    loop: ast.For | None = None
+    """The loop that was begun last: its names tell what a loader's fields are called."""
     tests: dict[tuple[str, int], str] = field(default_factory=dict)
     """Conditions that are not known and lead to different memory, by place, as written."""
     call: Callable[[Value, list[Value], dict[str, Value]], Value] | None = None
@@ -92,6 +99,18 @@ class Run:
     steps: int = 0
     grad_enabled: bool = True
     amp: Amp = field(default_factory=Amp)
+    full_gradients: list[Parameter] = field(default_factory=list)
+    """Parameters in half precision whose gradients are cast to single after each backward."""
+    reduced: set[int] = field(default_factory=set)
+    """Parameters whose gradients a reducer copies into groups until the backward pass is over."""
+    kept: set[int] | None = None
+    """Parameters whose gradients this process keeps; None where it keeps all."""
+    nodes: list[Any] | None = None
+    """Backward nodes made since something began to collect them."""
+    recomputed: list[tuple[str, str, int]] = field(default_factory=list)
+    """Containers whose repeated blocks a variant recomputes: path, class, how many."""
+    around: Callable[[Any, Any, list[Value], dict[str, Value]], Value] | None = None
+    """What is done around the call of a layer, where a variant changes how layers run."""
     dtype: str = "float32"
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
     blocking: Unknown | None = None
@@ -101,6 +120,9 @@ class Run:
     widest_conv: int = 0
     flops: float = 0.0
     flops_done: float = 0.0
+    bytes: float = 0.0
+    """Bytes read and written by the operators of this cycle, forward."""
+    bytes_done: float = 0.0
     cycles: int = 0
     optimizer_steps: int = 0
     steps_closed: int = 0
@@ -171,6 +193,8 @@ class Run:
     def tensor(self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations") -> Tensor:
         """Allocate a tensor."""
         dtype = dtype or self.dtype
+        if any(type(extent) is Bound for extent in shape):
+            self.flags.add("variable-shape")
         if any(extent < 0 for extent in shape):
             raise ShapeFault(f"a tensor cannot have the shape {list(shape)}", shape)
         return Tensor(shape, dtype, self.storage(prod(shape) * ITEM_BYTES[dtype], kind))
@@ -218,6 +242,7 @@ class Run:
         self.steps_closed = self.optimizer_steps
         self.cycles += 1
         self.flops_done, self.flops = self.flops, 0.0
+        self.bytes_done, self.bytes = self.bytes, 0.0
 
     def close_hand_made_cycle(self) -> None:
         """Close a cycle at the end of a loop's turn in scripts without a loader."""

@@ -208,6 +208,10 @@ class UserClass:
         return MISSING
 
 
+class Bound(int):
+    """An extent that is the largest of those that can occur."""
+
+
 class Missing:
     """No such name."""
 

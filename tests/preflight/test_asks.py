@@ -1,0 +1,241 @@
+"""What preflight asks when it cannot know, and what answers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.estimate import Estimate
+from gpuconsole.core.units import MIB
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import analyse, require_known
+from gpuconsole.preflight.assumptions import ShapeAnswer, read, split
+
+Write = Callable[..., Path]
+
+TEXT = """
+import json
+import numpy as np
+import paddle
+import paddle.nn as nn
+import paddle.nn.functional as F
+
+def load_vocab(path):
+    vocab = {{}}
+    for line in open(path):
+        vocab[line.strip()] = len(vocab)
+    return vocab
+
+vocab = load_vocab("vocab.txt")
+vocab_size = len(vocab)
+max_len = 64
+
+class Data(paddle.io.Dataset):
+    def __init__(self):
+        self.items = [json.loads(line) for line in open("train.json")]
+    def __getitem__(self, i):
+        ids = [vocab[word] for word in self.items[i]["text"].split()]
+        {pad}
+        return np.array(ids, dtype="int64"), np.int64(self.items[i]["label"])
+    def __len__(self):
+        return len(self.items)
+
+class Net(nn.Layer):
+    def __init__(self, words):
+        super().__init__()
+        self.emb = nn.Embedding(words, 16)
+        self.fc = nn.Linear(16, 2)
+    def forward(self, x):
+        return self.fc(self.emb(x).mean(axis=1))
+
+net = Net({words})
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Data(), batch_size=8{collate}):
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+PADDED = "ids = ids[:max_len]; ids = ids + [0] * (max_len - len(ids))"
+
+
+def text(pad: str = PADDED, words: str = "vocab_size", collate: str = "") -> str:
+    return TEXT.format(pad=pad, words=words, collate=collate)
+
+
+def estimate(script: Path, **answers: str) -> Estimate:
+    return analyse(script, assumptions=answers).estimate(backend="cpu")
+
+
+def peak(found: Estimate) -> int:
+    assert found.memory is not None, (found.unknowns, found.errors)
+    return round(found.memory.tensors_peak_mib * MIB)
+
+
+def test_the_root_is_asked_by_the_name_it_was_given_to(write: Write) -> None:
+    found = estimate(write(text()))
+    assert found.memory is None, "a vocabulary read from a file is never guessed"
+    (ask,) = found.asks
+    assert (ask.name, ask.line) == ("vocab_size", 15)
+    assert "len(vocab)" in ask.question
+    assert ask.example.isdigit()
+
+
+@pytest.mark.parametrize(
+    "name", ["vocab_size", "len(vocab)", "len( vocab )", "train.py:15:vocab_size"]
+)
+def test_an_answer_makes_the_estimate_that_the_number_itself_makes(write: Write, name: str) -> None:
+    known = peak(estimate(write(text(words="30000"), "known.py")))
+    answered = analyse(write(text()), assumptions={name: "30000"})
+    require_known(answered, answered.assumptions)
+    assert peak(answered.estimate(backend="cpu")) == known
+
+
+def test_an_answer_for_another_place_does_not_count(write: Write) -> None:
+    answers = {"train.py:3:vocab_size": "30000"}
+    analysis = analyse(write(text()), assumptions=answers)
+    assert analysis.estimate(backend="cpu").memory is None
+    with pytest.raises(UsageError) as raised:
+        require_known(analysis, answers)
+    assert "vocab_size (train.py:15)" in (raised.value.hint or "")
+
+
+def test_padding_cancels_an_unknown_length(write: Write) -> None:
+    """Truncated, only padded, or filled up in place: the sample has max_len numbers."""
+    expected = peak(estimate(write(text("ids = [0] * 64", words="90"), "known.py")))
+    for pad in (
+        PADDED,
+        "ids = ids + [0] * (max_len - len(ids))",
+        "ids += [0] * (max_len - len(ids))",
+        "ids.extend([0] * (max_len - len(ids)))",
+    ):
+        assert peak(estimate(write(text(pad, words="90")))) == expected, pad
+
+
+def test_a_cap_is_a_bound_and_flagged(write: Write) -> None:
+    expected = peak(estimate(write(text("ids = [0] * 64", words="90"), "known.py")))
+    collate = ", collate_fn=pad"
+    capped = text("ids = ids[:max_len]", "90", collate).replace(
+        "net = Net",
+        "def pad(batch):\n"
+        "    longest = max(len(x) for x, _ in batch)\n"
+        "    xs = [list(x) + [0] * (longest - len(x)) for x, _ in batch]\n"
+        "    return np.array(xs, 'int64'), np.array([y for _, y in batch])\n\n"
+        "net = Net",
+    )
+    found = estimate(write(capped))
+    assert peak(found) == expected
+    assert "variable-shape" in found.flags
+
+
+def test_data_that_nobody_states_is_asked_for_by_shape(write: Write) -> None:
+    script = write(text("ids = np.load(self.items[i]['file'])", words="90").replace(
+        'np.array(ids, dtype="int64")', "ids"
+    ))  # fmt: skip
+    found = estimate(script)
+    (ask,) = found.asks
+    assert ask.name == "x"
+    assert ask.example.startswith("[N, ")
+    expected = peak(estimate(write(text("ids = [0] * 128", words="90"), "known.py")))
+    assert peak(estimate(script, x="[N, 128] int64")) == expected
+    assert peak(estimate(script, ids="[128] int64")) == expected
+
+
+def test_what_is_beside_the_memory_path_is_not_asked(write: Write) -> None:
+    script = write(text(words="90") + """
+seed = int(open("seed.txt").read())
+paddle.seed(seed)
+print(f"{seed} of {len(vocab)}")
+""")  # fmt: skip
+    found = estimate(script)
+    assert found.memory is not None
+    assert found.asks == ()
+
+
+def test_two_questions_at_most_and_in_order(write: Write) -> None:
+    found = estimate(write("""
+        import paddle
+        meta = paddle.load("meta.bin")
+        import secret
+        users = secret.count("users")
+        items = len(open("items.txt").readlines())
+        rates = secret.count("rates")
+        a = paddle.nn.Embedding(users, 8)
+        b = paddle.nn.Embedding(items, 8)
+        c = paddle.nn.Embedding(rates, 8)
+        opt = paddle.optimizer.SGD(parameters=[*a.parameters(), *b.parameters()])
+        for _ in range(3):
+            x = paddle.zeros([4], dtype="int64")
+            (a(x) + b(x) + c(x)).mean().backward()
+            opt.step()
+            opt.clear_grad()
+    """))  # fmt: skip
+    assert [ask.name for ask in found.asks] == ["users", "items"]
+
+
+def test_the_worse_side_of_a_condition_is_kept_and_said(write: Write) -> None:
+    body = """
+        import os
+        import paddle
+        {test}
+        if wide:
+            width = 256
+        else:
+            width = 32
+        net = paddle.nn.Linear(64, width)
+        opt = paddle.optimizer.SGD(parameters=net.parameters())
+        for _ in range(3):
+            net(paddle.zeros([8, 64])).mean().backward()
+            opt.step()
+            opt.clear_grad()
+    """
+    wide = peak(estimate(write(body.format(test="wide = True"), "wide.py")))
+    found = estimate(write(body.format(test="wide = os.path.exists('wide')")))
+    assert peak(found) == wide
+    assert "bound" in found.flags
+    assert any("train.py:5" in note and "True" in note for note in found.notes)
+    narrow = estimate(write(body.format(test="wide = os.path.exists('wide')")), wide="False")
+    assert peak(narrow) < wide
+    assert "bound" not in narrow.flags
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("n=3", "n", "3"),
+        ("cfg.model.vocab = 3", "cfg.model.vocab", "3"),
+        ("load(path, mode='r')=30000", "load(path, mode='r')", "30000"),
+        ("a[x == 1]=7", "a[x == 1]", "7"),
+        ("n=", "n", ""),
+    ],
+)
+def test_names_may_be_expressions(text: str, name: str, value: str) -> None:
+    assert split(text) == (name, value)
+
+
+@pytest.mark.parametrize("text", ["", "=3", "n", "a b=3", "if=3", "n==3", "x\0=3", "(" * 3000])
+def test_what_is_no_assumption_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        split(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3), ("1e-3", 1e-3), ("true", True), ("False", False), ("None", None),
+        ("bert", "bert"), ("'bert'", "bert"), ("[1, 2]", [1, 2]), ("30_000", 30_000),
+        ("[N, 128] int64", ShapeAnswer(("N", 128), "int64")),
+        ("[N,3,224,224]", ShapeAnswer(("N", 3, 224, 224), "float32")),
+        ("[128] int64", ShapeAnswer((128,), "int64")),
+    ],
+)  # fmt: skip
+def test_values(text: str, value: object) -> None:
+    assert read("n", text).value == value
+
+
+@pytest.mark.parametrize("text", ["", "[N, x]", "[1, 2", "3x", "[N, 3] int7", "{1: [N]}", "1+2"])
+def test_values_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        read("n", text)
