@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
-from gpuconsole.preflight.scan import source, values
+from gpuconsole.preflight.scan import applying, source, values
 from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import CYCLES, Amp, LayerCall, Run, Setting
+from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
 from gpuconsole.preflight.trace import Trace
 
 
@@ -58,8 +58,7 @@ def follow(
     """Run a script's syntax tree once."""
     read = source.read(script)
     run = Run(setting, args=tuple(args), assumptions=assumptions)
-    if setting.variant.amp:
-        run.amp = Amp(setting.variant.amp)
+    applying.begin(run)
     machine = Interpreter(run, script, project or script.parent, library(run))
     machine.builtins = builtins(machine)
     run.call, run.calls = machine.call, machine

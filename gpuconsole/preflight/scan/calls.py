@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gpuconsole.preflight.scan import constants, lengths
@@ -41,6 +42,12 @@ FOLLOW_ERRORS = (
     StopIteration,
 )  # fmt: skip
 """What a library model raises when its arguments are not what it can follow."""
+
+
+def _with_class(shared: Callable[..., Value], cls: UserClass, run: Run, *args: Value,
+                **kwargs: Value) -> Value:  # fmt: skip
+    """Call a library's class method on the script's class."""
+    return shared(run, cls, *args, **kwargs)
 
 
 def void(value: Value) -> None:
@@ -116,6 +123,9 @@ class Calls:
             found = value.find(name)
             if name == "__name__":
                 return value.name
+            shared = getattr(value.native, "class_" + name, None) if found is MISSING else None
+            if shared is not None:
+                return NativeFunction(partial(_with_class, shared, value), name)
             return run.unknown(f"class {value.name} has no {name}") if found is MISSING else found
         if isinstance(value, SuperOf):
             return self._super_attr(value, name)
@@ -224,7 +234,9 @@ class Calls:
             result = self.guard(made.init, target.name, args, kwargs)
             return result if isinstance(result, Unknown) else made
         if isinstance(target, Native):
-            return self._call_instance(target, args, kwargs)
+            if self.run.around is not None:
+                return self.run.around(self, target, args, kwargs)
+            return self.call_instance(target, args, kwargs)
         if isinstance(target, Unknown):
             if any(isinstance(one, Tensor) and one.needs_grad for one in args):
                 self.run.block(target)
@@ -233,7 +245,8 @@ class Calls:
             return target
         return self.run.unknown("something that is not a function is called")
 
-    def _call_instance(self, target: Native, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call_instance(self, target: Native, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call an object: the script's `__call__`, or the library's."""
         if target.cls is not None:
             found = target.cls.find("__call__")
             if found is not MISSING:

@@ -60,6 +60,7 @@ class _Pass:
         self.arrived: dict[int, list[Gradient | None]] = {}
         self.found: dict[tuple[int, int], Gradient] = {}
         self.wanted = {_where(one) for one in targets or ()}
+        self.groups: list[Storage] = []
 
     def go(self, losses: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         """Run from the given tensors down to the leaves."""
@@ -92,6 +93,9 @@ class _Pass:
             if not self.retain:
                 node.saved.clear()
             self._pass_on(node, results, degrees, needed, ready)
+        for one in run.full_gradients if self.targets is None else ():
+            if one.grad is not None and one.grad.dtype != "float32":
+                one.grad = run.tensor(one.shape, "float32", "gradients")
         run.moment, run.layer = around
 
     def _pass_on(
@@ -130,6 +134,8 @@ class _Pass:
         grad = None
         if all(one is None for one in grads):
             return deque([None] * len(node.edges))
+        if node.first is not None:
+            node.first()
         scratch = _prepare(run, node, grads)
         results = _replayed(node, grads)
         if results is None:
@@ -171,6 +177,11 @@ class _Pass:
         if self.targets is not None:
             if (id(leaf), 0) in self.wanted:
                 self.found[id(leaf), 0] = grad
+            return
+        if id(leaf) in self.run.reduced:
+            self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
+        if self.run.kept is not None and id(leaf) not in self.run.kept:
+            # Reduced to the process that owns it, and dropped here.
             return
         kept = leaf.grad
         if kept is None or kept.rows:

@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan import (
     creation,
     data,
     functional,
+    hapi,
     layers,
     methods,
     pictures,
@@ -19,6 +20,7 @@ from gpuconsole.preflight.scan import (
     training,
     weighted,
 )
+from gpuconsole.preflight.scan.metrics import Quiet
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
@@ -44,25 +46,6 @@ class Attr(Native):
         """Initialisers can be called on a parameter."""
 
 
-class Quiet(Native):
-    """An object whose methods change no sizes: metrics, callbacks, writers."""
-
-    label = "object"
-
-    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
-        """Give nothing."""
-        return None
-
-
-def _quiet_methods() -> None:
-    def nothing(self: Quiet, run: Run, *_: Value, **__: Value) -> Value:
-        return run.unknown("a figure that depends on data")
-
-    for name in ("update", "compute", "accumulate", "reset", "name", "add_scalar", "close"):
-        setattr(Quiet, "do_" + name, nothing)
-
-
-_quiet_methods()
 _INITIALIZERS = (
     "Constant",
     "Normal",
@@ -75,16 +58,6 @@ _INITIALIZERS = (
     "Assign",
     "Orthogonal",
 )
-_SCHEDULERS = (
-    "CosineAnnealingDecay", "LinearWarmup", "StepDecay", "MultiStepDecay", "PiecewiseDecay",
-    "PolynomialDecay", "ExponentialDecay", "NoamDecay", "ReduceOnPlateau", "LambdaDecay",
-    "NaturalExpDecay", "InverseTimeDecay", "OneCycleLR", "CyclicLR", "LRScheduler",
-    "CosineAnnealingWarmRestarts",
-)  # fmt: skip
-
-
-_CALLBACKS = ("VisualDL", "ModelCheckpoint", "EarlyStopping", "LRScheduler", "Callback",
-              "ProgBarLogger", "ReduceLROnPlateau")  # fmt: skip
 
 
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
@@ -134,28 +107,15 @@ def _nn() -> Namespace:
                 "MultiHeadAttention": blocks.MultiHeadAttention,
                 "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
                 "TransformerEncoder": blocks.TransformerEncoder,
-                "ClipGradByGlobalNorm": training.GlobalClip,
-                "ClipGradByNorm": training.Clip,
-                "ClipGradByValue": training.Clip,
             }
         )
     )
+    names.update(training.nn_names())
     names["functional"] = Namespace("paddle.nn.functional", {**functional.functions()})
     names["initializer"] = Namespace(
         "paddle.nn.initializer", _classes(dict.fromkeys(_INITIALIZERS, Attr))
     )
     return Namespace("paddle.nn", names)
-
-
-def _optimizer() -> Namespace:
-    names: dict[str, Value] = {
-        name: NativeClass(training.optimizer_class(name), name) for name in training.STATES
-    }
-    names["lr"] = Namespace(
-        "paddle.optimizer.lr", _classes(dict.fromkeys(_SCHEDULERS, training.Scheduler))
-    )
-    names["Optimizer"] = NativeClass(training.Optimizer, "Optimizer")
-    return Namespace("paddle.optimizer", names)
 
 
 def _io() -> Namespace:
@@ -168,48 +128,6 @@ def _io() -> Namespace:
     return Namespace("paddle.io", {**names, **_functions({"random_split": data.random_split})})
 
 
-def _flag(name: str, value: Value = None) -> Callable[..., Value]:
-    def call(run: Run, *args: Value, **_: Value) -> Value:
-        run.flags.add("distributed")
-        return args[0] if args and value is None else value
-
-    return call
-
-
-def _distributed(run: Run) -> Namespace:
-    def again(_run: Run, function: Value, *args: Value, **kwargs: Value) -> Value:
-        return training.recompute(run.calls, function, *args, **kwargs)
-
-    recompute = _functions({"recompute": again})
-    fleet = Namespace("paddle.distributed.fleet", {
-        **_functions({
-            "init": _flag("init", False), "distributed_optimizer": _flag("distributed_optimizer"),
-            "distributed_model": _flag("distributed_model"), "worker_num": lambda run: 1,
-            "worker_index": lambda run: 0, "is_first_worker": lambda run: True,
-        }),
-        **_classes({"DistributedStrategy": Quiet, "UserDefinedRoleMaker": Quiet}),
-        "utils": Namespace("paddle.distributed.fleet.utils", recompute),
-        **recompute,
-    })  # fmt: skip
-    return Namespace("paddle.distributed", {
-        "fleet": fleet,
-        **_functions({
-            "init_parallel_env": _flag("init", False), "get_rank": lambda run, *a: 0,
-            "get_world_size": lambda run, *a: 1, "spawn": _spawn(run), "barrier": _nothing,
-            "all_reduce": _nothing, "broadcast": _nothing,
-        }),
-        **_classes({"ParallelEnv": Quiet}),
-    })  # fmt: skip
-
-
-def _spawn(run: Run) -> Callable[..., Value]:
-    def call(_run: Run, function: Value, args: Value = (), *_: Value, **__: Value) -> Value:
-        run.flags.add("distributed")
-        return run.calls.call(function, list(args), {})
-
-    return call
-
-
 def _own_names() -> dict[str, Value]:
     return {
         **_functions(tensor_api.FUNCTIONS),
@@ -217,8 +135,6 @@ def _own_names() -> dict[str, Value]:
             {
                 "seed": _nothing,
                 "save": _nothing,
-                "summary": _nothing,
-                "flops": _nothing,
                 "set_default_dtype": _default_dtype,
                 "get_default_dtype": lambda run: run.dtype,
                 "disable_static": _nothing,
@@ -226,7 +142,6 @@ def _own_names() -> dict[str, Value]:
                 "create_parameter": _create,
                 "load": lambda run, *a, **k: {},
                 "in_dynamic_mode": lambda run: True,
-                "DataParallel": _flag("DataParallel"),
                 "enable_static": lambda run: run.block(run.unknown("static graph mode")),
                 "is_tensor": lambda run, x: isinstance(x, Tensor),
                 "tanh": tensor_api.unary("tanh"),
@@ -234,9 +149,6 @@ def _own_names() -> dict[str, Value]:
         ),
         **_classes(
             {
-                "no_grad": training.NoGrad,
-                "enable_grad": training.EnableGrad,
-                "Model": training.Model,
                 "ParamAttr": Attr,
                 "Tensor": Tensor,
                 "Parameter": Parameter,
@@ -257,41 +169,20 @@ def _vision(run: Run) -> Written:
 
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
-    distributed = _distributed(run)
     nn, io, vision = _nn(), _io(), _vision(run)
-    metric = Namespace("paddle.metric", {
-        **_classes(dict.fromkeys(("Accuracy", "Precision", "Recall", "Auc", "Metric"), Quiet)),
-        **_functions({"accuracy": tensor_api.accuracy}),
-    })  # fmt: skip
-    amp = Namespace("paddle.amp", {
-        **_classes({"auto_cast": training.AutoCast, "GradScaler": training.GradScaler}),
-        **_functions({"decorate": training.decorate}),
-    })  # fmt: skip
     device = Namespace("paddle.device", _functions({
         "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
         "is_compiled_with_cuda": lambda run: not run.on_cpu,
     }))  # fmt: skip
     names: dict[str, Value] = {
         **_own_names(),
+        **training.names(run),
         **{name: arrays.DType(name) for name in ITEM_BYTES},
         "nn": nn,
         "io": io,
         "vision": vision,
-        "metric": metric,
-        "amp": amp,
         "device": device,
-        "optimizer": _optimizer(),
-        "distributed": distributed,
-        "regularizer": Namespace(
-            "paddle.regularizer", _classes({"L1Decay": Attr, "L2Decay": Attr})
-        ),
-        "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(_CALLBACKS, Quiet))),
-        "jit": Namespace(
-            "paddle.jit",
-            _functions({"to_static": lambda run, f=None, *a, **k: f, "save": _nothing}),
-        ),
-        "static": Namespace("paddle.static", _classes({"InputSpec": Quiet})),
-        "autograd": Namespace("paddle.autograd"),
+        "static": Namespace("paddle.static", _classes({"InputSpec": hapi.InputSpec})),
         "linalg": Namespace("paddle.linalg", _functions({"norm": tensor_api.FUNCTIONS["norm"]})),
         "__version__": "3.3.1",
     }

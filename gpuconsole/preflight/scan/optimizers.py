@@ -46,6 +46,12 @@ KINDS = {
 }
 
 
+SEGMENT = 2**20
+"""Elements beyond which `group_sharded_parallel` cuts a parameter (its default)."""
+BUFFER = 2**23
+"""Bytes of the buffer in which small gradients travel, one for each process (its default)."""
+
+
 class Optimizer(Native):
     """Any optimizer: state tensors from the first step on."""
 
@@ -72,10 +78,17 @@ class Optimizer(Native):
             self.states = 1 + int(given["batch_num"])
         elif self.name == "ASGD":
             self.states = 2
-        self.shards = run.setting.variant.shards if run.setting.variant.shard_level else 1
+        self.mine: set[int] | None = None
+        self.slices = 1
+        self.segment = 0
         self.state: dict[int, list[Tensor]] = {}
-        self.owned: list[Tensor] = []
+        self.owned: list[Tensor | Storage] = []
+        self.stepped = False
         run.optimizers += 1
+        variant = run.setting.variant
+        self.master = self.master or (variant.amp == "O2" and not run.on_cpu)
+        if variant.shard_level and variant.shards > 1:
+            self.spread(run, variant.shard_level, variant.shards)
 
     def groups(self) -> list[tuple[list[Parameter], Value]]:
         """Return the parameters of each group with the group's weight decay."""
@@ -110,9 +123,10 @@ class Optimizer(Native):
             changed += [run.storage(one.nbytes, "gradients") for one in grads]
         changed += self._decayed(run, pairs)
         kind = KINDS[self.name]
-        if not self.owned and pairs:
+        if not self.stepped and pairs:
             # The learning rate is a tensor of its own.
             self.owned.append(run.tensor((1,), "float32", "optimizer"))
+            self.stepped = True
         for parameter, _ in pairs:
             if id(parameter) not in self.state:
                 self.state[id(parameter)] = self._make(run, parameter)
@@ -137,7 +151,9 @@ class Optimizer(Native):
     def _make(self, run: Run, one: Parameter) -> list[Tensor]:
         half = one.dtype in ("float16", "bfloat16") and self.master
         dtype = "float32" if half else one.dtype
-        shape = self._share(one)
+        if self.mine is not None and id(one) not in self.mine:
+            return []
+        shape = one.shape if one.size <= self.segment else (-(-one.size // self.slices),)
         made = [run.tensor(shape, dtype, "optimizer") for _ in range(self.states)]
         if half:
             made.append(run.tensor(shape, "float32", "optimizer"))
@@ -147,9 +163,29 @@ class Optimizer(Native):
                      for _ in range(KINDS[self.name].powers)]  # fmt: skip
         return made
 
-    def _share(self, one: Parameter) -> tuple[int, ...]:
-        """Return the shape of this process' part of a state that is spread over devices."""
-        return one.shape if self.shards < 2 else (-(-one.size // self.shards),)
+    def spread(self, run: Run, level: str, shards: int, segment: int = SEGMENT) -> None:
+        """Spread states (`os`), gradients (`os_g`), parameters (`p_g_os`) over processes.
+
+        Up to `os_g` a process owns whole parameters, dealt out one by one; we take the fullest
+        process. At `p_g_os` each parameter beyond `segment` elements is cut into equal parts, and
+        two layers at a time are put together: the one in use and the next.
+        """
+        if shards < 2:
+            return
+        parameters = self.parameters()
+        if level != "p_g_os":
+            self.mine = owned(parameters, shards)
+            if level == "os_g":
+                run.kept = (run.kept or set()) | self.mine
+                total = sum(one.nbytes for one in parameters)
+                self.owned.append(run.storage(min(total, BUFFER * shards), "gradients"))
+            return
+        self.slices, self.segment = shards, segment
+        cut = [one for one in parameters if one.size > segment]
+        for one in cut:
+            one.storage = run.storage(-(-one.nbytes // shards), "parameters")
+        largest = max((one.nbytes for one in cut), default=0)
+        self.owned.append(run.storage(2 * largest, "parameters"))
 
     def do_minimize(self, run: Run, loss: Tensor, *_: Value, **__: Value) -> Value:
         """Step (the loss has been run backward by the script)."""
@@ -244,3 +280,17 @@ class Scheduler(Native):
 def optimizer_class(name: str) -> type[Optimizer]:
     """Return the class of an optimizer by its Paddle name."""
     return type(name, (Optimizer,), {"name": name, "label": name})
+
+
+def owned(parameters: list[Parameter], shards: int) -> set[int]:
+    """Return the parameters of the fullest process, dealt out as Paddle deals them.
+
+    Each goes, in order, to the process that has the fewest elements so far.
+    """
+    loads = [0] * shards
+    parts: list[set[int]] = [set() for _ in range(shards)]
+    for one in parameters:
+        least = loads.index(min(loads))
+        loads[least] += one.size
+        parts[least].add(id(one))
+    return parts[loads.index(max(loads))]

@@ -100,8 +100,8 @@ class Node:
     the first thing saved), `fill` (new, and absent output gradients are filled with zeros).
     """
 
-    __slots__ = ("edges", "hooks", "layer", "mode", "name", "outputs", "replay", "saved", "temp",
-                 "wants_contiguous")  # fmt: skip
+    __slots__ = ("edges", "first", "hooks", "layer", "mode", "name", "outputs", "replay", "saved",
+                 "temp", "wants_contiguous")  # fmt: skip
 
     def __init__(
         self,
@@ -121,6 +121,8 @@ class Node:
             None
         )
         """A backward of its own: the blocks of the input gradients, or None to make new ones."""
+        self.first: Callable[[], None] | None = None
+        """What is done before the node runs: it may give back what was saved."""
         self.hooks: dict[int, list[Value]] = {}
         self.layer = ""
         self.name = ""
