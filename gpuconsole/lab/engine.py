@@ -106,7 +106,8 @@ class SimulatedEngine:
         """Read the bundle as unpacking would; the script is compiled, never run."""
         self._reach()
         found = self._require(container)
-        found.fault = script_fault(bundle, found.spec.command)
+        if target == found.spec.working_dir:
+            found.fault = script_fault(bundle, found.spec.command)
 
     async def start(self, container: str) -> None:
         """Start the container; one that has started is left alone."""

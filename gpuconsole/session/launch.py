@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 from gpuconsole.core.containers import Engine, Lease
 from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
-from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.errors import EngineError, JournalError, UsageError
+from gpuconsole.remote import reporter
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.render import line_file
 from gpuconsole.session.spec import WORKING_DIR, attempt_key, container_spec
@@ -65,6 +68,7 @@ class Launch:
                     "Packed project is gone", f"{bundle} does not exist.", "Submit the job again."
                 )
             await self._engine.put(container, bundle, WORKING_DIR)
+            await self._put_reporter(container)
         job = self._job
         if job.cancel_requested:
             return
@@ -76,6 +80,16 @@ class Launch:
             job, replace(job, attempts=(*job.attempts[:-1], starting)), epoch=self._epoch
         )
         await self._engine.start(container)
+
+    async def _put_reporter(self, container: str) -> None:
+        """Lay the reporter beside the code; a job runs without it where that cannot be done."""
+        with (
+            contextlib.suppress(OSError, EngineError),
+            tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder,
+        ):
+            packed = Path(folder) / "reporter.tar"
+            reporter.pack_reporter(packed)
+            await self._engine.put(container, packed, reporter.FOLDER)
 
     async def _claim(self) -> None:
         job = self._job

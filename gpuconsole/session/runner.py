@@ -23,9 +23,11 @@ from gpuconsole.errors import (
     UnreachableError,
 )
 from gpuconsole.placement import engine_fault
+from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import follow_log, log_file, read_tail
 from gpuconsole.session.launch import Launch
+from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, read_reports
 from gpuconsole.session.outcome import TAIL_BYTES, outcome_of
 from gpuconsole.session.recovery import Step, may_have_container, next_step
 from gpuconsole.session.spec import attempt_key, memory_limit_mib
@@ -59,7 +61,7 @@ class Runner:
         self._on_silent = on_silent
         self._news = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
-        self._peak_mib = 0.0
+        self._seen = Watch()
 
     @property
     def job(self) -> Job:
@@ -98,20 +100,11 @@ class Runner:
         """Note how much device memory the job's container holds, if that is a new peak."""
         job = self.job
         attempt = job.attempt
-        host = snapshot.host(attempt.host) if attempt else None
-        if attempt is None or host is None or job.state is not JobState.RUNNING:
+        if attempt is None or job.state is not JobState.RUNNING:
             return
-        for device in host.devices:
-            if device.uuid not in attempt.device_uuids:
-                continue
-            held = sum(
-                process.memory_mib or 0.0
-                for process in device.processes
-                if process.container_id and process.container_id == attempt.container_id
-            )
-            self._peak_mib = max(self._peak_mib, held)
-        if self._peak_mib > (attempt.peak_mib or 0.0) * PEAK_STEP:
-            self._save(job, replace(attempt, peak_mib=self._peak_mib))
+        self._seen.see(snapshot, attempt)
+        if self._seen.peak_mib > (attempt.peak_mib or 0.0) * PEAK_STEP:
+            self._save(job, replace(attempt, peak_mib=self._seen.peak_mib))
 
     async def _advance(self) -> bool:
         """Do one step; whether to rest before the next."""
@@ -217,22 +210,43 @@ class Runner:
         if status.state != "created":
             await self._follow(engine.logs(status.id, follow=False))
         path = log_file(self._bench.state, job.id, attempt.number)
+        image = job.task.image or self._bench.default_image(attempt.host)
         outcome = outcome_of(
             status,
             read_tail(path, TAIL_BYTES),
-            image=job.task.image or self._bench.default_image(attempt.host),
+            image=image,
             memory_limit_mib=memory_limit_mib(
                 job, self._bench.settings, self._bench.hosts.snapshot().host(attempt.host)
             ),
             cancelled=job.cancel_requested,
         )
+        reported = await self._reported(engine, status)
         ended = replace(
             attempt,
             container_id=status.id,
             started_at=attempt.started_at or status.started_at,
             exit_code=status.exit_code,
+            # The driver is asked now and then, Paddle itself knows its peak.
+            peak_mib=max(self._peak() or 0.0, reported.peak_mib or 0.0) or None,
         )
+        self._remember(Ended(job, attempt, outcome.state, outcome, self._seen, reported,
+                             status.ended_at or self._bench.clock.now(), image,
+                             devices_of(self._bench.hosts.snapshot(), attempt)))  # fmt: skip
         await self._end(engine, ended, outcome.state, outcome.cause, ended_at=status.ended_at)
+
+    async def _reported(self, engine: Engine, status: ContainerStatus) -> Reported:
+        """Read what the reporter left in the container; without it a job ends all the same."""
+        try:
+            return read_reports(await engine.read_files(status.id, REPORTS))
+        except EngineError:
+            return Reported()
+
+    def _remember(self, ended: Ended) -> None:
+        """Write what was seen into the history. Done again after a crash, it replaces itself."""
+        observation = ended.observation()
+        if observation is not None:
+            self._require_role()
+            self._bench.journal.observe(observation)
 
     async def _end_lost(self, engine: Engine) -> None:
         job, attempt = self._present()
@@ -269,7 +283,7 @@ class Runner:
             attempt,
             ended_at=ended_at or self._bench.clock.now(),
             cause=cause,
-            peak_mib=self._peak(),
+            peak_mib=max(attempt.peak_mib or 0.0, self._peak() or 0.0) or None,
         )
         self._move(job, state, ended, cause=cause)
         with contextlib.suppress(UnreachableError, EngineError):
@@ -353,7 +367,7 @@ class Runner:
 
     def _peak(self) -> float | None:
         known = self.job.attempt
-        peak = max(self._peak_mib, (known.peak_mib or 0.0) if known else 0.0)
+        peak = max(self._seen.peak_mib, (known.peak_mib or 0.0) if known else 0.0)
         return peak or None
 
     def _say(self, detail: str) -> None:

@@ -9,6 +9,7 @@ from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, HostAccount
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount
 from gpuconsole.errors import UsageError
+from gpuconsole.remote import reporter
 from gpuconsole.session.recovery import nonce_of
 
 WORKING_DIR = "/workspace"
@@ -66,6 +67,7 @@ def container_spec(
         pids_limit=settings.pids_limit,
         cpuset=cpuset(attempt, host),
         network=network_name(task.network or settings.network, settings),
+        python_path=reporter.FOLDER if task.script else "",
     )
 
 

@@ -1,0 +1,258 @@
+"""What an attempt took, put together from the driver's figures and the reporter's files.
+
+The files lie in a container whose owner may have written anything into them: figures out of
+bounds and words that are no words do not count.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.observation import Observation
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB
+from gpuconsole.session.outcome import Outcome, find_device_oom
+
+MOST_MIB = 2.0**24
+"""No device has 16 TiB; a larger figure is none."""
+ENOUGH_STEPS = 2
+"""By the end of the second step a training script has seen its peak."""
+SURE_STEPS = 20
+"""From so many steps on their time is worth keeping."""
+_BACKENDS = ("gpu", "npu", "xpu", "cpu")
+
+
+@dataclass(slots=True)
+class Watch:
+    """The driver's figures of an attempt's devices, over all readings so far."""
+
+    peak_mib: float = 0.0
+    """The most that the container's processes held on one device."""
+    others_mib: float | None = None
+    """The most that others held on the device meanwhile; None until it could be told."""
+    capacity_mib: float | None = None
+
+    def see(self, snapshot: FleetSnapshot, attempt: Attempt) -> None:
+        """Note one reading."""
+        for device in devices_of(snapshot, attempt):
+            held = sum(
+                process.memory_mib or 0.0
+                for process in device.processes
+                if process.container_id and process.container_id == attempt.container_id
+            )
+            self.peak_mib = max(self.peak_mib, held)
+            self.capacity_mib = device.memory_total_mib or self.capacity_mib
+            if held and device.memory_used_mib is not None:
+                others = max(0.0, device.memory_used_mib - held)
+                self.others_mib = max(self.others_mib or 0.0, others)
+
+    @property
+    def free_mib(self) -> float | None:
+        """What others left of the device."""
+        if self.capacity_mib is None:
+            return None
+        return max(0.0, self.capacity_mib - (self.others_mib or 0.0))
+
+
+def devices_of(snapshot: FleetSnapshot, attempt: Attempt) -> tuple[Device, ...]:
+    """Return the attempt's devices as last seen."""
+    host = snapshot.host(attempt.host)
+    return tuple(
+        device
+        for device in (host.devices if host is not None else ())
+        if device.uuid in attempt.device_uuids
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What the reporter of one attempt says, over all its processes. Sizes in MiB."""
+
+    backend: Backend | None = None
+    allocated_mib: float | None = None
+    reserved_mib: float | None = None
+    current_mib: float | None = None
+    steps: int = 0
+    step_s: float | None = None
+    batch: int | None = None
+    paddle: str = ""
+    oom: Outcome | None = None
+
+    @property
+    def peak_mib(self) -> float | None:
+        """What Paddle took, as far as it was said."""
+        return self.reserved_mib if self.reserved_mib is not None else self.allocated_mib
+
+
+def read_reports(files: Mapping[str, bytes]) -> Reported:
+    """Return what the files say together: the process that made the most steps speaks, with the
+    highest peaks of all."""
+    found = [said for said in map(_parsed, files.values()) if said is not None]
+    # A launcher imports Paddle too; what it took is no step's.
+    trained = [one for one in found if one.steps] or found
+    if not trained:
+        return Reported()
+    speaker = max(trained, key=lambda one: (one.steps, one.allocated_mib or 0.0))
+    return Reported(
+        backend=speaker.backend,
+        allocated_mib=_most(one.allocated_mib for one in trained),
+        reserved_mib=_most(one.reserved_mib for one in trained),
+        current_mib=_most(one.current_mib for one in trained),
+        steps=speaker.steps,
+        step_s=speaker.step_s,
+        batch=speaker.batch,
+        paddle=speaker.paddle,
+        oom=next((one.oom for one in found if one.oom is not None), None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt's end, with all that is known of it."""
+
+    job: Job
+    attempt: Attempt
+    state: JobState
+    outcome: Outcome
+    watch: Watch
+    reported: Reported
+    at: float
+    image: str = ""
+    devices: Sequence[Device] = field(default=())
+
+    def observation(self) -> Observation | None:
+        """Return what the history keeps of it; None when its peak was not reached."""
+        job, said = self.job, self.reported
+        document = job.estimate or {}
+        nvml = max(self.watch.peak_mib, self.attempt.peak_mib or 0.0) or None
+        ending = self._ending()
+        if ending is None or (said.peak_mib is None and nvml is None and ending == "ok"):
+            return None
+        device = self.devices[0].model if self.devices else ""
+        backend = said.backend or cast(Backend, job.task.backend)
+        memory = _memory(document, backend)
+        oom = said.oom if said.oom is not None else self.outcome
+        return Observation(
+            job=job.id,
+            attempt=self.attempt.number,
+            at=self.at,
+            outcome="oom" if ending == "oom" else "ok",
+            digest=str(document.get("digest") or ""),
+            script=job.task.script,
+            args=job.task.args,
+            batch=_batch(document, said),
+            devices=max(1, len(self.attempt.device_uuids)),
+            backend=backend,
+            device=device,
+            host=self.attempt.host,
+            tier=str(document.get("tier") or "") if memory else "",
+            predicted_tensors_mib=memory.get("tensors_peak_mib"),
+            predicted_reserved_mib=memory.get("reserved_mib"),
+            predicted_total_mib=memory.get("total_mib"),
+            oom_probability=_chance(document, device),
+            allocated_mib=_at_end(said) if ending == "oom" else said.allocated_mib,
+            reserved_mib=said.reserved_mib,
+            nvml_mib=nvml,
+            requested_mib=oom.requested_mib if ending == "oom" else None,
+            free_mib=_free(self.watch, oom),
+            step_s=said.step_s if said.steps >= SURE_STEPS else None,
+            steps=said.steps,
+            paddle=said.paddle,
+            image=self.image,
+        )
+
+    def _ending(self) -> str | None:
+        if self.state is JobState.OOM:
+            return "oom"
+        if self.state is JobState.SUCCEEDED or self.reported.steps >= ENOUGH_STEPS:
+            return "ok"
+        return None
+
+
+def _parsed(content: bytes) -> Reported | None:
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    kind = str(said.get("device", "")).partition(":")[0]
+    text = said.get("oom")
+    return Reported(
+        backend=cast(Backend, kind) if kind in _BACKENDS else None,
+        allocated_mib=_size(said.get("allocated")),
+        reserved_mib=_size(said.get("reserved")),
+        current_mib=_size(said.get("current")),
+        steps=int(_number(said.get("steps"), 1e12) or 0),
+        step_s=_number(said.get("step_s"), 1e6),
+        batch=_whole(said.get("batch")),
+        paddle=clean(str(said.get("paddle", "")), 40),
+        oom=find_device_oom(text) if isinstance(text, str) else None,
+    )
+
+
+def _number(value: Any, most: float) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value <= most else None
+
+
+def _size(value: Any) -> float | None:
+    size = _number(value, MOST_MIB * MIB)
+    return size / MIB if size else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value, 1e9)
+    return int(number) if number and number == int(number) else None
+
+
+def _most(sizes: Iterable[float | None]) -> float | None:
+    return max((size for size in sizes if size is not None), default=None)
+
+
+def _memory(document: Mapping[str, Any], backend: Backend) -> dict[str, float]:
+    """Return the predicted memory, if it was predicted for where the script then computed."""
+    memory = document.get("memory")
+    if not isinstance(memory, dict) or document.get("backend") != backend:
+        return {}
+    return memory
+
+
+def _batch(document: Mapping[str, Any], said: Reported) -> int | None:
+    """Return the batch size: the script's own, as it was read. One that was only asked about need
+    not be what the script took: there the loader's counts."""
+    source = document.get("batch_source")
+    given = isinstance(source, dict) and source.get("kind") == "given"
+    return said.batch if given else _whole(document.get("batch_size"))
+
+
+def _chance(document: Mapping[str, Any], device: str) -> float | None:
+    """Return the predicted chance to run out on such a device."""
+    for verdict in document.get("verdicts") or ():
+        if verdict.get("device") == device:
+            return _number(verdict.get("oom_probability"), 1.0)
+    return None
+
+
+def _at_end(said: Reported) -> float | None:
+    """Return what tensors held when the allocation failed; the peak may be of another moment."""
+    return said.current_mib or said.allocated_mib
+
+
+def _free(watch: Watch, oom: Outcome) -> float | None:
+    """Return what others left of the device. Where the failed allocation was smaller than what
+    was available, a limit of the script's own stopped it, and the device tells nothing."""
+    if (
+        oom.requested_mib is not None
+        and oom.available_mib is not None
+        and oom.requested_mib <= oom.available_mib
+    ):
+        return None
+    return watch.free_mib
