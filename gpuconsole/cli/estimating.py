@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
+from gpuconsole.cli.output import note
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
@@ -42,11 +43,13 @@ def estimate(
     offline: bool,
     wait_s: float,
     remembered: Mapping[str, str] = MappingProxyType({}),
+    state: Path | None = None,
 ) -> Report:
     """Estimate a task and hold it against cards.
 
     The fleet is asked for at most `wait_s` seconds. `remembered` are earlier answers for the
-    script; the task's own win. UsageError for a wrong inventory, batch size, tier or answer.
+    script; the task's own win. What the journal of the `state` folder has seen corrects the answer,
+    unless a tier is asked for. UsageError for a wrong inventory, batch size, tier or answer.
     """
     given, task = task.assumptions, preflight.with_remembered(task, remembered)
     if tier == "formula":
@@ -55,7 +58,13 @@ def estimate(
         raise UsageError("Nothing to read", "The static tier needs a script.", "Name one.")
     cards = _cards(task, memory_mib, inventory, offline, wait_s)
     analysis = _analysis(task, given) if task.script else None
-    report = preflight.report(task, cards, backend=cast("Backend", task.backend), analysis=analysis)
+    report = preflight.report(
+        task,
+        cards,
+        backend=cast("Backend", task.backend),
+        analysis=analysis,
+        calibration=None if tier else _history(state),
+    )
     return preflight.noted(report, task, remembered)
 
 
@@ -66,6 +75,18 @@ def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:
     )
     preflight.require_known(analysis, given)
     return analysis
+
+
+def _history(state: Path | None) -> preflight.Calibration | None:
+    """Return what was seen of runs and cards; without it where the journal cannot be read."""
+    from gpuconsole.config import state_dir
+    from gpuconsole.session.history import recorded
+
+    try:
+        return recorded((state or state_dir()).expanduser())
+    except JournalError as error:
+        note(f"History is not used. {error.title}: {error.message}")
+        return None
 
 
 def _cards(

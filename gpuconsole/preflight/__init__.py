@@ -8,11 +8,13 @@ from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.answering import noted, require_known, with_remembered
 from gpuconsole.preflight.assumptions import read as read_assumption
 from gpuconsole.preflight.assumptions import split
+from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, cards
 from gpuconsole.preflight.report import report
 
 __all__ = [
     "Analysis",
+    "Calibration",
     "Card",
     "analyse",
     "cards",

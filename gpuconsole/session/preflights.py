@@ -17,6 +17,7 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
+from gpuconsole.preflight.calibration import Calibration
 
 REMEMBERED = 32
 SIBLINGS = 500
@@ -45,11 +46,13 @@ class Preflights:
         *,
         empty: bool = False,
         remembered: Mapping[str, str] = MappingProxyType({}),
+        calibration: Calibration | None = None,
     ) -> Report:
         """Hold a task against each device as it is, or, with `empty`, against one device of each
         kind as if nobody used it.
 
-        `remembered` are answers of earlier times; the task's own win. RefusedError for a tier that
+        `remembered` are answers of earlier times; the task's own win. `calibration` corrects the
+        answer by what was seen, unless a tier is asked for. RefusedError for a tier that
         is not to be had; UsageError for a script that cannot be read, or a task's own answer that
         is for nothing in it.
         """
@@ -66,17 +69,25 @@ class Preflights:
         if tier == "formula":
             task = replace(task, script="")
         async with self._asking:
-            return await asyncio.to_thread(self._answer, task, cards, remembered)
+            return await asyncio.to_thread(
+                self._answer, task, cards, remembered, None if tier else calibration
+            )
 
     def _answer(
-        self, task: Task, cards: tuple[preflight.Card, ...], remembered: Mapping[str, str]
+        self,
+        task: Task,
+        cards: tuple[preflight.Card, ...],
+        remembered: Mapping[str, str],
+        calibration: Calibration | None,
     ) -> Report:
         given, task = task.assumptions, preflight.with_remembered(task, remembered)
         analysis = self._analysis(task) if task.script else None
         if analysis is not None:
             preflight.require_known(analysis, given)
         backend = cast(Backend, task.backend)
-        report = preflight.report(task, cards, backend=backend, analysis=analysis)
+        report = preflight.report(
+            task, cards, backend=backend, analysis=analysis, calibration=calibration
+        )
         return preflight.noted(report, task, remembered)
 
     def _analysis(self, task: Task) -> preflight.Analysis:

@@ -35,6 +35,7 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.follow import log_file
+from gpuconsole.session.history import History
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
@@ -89,6 +90,7 @@ class Session:
         self._parts = parts
         self._clock = parts.clock
         self._journal = parts.journal
+        self._history = History(parts.journal)
         self._preflights = parts.preflights or Preflights()
         self._assumptions = Assumptions(parts.journal.folder)
         self._placer = Placer(parts.settings)
@@ -166,7 +168,12 @@ class Session:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
         remembered = self.assumptions(task.script) if task.script else {}
         return await self._preflights.report(
-            task, self.snapshot(), self.settings, tier, remembered=remembered
+            task,
+            self.snapshot(),
+            self.settings,
+            tier,
+            remembered=remembered,
+            calibration=self._history.calibration(),
         )
 
     def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -209,7 +216,12 @@ class Session:
         # What others hold now they will give back: only what never fits is refused.
         remembered = self.assumptions(task.script)
         report = await self._preflights.report(
-            task, self.snapshot(), self.settings, empty=True, remembered=remembered
+            task,
+            self.snapshot(),
+            self.settings,
+            empty=True,
+            remembered=remembered,
+            calibration=self._history.calibration(),
         )
         if task.assumptions:
             self.assume(task.script, task.assumptions)

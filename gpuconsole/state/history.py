@@ -15,6 +15,10 @@ KEPT_OBSERVATIONS = 5000
 KEPT_CALIBRATIONS = 1000
 ALL_OBSERVATIONS = "SELECT * FROM observations ORDER BY seq"
 ALL_CALIBRATIONS = "SELECT * FROM calibrations ORDER BY seq"
+VERSION_OF = (
+    "SELECT (SELECT ifnull(max(seq), 0) FROM observations) AS observed,"
+    " (SELECT ifnull(max(seq), 0) FROM calibrations) AS measured"
+)
 _OBSERVED = tuple(field.name for field in fields(Observation))
 _MEASURED = tuple(field.name for field in fields(HostCalibration))
 

@@ -146,6 +146,11 @@ class Journal:
         """Return what was seen of runs, oldest first."""
         return history.read_observations(self._database.query(history.ALL_OBSERVATIONS))
 
+    def history_version(self) -> tuple[int, int]:
+        """Return numbers that change when an observation or a calibration is added."""
+        (row,) = self._database.query(history.VERSION_OF)
+        return row["observed"], row["measured"]
+
     def calibrate(self, calibration: HostCalibration) -> None:
         """Record what was measured on a card."""
         with self._writing() as (connection, _):

@@ -59,6 +59,16 @@ def test_an_attempt_is_recorded_once_however_often_its_end_is_written(journal: J
     ]
 
 
+def test_its_version_tells_that_something_was_added(journal: Journal) -> None:
+    versions = [journal.history_version()]
+    for add in (journal.observe, journal.observe):
+        add(RUN)
+        versions.append(journal.history_version())
+    journal.calibrate(CARD)
+    versions.append(journal.history_version())
+    assert len(set(versions[:2] + versions[3:])) == 3
+
+
 def test_only_the_newest_are_kept(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "KEPT_OBSERVATIONS", 3)
     monkeypatch.setattr(history, "KEPT_CALIBRATIONS", 2)

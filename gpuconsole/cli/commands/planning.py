@@ -77,6 +77,7 @@ def preflight(
         offline=offline,
         wait_s=_FLEET_WAIT_S,
         remembered=remembered,
+        state=options().state,
     )
     if not options().read_only:
         remember(task, options().state)

@@ -1,0 +1,268 @@
+"""The reporter sees what Paddle took, and the script never sees the reporter."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.remote import reporter
+
+PADDLE = """
+import types
+__version__ = "9.9"
+peak = {"now": 0, "peak": 0}
+
+class Optimizer:
+    def step(self): pass
+    def minimize(self, loss): self.step()
+
+class Adam(Optimizer):
+    def step(self): super().step()
+
+class Executor:
+    def run(self, program=None): return [1.0]
+
+class DataLoader:
+    batch_sampler = types.SimpleNamespace(batch_size=24)
+    def __iter__(self): return iter(range(3))
+
+def hold(size):
+    peak["now"] = size
+    peak["peak"] = max(peak["peak"], size)
+
+core = types.SimpleNamespace(
+    host_memory_stat_peak_value=lambda kind, device: peak["peak"],
+    host_memory_stat_current_value=lambda kind, device: peak["now"],
+)
+base = types.SimpleNamespace(core=core)
+optimizer = types.SimpleNamespace(Optimizer=Optimizer, Adam=Adam)
+static = types.SimpleNamespace(Executor=Executor)
+io = types.SimpleNamespace(DataLoader=DataLoader)
+device = types.SimpleNamespace(get_device=lambda: "cpu")
+"""
+"""As much of Paddle as the reporter touches."""
+
+
+class Bench:
+    """A container's file system, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reporter = folder / "gpuconsole"
+        self.reporter.mkdir()
+        reporter.pack_reporter(folder / "reporter.tar")
+        with tarfile.open(folder / "reporter.tar") as tar:
+            for member in tar:
+                content = tar.extractfile(member)
+                assert content is not None
+                (self.reporter / member.name).write_bytes(content.read())
+        self.modules = folder / "modules"
+        self.modules.mkdir()
+        (self.modules / "paddle.py").write_text(PADDLE)
+
+    def popen(self, script: str, **variables: str) -> subprocess.Popen[str]:
+        path = self.folder / "train.py"
+        path.write_text(script)
+        env = {**os.environ, "PYTHONPATH": f"{self.reporter}:{self.modules}", **variables}
+        return subprocess.Popen(
+            [sys.executable, str(path)],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+        )  # fmt: skip
+
+    def run(self, script: str, **variables: str) -> tuple[int, str, str]:
+        process = self.popen(script, **variables)
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+    def reports(self) -> list[dict[str, Any]]:
+        found = (self.reporter / ".reports").glob("*.json")
+        return [json.loads(path.read_text()) for path in sorted(found)]
+
+    def report(self) -> dict[str, Any]:
+        (found,) = self.reports()
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_peak_steps_batch_and_version_are_noted_at_the_end(bench: Bench) -> None:
+    code, out, err = bench.run(
+        "import paddle\n"
+        "adam = paddle.optimizer.Adam()\n"
+        "for step in range(30):\n"
+        "    for batch in paddle.io.DataLoader(): pass\n"
+        "    paddle.hold(5000); paddle.hold(100)\n"
+        "    adam.step()\n"
+        "print('done')\n"
+    )
+    assert (code, out, err) == (0, "done\n", "")
+    report = bench.report()
+    assert (report["allocated"], report["current"], report["steps"]) == (5000, 100, 30)
+    assert (report["paddle"], report["device"], report["batch"]) == ("9.9", "cpu", 24)
+    assert report["final"] is True
+    assert report["errors"] == []
+    assert report["step_s"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("call", "steps"),
+    [("opt.step()", 4), ("opt.minimize(1)", 4), ("paddle.static.Executor.run(exe)", 4)],
+)
+def test_a_step_counts_once_however_it_is_made(bench: Bench, call: str, steps: int) -> None:
+    lines = "import paddle\nopt = paddle.optimizer.Adam()\nexe = paddle.static.Executor()\n"
+    bench.run(lines + f"for _ in range(4):\n    {call}\n")
+    assert bench.report()["steps"] == steps
+
+
+def test_a_script_without_paddle_leaves_nothing(bench: Bench) -> None:
+    assert bench.run("print('hello')")[:2] == (0, "hello\n")
+    assert not (bench.reporter / ".reports").exists()
+
+
+def test_it_can_be_turned_off(bench: Bench) -> None:
+    assert bench.run("import paddle", GPUCONSOLE_REPORT="0")[0] == 0
+    assert not (bench.reporter / ".reports").exists()
+
+
+def test_an_image_s_own_sitecustomize_still_runs(bench: Bench) -> None:
+    (bench.modules / "sitecustomize.py").write_text("import sys\nsys.chained = __file__\n")
+    script = (
+        "import sys, sitecustomize, paddle\n"
+        "print(sys.chained == sitecustomize.__file__, [p for p in sys.path if 'gpuconsole' in p])\n"
+    )
+    for turned in ("1", "0"):
+        code, out, err = bench.run(script, GPUCONSOLE_REPORT=turned)
+        assert (code, out, err) == (0, "True []\n", "")
+    assert len(bench.reports()) == 1
+
+
+def test_paddle_looks_as_if_nobody_stood_between(bench: Bench) -> None:
+    script = (
+        "import paddle, inspect\n"
+        "print(type(paddle.__loader__).__name__, paddle.__spec__.loader is paddle.__loader__)\n"
+        "print(inspect.getsource(paddle)[:14].strip())\n"
+        "print(paddle.optimizer.Adam.step.__qualname__)\n"
+    )
+    code, out, _ = bench.run(script)
+    assert (code, out) == (0, "SourceFileLoader True\nimport types\nAdam.step\n")
+
+
+def test_a_crash_for_want_of_memory_is_kept_with_what_was_held(bench: Bench) -> None:
+    text = "Out of memory error on GPU 0. Cannot allocate 2.0GB memory on GPU 0"
+    code, _, err = bench.run(
+        "import paddle\n"
+        "paddle.hold(900); paddle.hold(700)\n"
+        f"raise MemoryError('ResourceExhaustedError: \\n {text}')\n"
+    )
+    assert code == 1
+    assert err.startswith("Traceback")
+    report = bench.report()
+    assert report["oom"].startswith(text)
+    assert (report["allocated"], report["current"]) == (900, 700)
+
+
+@pytest.mark.parametrize(("number", "steps"), [(signal.SIGTERM, 5), (signal.SIGKILL, 3)])
+def test_what_was_seen_outlives_a_signal(bench: Bench, number: signal.Signals, steps: int) -> None:
+    process = bench.popen(
+        "import paddle, sys\n"
+        "opt = paddle.optimizer.Adam(); paddle.hold(77)\n"
+        "for _ in range(5): opt.step()\n"
+        "print('up', flush=True)\n"
+        "sys.stdin.read()\n"
+        "import time; time.sleep(60)\n"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == -number
+    report = bench.report()
+    assert (report["allocated"], report["steps"]) == (77, steps)
+    assert report["final"] is (number == signal.SIGTERM)
+
+
+def test_a_handler_of_the_script_s_own_is_left_alone(bench: Bench) -> None:
+    code, out, _ = bench.run(
+        "import signal, os, sys\n"
+        "def mine(number, frame): print('mine'); sys.exit(7)\n"
+        "signal.signal(signal.SIGTERM, mine)\n"
+        "import paddle\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    assert (code, out) == (7, "mine\n")
+
+
+def test_copies_of_the_process_write_nothing(bench: Bench) -> None:
+    code, _, _ = bench.run(
+        "import os, paddle\n"
+        "opt = paddle.optimizer.Adam()\n"
+        "child = os.fork()\n"
+        "opt.step()\n"
+        "if child: os.waitpid(child, 0)\n"
+    )
+    assert code == 0
+    assert len(bench.reports()) == 1
+
+
+def test_each_process_of_a_launch_has_a_file(bench: Bench) -> None:
+    worker = "import paddle; paddle.hold(10); paddle.optimizer.Adam().step()"
+    bench.run(
+        "import paddle, subprocess, sys, os\n"
+        f"start = lambda rank: subprocess.Popen([sys.executable, '-c', {worker!r}],"
+        " env=dict(os.environ, PADDLE_TRAINER_ID=str(rank)))\n"
+        "for process in [start(0), start(1)]: process.wait()\n"
+    )
+    found = bench.reports()
+    assert sorted((one["rank"], one["steps"]) for one in found) == [("", 0), ("0", 1), ("1", 1)]
+
+
+def _read_only(bench: Bench) -> None:
+    (bench.reporter / ".reports").write_text("a file stands where the folder should")
+
+
+def _other_paddle(bench: Bench) -> None:
+    (bench.modules / "paddle.py").write_text("optimizer = None\nanswer = 42\n")
+
+
+@pytest.mark.parametrize("broken", [_read_only, _other_paddle])
+def test_whatever_fails_in_it_the_script_runs(
+    bench: Bench, broken: Callable[[Bench], None]
+) -> None:
+    broken(bench)
+    code, out, err = bench.run(
+        "import paddle\n"
+        "if paddle.optimizer:\n"
+        "    for _ in range(12): paddle.optimizer.Adam().step()\n"
+        "print('done')\n"
+    )
+    assert (code, out, err) == (0, "done\n", "")
+
+
+def test_what_it_could_not_do_is_a_line_of_the_report(bench: Bench) -> None:
+    _other_paddle(bench)
+    bench.run("import paddle; print(paddle.answer)")
+    assert bench.report()["errors"]
+
+
+def test_an_exception_of_a_step_is_the_script_s_own(bench: Bench) -> None:
+    text = PADDLE.replace("def step(self): super().step()", "def step(self): raise KeyError('x')")
+    (bench.modules / "paddle.py").write_text(text)
+    code, out, _ = bench.run(
+        "import paddle\n"
+        "try: paddle.optimizer.Adam().step()\n"
+        "except KeyError as error: print('caught', error)\n"
+    )
+    assert (code, out) == (0, "caught 'x'\n")
+    assert bench.report()["steps"] == 0
