@@ -44,6 +44,8 @@ def estimate(
     wait_s: float,
     remembered: Mapping[str, str] = MappingProxyType({}),
     state: Path | None = None,
+    explain: bool = False,
+    curve: bool = False,
 ) -> Report:
     """Estimate a task and hold it against cards.
 
@@ -65,7 +67,17 @@ def estimate(
         analysis=analysis,
         calibration=None if tier else _history(state),
     )
-    return preflight.noted(report, task, remembered)
+    report = preflight.noted(report, task, remembered)
+    if explain and analysis is not None:
+        backend = cast("Backend", task.backend)
+        report = dataclasses.replace(report, explanation=analysis.explain(task.batch_size, backend))
+    if curve:
+        estimator = analysis if analysis is not None else preflight.Formula(task)
+        most = max((one.limit_mib for one in cards), default=0.0)
+        report = dataclasses.replace(
+            report, curve=preflight.curve(estimator, report.estimate, most)
+        )
+    return report
 
 
 def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:

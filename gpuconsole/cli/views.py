@@ -1,13 +1,11 @@
-"""What a person sees: the fleet, an estimate, the queue. Colour only repeats what words say."""
+"""What a person sees: the fleet and the queue. Colour only repeats what words say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import table
-from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
@@ -17,13 +15,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-_VERDICTS = {
-    "fits": ("✓ fits", "green"),
-    "tight": ("! tight", "yellow"),
-    "will-not-fit": ("✗ will not fit", "red"),
-    "will-fail": ("✗ will fail", "red"),
-    "unknown": ("? unknown", "yellow"),
-}
 _STATES = {
     JobState.RUNNING: "green",
     JobState.LAUNCHING: "cyan",
@@ -32,18 +23,6 @@ _STATES = {
     JobState.OOM: "red",
     JobState.UNKNOWN: "yellow",
 }
-_PARTS = (
-    ("parameters", "parameters_mib"),
-    ("gradients", "gradients_mib"),
-    ("optimizer", "optimizer_mib"),
-    ("activations", "activations_mib"),
-    ("inputs", "inputs_mib"),
-    ("workspace", "workspace_mib"),
-    ("= peak of tensors", "tensors_peak_mib"),
-    ("held by the allocator", "reserved_mib"),
-    ("context", "context_mib"),
-    ("= in all", "total_mib"),
-)
 
 
 def _text(words: str, style: str = "") -> Text:
@@ -95,95 +74,6 @@ def _device_row(device: Device) -> tuple[Text, ...]:
 
 def _figure(value: float | None, unit: str) -> str:
     return "n/a" if value is None else f"{value:.0f} {unit}"
-
-
-# --- preflight ----------------------------------------------------------------------------------
-
-
-def report(found: Report, *, explain: bool) -> Iterator[RenderableType]:
-    """Draw an estimate, its verdicts and what would help."""
-    estimate = found.estimate
-    yield _text(_headline(estimate), "bold")
-    for fault in estimate.errors:
-        yield _text(f"✗ {Path(fault.file).name}:{fault.line}: {fault.message}", "red")
-    if estimate.memory is not None:
-        yield _text(_range(estimate.memory))
-        if explain:
-            yield _parts(estimate.memory)
-    for unknown in estimate.unknowns:
-        yield _text(f"? {Path(unknown.file).name}:{unknown.line}: {unknown.reason}", "yellow")
-    for ask in estimate.asks:
-        example = f"--assume '{ask.name}={ask.example}'"
-        yield _text(f"? {ask.question} Answer it with {example}.", "bold yellow")
-    if estimate.flags:
-        yield _text(f"flags: {', '.join(estimate.flags)}")
-    if found.verdicts:
-        yield _verdicts(found.verdicts)
-        if explain:
-            yield from _reasons(found.verdicts)
-    for suggestion in found.suggestions:
-        yield _text(f"→ {suggestion.text}")
-    if explain:
-        for sentence in estimate.notes:
-            yield _text(f"· {sentence}")
-
-
-def _headline(estimate: Estimate) -> str:
-    source = estimate.batch_source
-    line = f", line {source.line}" if source is not None and source.line else ""
-    place = f" ({source.kind}{line})" if source is not None else ""
-    batch = f"batch {estimate.batch_size}{place}" if estimate.batch_size else "batch unknown"
-    return (
-        f"{Path(estimate.script).name or 'task'}: {batch}, back end {estimate.backend},"
-        f" tier {estimate.tier}, {estimate.coverage:.0%} understood"
-    )
-
-
-def _range(memory: Memory) -> str:
-    return (
-        f"memory {format_mib(memory.total_mib)}"
-        f" (between {format_mib(memory.low_mib)} and {format_mib(memory.high_mib)})"
-    )
-
-
-def _parts(memory: Memory) -> RenderableType:
-    shown = table("PART", "MIB", right=("MIB",))
-    for words, name in _PARTS:
-        shown.add_row(_text(words), _text(f"{getattr(memory, name):.1f}"))
-    return shown
-
-
-def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
-    shown = table("VERDICT", "ROOM LEFT", "LARGEST BATCH", "HOST", "DEVICE",
-                  right=("ROOM LEFT", "LARGEST BATCH"))  # fmt: skip
-    for verdict, count in _grouped(verdicts):
-        words, style = _VERDICTS[verdict.verdict]
-        largest = verdict.max_batch_size
-        shown.add_row(
-            _text(words, style),
-            _text(format_mib(verdict.headroom_mib)),
-            _text("n/a" if largest is None else str(largest)),
-            _text(verdict.host or "-"),
-            _text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
-        )
-    return shown
-
-
-def _reasons(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
-    for verdict, _ in _grouped(verdicts):
-        if verdict.reason:
-            where = f" of {verdict.host}" if verdict.host else ""
-            yield _text(f"· {verdict.device}{where}: {verdict.reason}")
-
-
-def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
-    """Join the equal verdicts of a host's equal devices."""
-    groups: dict[tuple[object, ...], list[Verdict]] = {}
-    for verdict in verdicts:
-        room = None if verdict.headroom_mib is None else round(verdict.headroom_mib / 64)
-        key = (verdict.host, verdict.device, verdict.verdict, verdict.max_batch_size, room)
-        groups.setdefault(key, []).append(verdict)
-    return [(group[0], len(group)) for group in groups.values()]
 
 
 # --- queue --------------------------------------------------------------------------------------

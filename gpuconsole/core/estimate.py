@@ -181,12 +181,25 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """The memory at one batch size, for `--curve`."""
+
+    batch_size: int
+    total_mib: float
+    high_mib: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The whole answer of preflight for one script."""
 
     estimate: Estimate
     verdicts: tuple[Verdict, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
+    explanation: Explanation | None = None
+    """Where the memory comes from, where that was asked for."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Peak against batch size, where that was asked for."""
     elapsed_ms: float = field(default=0.0, compare=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -215,6 +228,11 @@ class Report:
             document["errors"] = [_fields(fault) for fault in estimate.errors]
         if estimate.notes:
             document["notes"] = list(estimate.notes)
+        if self.explanation is not None:
+            layers = [_fields(layer) for layer in self.explanation.layers]
+            document["explanation"] = {**_fields(self.explanation), "layers": layers}
+        if self.curve:
+            document["curve"] = [_fields(point) for point in self.curve]
         return document
 
 

@@ -10,14 +10,18 @@ from gpuconsole.preflight.assumptions import read as read_assumption
 from gpuconsole.preflight.assumptions import split
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, cards
+from gpuconsole.preflight.curve import curve
+from gpuconsole.preflight.formula import Formula
 from gpuconsole.preflight.report import report
 
 __all__ = [
     "Analysis",
     "Calibration",
     "Card",
+    "Formula",
     "analyse",
     "cards",
+    "curve",
     "noted",
     "read_assumption",
     "report",

@@ -189,10 +189,10 @@ def _document(
 
 def _tell(report: Report, document: dict[str, Any]) -> None:
     """Print the same for a person."""
-    from gpuconsole.cli import views
+    from gpuconsole.cli import preflight_views
 
     print("SIMULATED: hosts, devices and containers are made up; the rest is the product itself.")
-    show(*views.report(report, explain=False))
+    show(*preflight_views.report(report))
     placement = document["placement"]
     if placement is not None:
         print(f"placed on {placement['host']}, device {placement['indexes']}")

@@ -35,7 +35,10 @@ _FLEET_WAIT_S = 3.0
 @click.option(
     "--forget-assumptions", "forget", is_flag=True, help="Forget the answers for this script."
 )
-@click.option("--explain", is_flag=True, help="Show the parts, the method and the assumptions.")
+@click.option(
+    "--explain", is_flag=True, help="List the layers, where the peak comes, and the method."
+)
+@click.option("--curve", is_flag=True, help="Plot the peak against the batch size.")
 @common
 def preflight(
     script: Path | None,
@@ -49,6 +52,7 @@ def preflight(
     offline: bool,
     forget: bool,
     explain: bool,
+    curve: bool,
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
@@ -78,15 +82,17 @@ def preflight(
         wait_s=_FLEET_WAIT_S,
         remembered=remembered,
         state=options().state,
+        explain=explain,
+        curve=curve,
     )
     if not options().read_only:
         remember(task, options().state)
     if options().as_json:
         print_document(found.as_json())
     else:
-        from gpuconsole.cli import views
+        from gpuconsole.cli import preflight_views
 
-        show(*views.report(found, explain=explain))
+        show(*preflight_views.report(found, explain=explain))
     if found.verdicts or found.estimate.errors:
         return 0 if _has_room(found) else 1
     note("No device was there to be judged; --offline answers for common cards.")
