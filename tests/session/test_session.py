@@ -24,6 +24,7 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.placement import Candidate
+from gpuconsole.preflight import Calibration
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
@@ -59,6 +60,7 @@ class Answers(Preflights):
         *,
         empty: bool = False,
         remembered: Mapping[str, str] = MappingProxyType({}),
+        calibration: Calibration | None = None,
     ) -> Report:
         return self._room.report
 
