@@ -1,0 +1,159 @@
+"""Measure a Paddle script in this machine's sandbox: read a request, answer in JSON lines.
+
+Each batch size runs in a fresh process of its own, so that one run leaves nothing to the next.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+VERSION = 1
+TAIL = 8000
+"""Characters kept of what the script prints."""
+DOUBLINGS = (1, 4)
+"""A pair of batch sizes is tried as asked, then larger: some scripts refuse very small ones."""
+
+
+def main():
+    """Answer the request on standard input."""
+    if sys.argv[1:] == ["--run"]:
+        import probe_run
+
+        probe_run.main()
+        return
+    out = sys.stdout
+    try:
+        request = json.load(sys.stdin)
+        if request.get("version") != VERSION:
+            raise ValueError("version %r of the request is not known" % request.get("version"))
+    except ValueError as error:
+        say(out, {"error": fault("request", "The request cannot be read: %s" % error)})
+        return
+    say(out, symbolic(request, out) if request["mode"] == "symbolic" else traced(request, out))
+
+
+def say(out, message):
+    """Write one line."""
+    out.write(json.dumps(message, separators=(",", ":")) + "\n")
+    out.flush()
+
+
+def fault(kind, message, file="", line=0):
+    """Return an error as the protocol has it."""
+    return {"kind": kind, "message": message, "file": file, "line": line}
+
+
+def traced(request, out):
+    """Run the script at each batch size and return the message that ends the answer."""
+    answer = {}
+    for factor in DOUBLINGS:
+        sizes = [size * factor for size in request["batches"]]
+        answer = pair(request, sizes, out)
+        refused = answer.get("error", {}).get("kind") == "script"
+        if not refused or request["batch"]["how"] == "fixed":
+            break
+    return answer
+
+
+def pair(request, sizes, out):
+    """Run the script once for each of some batch sizes."""
+    runs = []
+    for place, size in enumerate(sizes):
+        def forward(share, stage, place=place, size=size):
+            whole = (place + share) / len(sizes)
+            say(out, {"progress": round(whole, 3), "stage": "batch %d, %s" % (size, stage)})
+
+        answer = run(dict(request, size=size), forward)
+        if "error" in answer:
+            return answer
+        runs.append(answer["run"])
+    return {"document": document(request, "traced", runs)}
+
+
+def symbolic(request, out):
+    """Build the script's network as a program and return the message that ends the answer."""
+    def forward(share, stage):
+        say(out, {"progress": round(share, 3), "stage": stage})
+
+    answer = run(dict(request, size=request["batches"][0]), forward)
+    if "error" in answer:
+        return answer
+    return {"document": document(request, "symbolic", [answer["run"]])}
+
+
+def document(request, mode, runs):
+    """Return the document of a finished measurement."""
+    paddle = runs[0].pop("paddle")
+    for one in runs[1:]:
+        one.pop("paddle")
+    return {"version": VERSION, "mode": mode, "script": request["script"], "paddle": paddle,
+            "runs": runs}
+
+
+def run(request, forward):
+    """Run the script in a process of its own; return its last message."""
+    here = os.path.abspath(__file__)
+    child = subprocess.Popen(
+        [sys.executable, here, "--run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment(), universal_newlines=True, errors="replace",
+    )
+    kept = []
+    reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
+    reader.start()
+    answer = {}
+    try:
+        child.stdin.write(json.dumps(request))
+        child.stdin.close()
+        for line in child.stdout:
+            message = json.loads(line)
+            if "progress" in message:
+                forward(message["progress"], message["stage"])
+            else:
+                answer = message
+    except (OSError, ValueError) as error:
+        answer = {"error": fault("script", "The measured process broke off: %s" % error)}
+    child.wait()
+    reader.join(2)
+    if not answer:
+        answer = {"error": fault(*ended(child.returncode))}
+    if "error" in answer:
+        answer["error"]["output"] = "".join(kept)[-TAIL:]
+    return answer
+
+
+def ended(code):
+    """Return kind and words for a process that ended without an answer."""
+    if code in (-9, 137):
+        return "memory", "The measured process was killed: the sandbox's memory was not enough."
+    if code < 0:
+        return "script", "The measured process was ended by signal %d." % -code
+    return "script", "The script ended the process itself, with code %d." % code
+
+
+def keep_tail(stream, kept):
+    """Read a stream to its end, keeping the last of it."""
+    length = 0
+    while True:
+        text = stream.read(1024)
+        if not text:
+            return
+        kept.append(text)
+        length += len(text)
+        while length - len(kept[0]) > TAIL:
+            length -= len(kept.pop(0))
+
+
+def environment():
+    """Return the child's environment: one thread, no accelerator, nothing written beside code."""
+    own = dict(os.environ)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        own[name] = "1"
+    own.update(CUDA_VISIBLE_DEVICES="", PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0",
+               PYTHONUNBUFFERED="1", MPLBACKEND="Agg", FLAGS_allocator_strategy="auto_growth")
+    return own
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Loaders without threads or workers: the same batches, fetched when they are asked for.
+
+What a device would see of a loader are its batches; samples are made and gone in between. The
+batches that a reader keeps ready are added by whoever reads the recording.
+"""
+
+import inspect
+import itertools
+
+
+def install(paddle, session):
+    """Give every loader of the dynamic graph an iterator of ours."""
+    cls = paddle.io.DataLoader
+    old_init, old_iter = cls.__init__, cls.__iter__
+    signature = inspect.signature(old_init)
+    numbers = itertools.count(1)
+
+    def init(self, *args, **kwargs):
+        bound = signature.bind(self, *args, **kwargs)
+        bound.arguments["num_workers"] = 0
+        bound.arguments.pop("persistent_workers", None)
+        bound.arguments.pop("worker_init_fn", None)
+        old_init(*bound.args, **bound.kwargs)
+
+    def iterate(self):
+        number = next(numbers)
+        if paddle.in_dynamic_mode():
+            inner = batches(paddle, self)
+        else:
+            inner = iter(old_iter(self))
+        return Watched(inner, session, number, self)
+
+    cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
+
+
+class Watched:
+    """An iterator over batches that tells the session of each."""
+
+    def __init__(self, inner, session, number, loader):
+        self.inner = inner
+        self.session = session
+        self.number = number
+        self.length = lengths(loader)
+        self.open = False
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return self.length["batches"]
+
+    def __next__(self):
+        session = self.session
+        session.boundary()
+        if not self.open:
+            self.open = True
+            session.record.mark("open", self.number)
+            session.waiting[self.number] = 0
+            session.readers[self.number] = self.length
+        session.record.mark("fetch", session.record.count + 1)
+        try:
+            batch = next(self.inner)
+        except StopIteration:
+            self.close()
+            raise
+        finally:
+            session.record.mark("fetched")
+        session.batch(self.number, batch)
+        return batch
+
+    next = __next__
+
+    def close(self):
+        """The reader lets go of its waiting batches."""
+        if self.open:
+            self.open = False
+            self.session.record.mark("close", self.number)
+
+    def __del__(self):
+        self.close()
+
+
+def lengths(loader):
+    """Return how many samples and batches an epoch has, None where nobody knows."""
+    found = {"samples": None, "batches": None}
+    for name, thing in (("samples", getattr(loader, "dataset", None)), ("batches", loader)):
+        try:
+            found[name] = len(thing)
+        except Exception:  # noqa: BLE001 - a stream has no length
+            continue
+    return found
+
+
+def batches(paddle, loader):
+    """Yield the batches of a loader as tensors."""
+    from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
+
+    dataset, sampler = loader.dataset, loader.batch_sampler
+    batched = sampler is not None or loader.batch_size is not None
+    collate = loader.collate_fn or (default_collate_fn if batched else default_convert_fn)
+    if isinstance(dataset, paddle.io.IterableDataset):
+        for samples in _chunks(dataset, loader):
+            yield as_tensors(paddle, collate(samples))
+        return
+    if sampler is None:
+        for index in range(len(dataset)):
+            yield as_tensors(paddle, collate(dataset[index]))
+        return
+    for indices in sampler:
+        yield as_tensors(paddle, collate([dataset[index] for index in indices]))
+
+
+def _chunks(dataset, loader):
+    size = loader.batch_size
+    if size is None:
+        yield from dataset
+        return
+    rows = iter(dataset)
+    while True:
+        samples = list(itertools.islice(rows, size))
+        if not samples or (len(samples) < size and loader.drop_last):
+            return
+        yield samples
+
+
+def as_tensors(paddle, batch):
+    """Return a collated batch with its arrays as tensors; text and the like stay."""
+    import numpy
+
+    made = _convert(paddle, numpy, batch)
+    return made if isinstance(made, (list, tuple, dict)) else [made]
+
+
+def _convert(paddle, numpy, value):
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        if getattr(value, "dtype", None) is not None and value.dtype.kind in "OUS":
+            return value
+        return paddle.to_tensor(value)
+    if isinstance(value, dict):
+        return {name: _convert(paddle, numpy, one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_convert(paddle, numpy, one) for one in value]
+    return value

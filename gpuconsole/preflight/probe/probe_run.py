@@ -1,0 +1,105 @@
+"""One run of the script, in its own process: `probe.py --run`."""
+
+import json
+import os
+import runpy
+import sys
+import traceback
+
+
+class Channel:
+    """Where answers go. The script's own standard output and error are one other stream."""
+
+    def __init__(self):
+        self.out = os.fdopen(os.dup(1), "w")
+        os.set_inheritable(self.out.fileno(), False)
+        os.dup2(2, 1)
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+
+    def say(self, message):
+        """Write one line."""
+        self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
+        self.out.flush()
+
+    def end(self, message):
+        """Write the last line and leave at once, running nothing more of the script."""
+        self.say(message)
+        os._exit(0)
+
+    def progress(self, share, stage):
+        """Tell how far the run is."""
+        self.say({"progress": share, "stage": stage})
+
+    def fail(self, kind, message, file="", line=0):
+        """End with an error."""
+        self.end({"error": {"kind": kind, "message": message, "file": file, "line": line}})
+
+
+def main():
+    """Run the script of the request on standard input."""
+    request = json.load(sys.stdin)
+    channel = Channel()
+    sys.stdin = open(os.devnull)
+    channel.progress(0.02, "loading Paddle")
+    try:
+        import paddle
+    except ImportError as error:
+        channel.fail("paddle", "Paddle is not installed here: %s" % error)
+    here = os.path.dirname(os.path.abspath(__file__))
+    # Imported before the script's folder takes this one's place.
+    import probe_batch
+    import probe_hooks
+    import probe_standins
+    import probe_symbolic
+
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
+    script = os.path.join(request["root"], request["script"])
+    os.chdir(os.path.join(request["root"], request.get("cwd") or "."))
+    probe_batch.install(request, paddle)
+    probe_standins.install(paddle)
+    kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
+    session = kind(paddle, request, channel)
+    session.install()
+    try:
+        start(script, probe_batch.arguments(request))
+    except SystemExit as left:
+        if left.code not in (None, 0):
+            channel.fail("script", "The script ended itself: %s" % left.code, *place(left, script))
+    except MemoryError:
+        traceback.print_exc()
+        channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
+    except BaseException as error:
+        words = "%s: %s" % (type(error).__name__, str(error).strip()[-600:])
+        traceback.print_exc()
+        kind = "download" if probe_standins.wants_network(error) else "script"
+        channel.fail(kind, words, *place(error, script))
+    session.ended()
+
+
+def start(script, args):
+    """Run the script as `python script args` would."""
+    sys.argv = [script] + args
+    sys.path.insert(0, os.path.dirname(script))
+    import probe_batch
+
+    code = probe_batch.code_of(script)
+    if code is None:
+        runpy.run_path(script, run_name="__main__")
+        return
+    import types
+
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    module.__builtins__ = __builtins__
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def place(error, script):
+    """Return file and line of the innermost frame that is the project's own."""
+    root = os.path.dirname(os.path.abspath(script))
+    found = ("", 0)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if os.path.abspath(frame.filename).startswith(root + os.sep):
+            found = (frame.filename, frame.lineno)
+    return found
