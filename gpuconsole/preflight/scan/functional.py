@@ -14,7 +14,7 @@ from gpuconsole.preflight.scan.values import NativeClass, NativeFunction, ShapeF
 ACTIVATIONS = (
     "relu", "relu6", "sigmoid", "tanh", "hardsigmoid", "gelu", "silu", "swish", "mish",
     "hardswish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "hardtanh",
-    "softmax", "log_softmax", "logsigmoid",
+    "softmax", "log_softmax", "log_sigmoid",
 )  # fmt: skip
 LAYER_NAMES = {
     "relu": "ReLU", "relu6": "ReLU6", "sigmoid": "Sigmoid", "tanh": "Tanh",
@@ -22,7 +22,7 @@ LAYER_NAMES = {
     "mish": "Mish", "hardswish": "Hardswish", "leaky_relu": "LeakyReLU", "elu": "ELU",
     "selu": "SELU", "celu": "CELU", "softplus": "Softplus", "softsign": "Softsign",
     "hardtanh": "Hardtanh", "softmax": "Softmax", "log_softmax": "LogSoftmax",
-    "logsigmoid": "LogSigmoid",
+    "log_sigmoid": "LogSigmoid",
 }  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def elementwise_loss(name: str) -> Callable[..., Tensor]:
 def smooth_l1_loss(run: Run, input: Tensor, label: Tensor, reduction: Value = "mean",
                    *_: Value, **__: Value) -> Tensor:  # fmt: skip
     """`F.smooth_l1_loss`: the residual is saved."""
-    out = ops.apply(run, "huber_loss", (input, label), input.shape, extra=input.nbytes,
+    out = ops.apply(run, "huber_loss", (input, label), input.shape,
                     flops=4.0 * input.size)  # fmt: skip
     return kernels.reduced(run, out, reduction)
 
@@ -162,8 +162,7 @@ def ctc_loss(run: Run, log_probs: Tensor, labels: Tensor, *_: Value, reduction: 
              **__: Value) -> Tensor:  # fmt: skip
     """`F.ctc_loss`: warp-ctc keeps the gradient of the logits from the forward pass."""
     batch = log_probs.shape[1]
-    out = ops.apply(run, "ctc_loss", (log_probs, labels), (batch, 1), log_probs.dtype,
-                    extra=log_probs.nbytes)  # fmt: skip
+    out = ops.apply(run, "ctc_loss", (log_probs, labels), (batch, 1), log_probs.dtype)  # fmt: skip
     return kernels.reduced(run, out, reduction)
 
 
@@ -199,9 +198,11 @@ def pad(run: Run, x: Tensor, pad: Value, *_: Value, **__: Value) -> Tensor:
     return ops.apply(run, "pad", (x,), shape)
 
 
-def embedding(run: Run, x: Tensor, weight: Tensor, *_: Value, **__: Value) -> Tensor:
+def embedding(run: Run, x: Tensor, weight: Tensor, padding_idx: Value = None,
+              max_norm: Value = None, norm_type: Value = 2.0, sparse: Value = False,
+              *_: Value, **__: Value) -> Tensor:  # fmt: skip
     """`F.embedding`."""
-    return kernels.embedding(run, x, weight)
+    return kernels.embedding(run, x, weight, sparse=sparse is True)
 
 
 def layer_norm(run: Run, x: Tensor, normalized_shape: Value, weight: Value = None,

@@ -176,10 +176,7 @@ def adaptive_pool(run: Run, name: str, x: Tensor, size: Value, rank: int) -> Ten
     extents = [
         old if new is None else int(new) for old, new in zip(x.shape[2:], wanted, strict=True)
     ]
-    extra = 0
-    if name == "max_pool":
-        extra = prod(x.shape[:2]) * prod(extents) * 4
-    return ops.apply(run, name, (x,), [*x.shape[:2], *extents], extra=extra, flops=x.size)
+    return ops.apply(run, f"adaptive_{name}", (x,), [*x.shape[:2], *extents], flops=x.size)
 
 
 def batch_norm(run: Run, x: Tensor, weight: Tensor | None, bias: Tensor | None,
@@ -191,13 +188,12 @@ def batch_norm(run: Run, x: Tensor, weight: Tensor | None, bias: Tensor | None,
             f"BatchNorm expects {channels} channels, {found} arrive", x.shape, (channels,)
         )
     given = [one for one in (weight, bias) if one is not None]
-    return ops.apply(run, "batch_norm", (x, *given), x.shape, extra=2 * channels * 4,
-                     flops=4.0 * x.size)  # fmt: skip
+    return ops.apply(run, "batch_norm", (x, *given), x.shape, flops=4.0 * x.size)
 
 
 def norm(run: Run, name: str, x: Tensor, given: Sequence[Tensor], rows: int) -> Tensor:
     """Run a norm that saves a mean and a variance for each of `rows` groups."""
-    return ops.apply(run, name, (x, *given), x.shape, extra=2 * rows * 4, flops=5.0 * x.size)
+    return ops.apply(run, name, (x, *given), x.shape, groups=rows, flops=5.0 * x.size)
 
 
 def dropout(run: Run, x: Tensor, p: Value, training: bool) -> Tensor:
@@ -206,14 +202,20 @@ def dropout(run: Run, x: Tensor, p: Value, training: bool) -> Tensor:
         return x
     if not training:
         return ops.apply(run, "dropout_eval", (x,), x.shape)
-    return ops.apply(run, "dropout", (x,), x.shape, extra=x.size, flops=x.size)
+    return ops.apply(run, "dropout", (x,), x.shape, flops=x.size)
 
 
-def embedding(run: Run, ids: Tensor, weight: Tensor) -> Tensor:
-    """Look rows up; the ids stay saved, the weight is not needed."""
+def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) -> Tensor:
+    """Look rows up; the ids stay saved, the weight is not needed.
+
+    A sparse gradient holds a row for each id, in the output's size, instead of the whole table.
+    """
+    (weight,) = ops.amp_inputs(run, "full", (weight,), "embedding")
     shape = (*ids.shape, weight.shape[1])
     out = run.tensor(shape, weight.dtype)
-    ops.attach(run, (weight,), [out], (ids.storage,), "new")
+    node = ops.attach(run, (weight,), [out], (ids.storage,), "new")
+    if node is not None and sparse:
+        node.edges[0].rows, node.edges[0].nbytes = True, out.nbytes
     return out
 
 
@@ -244,7 +246,7 @@ def cross_entropy(run: Run, logits: Tensor, label: Tensor, *, reduction: Value =
             logits.shape,
             label.shape,
         )
-    (logits,) = ops.amp_inputs(run, "full", (logits,))
+    (logits,) = ops.amp_inputs(run, "full", (logits,), "cross_entropy")
     copies = ops.contiguous(run, (logits,))
     softmax = run.storage(logits.nbytes)
     out = run.tensor((*shape, 1), logits.dtype)

@@ -1,18 +1,16 @@
 """The operators: output shapes, what backward keeps, temporaries and floating point operations.
 
-What each operator saves is data (`paddle-3.3.1-ops.json`); shapes and special cases are here.
+What each operator saves is data (see `table`); shapes and special cases are here.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from importlib import resources
 from math import prod
-from typing import NamedTuple
 
+from gpuconsole.preflight.scan import casting
 from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.table import count, rules
 from gpuconsole.preflight.scan.tensors import (
     FLOATS,
     ITEM_BYTES,
@@ -23,25 +21,6 @@ from gpuconsole.preflight.scan.tensors import (
 )
 from gpuconsole.preflight.scan.values import ShapeFault
 from gpuconsole.preflight.trace import Storage
-
-
-class Rule(NamedTuple):
-    """One operator's row of the table."""
-
-    save: str
-    grad: str
-    work: float
-    amp: str
-
-
-@lru_cache(maxsize=1)
-def rules() -> dict[str, Rule]:
-    """Return the operator table that ships with the package."""
-    text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
-    return {
-        name: Rule(row["save"], row["grad"], row.get("work", 0.0), row.get("amp", ""))
-        for name, row in json.loads(text)["ops"].items()
-    }
 
 
 def attach(
@@ -62,6 +41,8 @@ def attach(
         mode = "new"
     node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
     node.layer = run.layer
+    if run.nodes is not None:
+        run.nodes.append(node)
     for slot, one in enumerate(outputs):
         one.node, one.slot, one.stop_gradient = node, slot, False
     return node
@@ -72,18 +53,18 @@ def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
     return [run.storage(one.nbytes, "workspace") for one in inputs if one.strided]
 
 
-def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor], name: str = "") -> list[Tensor]:
     """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
-    if run.amp.level == "O0" or run.on_cpu or amp == "keep":
+    if run.amp.level == "O0" or run.on_cpu:
         return list(inputs)
-    floats = [one.dtype for one in inputs if one.dtype in FLOATS]
-    if amp == "half" or (run.amp.level == "O2" and amp != "full"):
-        wanted = run.amp.dtype
-    elif amp == "full" or "float32" in floats:
-        wanted = "float32"
-    else:
+    wanted = casting.wanted(run.amp, name, amp, [one.dtype for one in inputs])
+    if wanted is None:
         return list(inputs)
-    return [cast(run, one, wanted) if one.dtype in FLOATS else one for one in inputs]
+    many = 1 if casting.only_first(name) else len(inputs)
+    return [
+        cast(run, one, wanted) if one.dtype in FLOATS and place < many else one
+        for place, one in enumerate(inputs)
+    ]
 
 
 def apply(
@@ -97,25 +78,43 @@ def apply(
     work: float = 0.0,
     temp: float = 0.0,
     flops: float = 0.0,
+    groups: int = 0,
+    mode: str = "",
+    second: Tensor | None = None,
 ) -> Tensor:
     """Run one operator with a row in the table.
 
-    `extra` bytes are saved beside the row's tensors, `temp` bytes live while the forward kernel
-    runs, `work` bytes while the backward kernel runs.
+    Beside what the row says `extra` bytes are saved, `temp` bytes live while the forward kernel
+    runs and `work` bytes while the backward kernel runs. `groups` is the number of groups where
+    the row counts by them, `second` an output beside the first, `mode` replaces the row's way to
+    make the first gradient.
     """
     rule = rules()[name]
     if run.amp.level != "O0":
-        inputs = amp_inputs(run, rule.amp, inputs)
+        inputs = amp_inputs(run, rule.amp, inputs, name)
     copies = contiguous(run, inputs)
     out = run.tensor(tuple(shape), dtype or (inputs[0].dtype if inputs else ""))
-    saved = [run.storage(extra)] if extra else []
-    run.scratch(temp)
+    extra += count(rule.extra, inputs, out, groups)
+    saved = [run.storage(extra)] if extra and run.grad_enabled else []
+    if run.on_cpu:
+        temp += count(rule.temp, inputs, out, groups)
+        work += count(rule.work, inputs, out, groups)
+    run.scratch(temp + (0 if run.grad_enabled else extra))
     del copies
     run.flops += flops
+    run.bytes += out.nbytes + sum(one.nbytes for one in inputs)
     if run.grad_enabled:
-        places = {"out": out, "x": inputs[0], "y": inputs[-1]}
-        kept = [places[word].storage for word in rule.save.split()]
-        attach(run, inputs, [out], [*saved, *kept], rule.grad, work + rule.work * out.nbytes)
+        places = dict(zip(("x", "y", "z"), inputs, strict=False))
+        places["out"] = out
+        if second is not None:
+            places["second"] = second
+        kept = [places[word] for word in rule.save if word in places]
+        # A strided view that was saved is copied once more for the backward kernel.
+        work += sum(one.nbytes for one in kept if one.strided)
+        blocks = [*saved, *(one.storage for one in kept)]
+        node = attach(run, inputs, [out], blocks, mode or rule.grad, work)
+        if node is not None:
+            node.name = name
     return out
 
 
@@ -156,14 +155,29 @@ def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
             y.shape,
         )
     dtype = promote(x, y)
-    work = 0.0
-    if run.on_cpu and name in ("add", "subtract") and x.shape != y.shape:
-        # Reducing a broadcast gradient goes through two full-size copies, except to a row.
-        small = x if x.size < y.size else y
-        row = small.shape == shape[len(shape) - len(small.shape) :]
-        if small.needs_grad and not row:
-            work = 2.0 * prod(shape) * ITEM_BYTES[dtype]
-    return apply(run, name, (x, y), shape, dtype, work=work, flops=prod(shape))
+    x, y = (cast(run, one, dtype) for one in (x, y))
+    work, mode = 0.0, ""
+    if run.on_cpu and crossed(x.shape, y.shape):
+        # Both gradients are made anew, each with a copy of its size.
+        work = float(sum(one.nbytes for one in (x, y) if one.needs_grad))
+        mode = "new"
+    return apply(run, name, (x, y), shape, dtype, work=work, mode=mode, flops=prod(shape))
+
+
+def crossed(x: Sequence[int], y: Sequence[int]) -> bool:
+    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
+
+    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
+    against the larger; an axis that differs then takes the general way.
+    """
+    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
+    if tuple(larger) == tuple(smaller):
+        return False
+    gap = len(larger) - len(smaller)
+    small = list(smaller)
+    while small and small[-1] == 1:
+        small.pop()
+    return any(larger[gap + place] != extent for place, extent in enumerate(small))
 
 
 def promote(x: Tensor, y: Tensor) -> str:
@@ -200,8 +214,19 @@ def matmul(
         )
     tail = ([left[-2]] if len(x.shape) > 1 else []) + ([right[-1]] if len(y.shape) > 1 else [])
     flops = 2.0 * prod(lead) * left[-2] * left[-1] * right[-1]
-    strided = sum(one.nbytes for one in (x, y) if one.strided)
-    return apply(run, "matmul", (x, y), [*lead, *tail], work=strided, flops=flops)
+    return apply(run, "matmul", (x, y), [*lead, *tail], work=_unfolded(x, y, lead), flops=flops)
+
+
+def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
+    """Return the bytes of gradients that are made for all leading dimensions, then summed."""
+    if len(y.shape) < 3:
+        return 0
+    total = 0
+    for one in (x, y):
+        whole = prod(lead) * prod(one.shape[-2:])
+        if one.needs_grad and len(one.shape) > 1 and whole != one.size:
+            total += whole * ITEM_BYTES[one.dtype]
+    return total
 
 
 def linear(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
