@@ -11,34 +11,31 @@ import contextlib
 import os
 import platform
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.config import LabSettings
-from gpuconsole.core.containers import Hosts, PruneResult
+from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.text import clean
-from gpuconsole.errors import (
-    JournalError,
-    ReadOnlyError,
-    RefusedError,
-)
+from gpuconsole.errors import JournalError, ReadOnlyError, RefusedError
 from gpuconsole.placement import Candidate, Decision, launch_command
-from gpuconsole.preflight import read_assumption, with_remembered
+from gpuconsole.preflight import Calibration, read_assumption, with_remembered
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clock import Clock, WallClock
+from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.history import History
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
+from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.preflights import Preflights
@@ -46,11 +43,11 @@ from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recovery import may_have_container
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import save_results
-from gpuconsole.session.submission import Packer, completed, new_job, pack_task, refuse_hopeless
+from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
-from gpuconsole.state import Assumptions, Journal, new_job_id
+from gpuconsole.state import Assumptions, new_job_id
 from gpuconsole.state.filesystem import make_folder
 
 __all__ = ["Event", "Parts", "Session", "Why"]
@@ -58,24 +55,6 @@ __all__ = ["Event", "Parts", "Session", "Why"]
 LOOK_EVERY_S = 0.5
 STOP_MARGIN_S = 20.0
 """How much longer than the grace time `cancel` waits for the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a session is made of; `session.factory` puts the real ones together."""
-
-    hosts: Hosts
-    journal: Journal
-    settings: LabSettings
-    user: str
-    pack: Packer
-    default_image: Callable[[str], str]
-    clock: Clock = field(default_factory=WallClock)
-    preflights: Preflights | None = None
-    read_only: bool = False
-    simulated: bool = False
-    dispatch: bool = True
-    on_close: Callable[[], None] = lambda: None
 
 
 class Session:
@@ -166,15 +145,7 @@ class Session:
 
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
-        remembered = self.assumptions(task.script) if task.script else {}
-        return await self._preflights.report(
-            task,
-            self.snapshot(),
-            self.settings,
-            tier,
-            remembered=remembered,
-            calibration=self._history.calibration(),
-        )
+        return await self._report(task, tier)
 
     def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
         """Answer questions of preflight about a script from now on; an empty value forgets one.
@@ -215,14 +186,7 @@ class Session:
         after = tuple(self.job(needed).id for needed in task.after)
         # What others hold now they will give back: only what never fits is refused.
         remembered = self.assumptions(task.script)
-        report = await self._preflights.report(
-            task,
-            self.snapshot(),
-            self.settings,
-            empty=True,
-            remembered=remembered,
-            calibration=self._history.calibration(),
-        )
+        report = await self._report(task, empty=True)
         if task.assumptions:
             self.assume(task.script, task.assumptions)
         task = with_remembered(task, remembered)
@@ -359,10 +323,35 @@ class Session:
         )
         return rendered(self._bench, job, target, on)
 
+    async def calibrate(
+        self, host: str, device: int | None, image: str, progress: Callable[[str], None]
+    ) -> HostCalibration:
+        """Measure what a process costs on a host's device, and keep it where that worked."""
+        self._require_writable("Calibrating")
+        found = await calibrate(self._bench, host, device, image, progress)
+        if found.context_mib is not None:
+            self._journal.calibrate(found)
+        return found
+
+    def calibration(self) -> Calibration:
+        """Return what the journal knows of runs and cards."""
+        return self._history.calibration()
+
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
         self._require_writable("Pruning")
         return await prune_hosts(self._bench)
+
+    async def _report(self, task: Task, tier: str = "", *, empty: bool = False) -> Report:
+        return await self._preflights.report(
+            task,
+            self.snapshot(),
+            self.settings,
+            tier,
+            empty=empty,
+            remembered=self.assumptions(task.script) if task.script else {},
+            calibration=self._history.calibration(),
+        )
 
     def _dispatch(self) -> None:
         """Take part in dispatching: this session does it whenever nobody else does."""
