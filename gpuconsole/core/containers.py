@@ -42,6 +42,12 @@ class ContainerSpec:
     cpuset: str = ""
     network: str = "none"
     """Docker's word: `none`, `bridge`, `host`, or a network's name."""
+    cpus: float | None = None
+    """How many processors it may keep busy; None means all."""
+    read_only: bool = False
+    """Whether its root cannot be written, but for `scratch` and a /tmp in memory."""
+    scratch: tuple[str, ...] = ()
+    """Folders of its own that go with it."""
     python_path: str = ""
     """A folder in which Python looks before those that the image or `env` name."""
 

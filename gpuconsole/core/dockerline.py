@@ -17,6 +17,7 @@ from gpuconsole.core.units import MIB
 
 SECURITY_OPTIONS = ("no-new-privileges",)
 DROPPED_CAPABILITIES = ("ALL",)
+TMP = "/tmp"
 LOG_DRIVER = "json-file"
 """Named so that a host whose default driver keeps no log still has one to follow."""
 LOG_OPTIONS = {"max-size": "256m", "max-file": "4"}
@@ -73,6 +74,8 @@ def _limits(spec: ContainerSpec) -> list[str]:
         options += ["--memory", limit, "--memory-swap", limit]
     if spec.cpuset:
         options += ["--cpuset-cpus", spec.cpuset]
+    if spec.cpus is not None:
+        options += ["--cpus", f"{spec.cpus:g}"]
     return options
 
 
@@ -82,6 +85,10 @@ def _confinement(spec: ContainerSpec) -> list[str]:
         options += ["--security-opt", security]
     for capability in DROPPED_CAPABILITIES:
         options += ["--cap-drop", capability]
+    if spec.read_only:
+        options += ["--read-only", "--tmpfs", TMP]
+    for folder in spec.scratch:
+        options += ["--volume", folder]
     options += ["--log-driver", LOG_DRIVER]
     for name, value in LOG_OPTIONS.items():
         options += ["--log-opt", f"{name}={value}"]

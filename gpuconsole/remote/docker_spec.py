@@ -14,6 +14,7 @@ from gpuconsole.core.dockerline import (
     LOG_DRIVER,
     LOG_OPTIONS,
     SECURITY_OPTIONS,
+    TMP,
     size_bytes,
 )
 from gpuconsole.core.handover import Handover, container_labels, environment, handover
@@ -33,6 +34,7 @@ def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool)
         "working_dir": spec.working_dir,
         "environment": environment(spec),
         "labels": container_labels(spec),
+        "volumes": list(spec.scratch) or None,
         "tty": False,
         # The proxy of the console's machine is not the container's.
         "use_config_proxy": False,
@@ -59,6 +61,9 @@ def _host_config(
         shm_size=size_bytes(spec.shm_size_mib),
         pids_limit=spec.pids_limit,
         cpuset_cpus=spec.cpuset or None,
+        nano_cpus=None if spec.cpus is None else int(spec.cpus * 1e9),
+        read_only=spec.read_only or None,
+        tmpfs={TMP: ""} if spec.read_only else None,
         network_mode=spec.network,
         security_opt=[*SECURITY_OPTIONS, *given.security],
         cap_drop=list(DROPPED_CAPABILITIES),

@@ -1,0 +1,178 @@
+"""Measuring a script: real Paddle, two small batches, in a sandbox on a host or on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.core.containers import ContainerSpec, Engine
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError
+
+if TYPE_CHECKING:
+    from gpuconsole.remote.sandbox import Sandbox
+
+PROBE_FOLDER = "/gpuconsole-probe"
+WORKING_DIR = "/workspace"
+MEMORY_LIMIT_MIB = 16_384.0
+CPUS = 2.0
+PIDS = 512
+WALL_S = 600
+"""Limits of a measurement in a container."""
+
+Progress = Callable[[float, str], None]
+"""Told the share that is done, 0-1, and what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a measurement runs on a host."""
+
+    engine: Engine
+    image: str
+    user: str
+    """`uid:gid` that the container runs as."""
+    container: str
+    """A name that no other container has: one measurement of a journal at a time."""
+
+
+def probe_files() -> tuple[tuple[str, bytes], ...]:
+    """Return name and content of the files that measure, which run beside the script."""
+    folder = resources.files("gpuconsole.preflight.probe")
+    return tuple(
+        (one.name, one.read_bytes())
+        for one in sorted(folder.iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".py") and one.name != "__init__.py"
+    )
+
+
+async def on_host(
+    place: Place, bundle: Path, request: Mapping[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Measure in a container of the job's own image: no network, no device, nothing to write to
+    but a folder that goes with it.
+
+    EngineError, ImageError or UnreachableError of the engine; RefusedError with what the script
+    or Paddle said where it cannot be measured.
+    """
+    engine, name = place.engine, place.container
+    progress(0.0, "looking for the image")
+    await engine.ensure_image(place.image, lambda words: progress(0.0, clean(words, 80)))
+    await engine.remove(name)
+    spec = ContainerSpec(
+        name=name,
+        image=place.image,
+        # The container ends by itself, also where the console is gone.
+        command=("timeout", "-k", "5", str(WALL_S), "python", f"{PROBE_FOLDER}/probe.py",
+                 f"{PROBE_FOLDER}/request.json"),
+        working_dir=WORKING_DIR,
+        env={"HOME": WORKING_DIR, "NVIDIA_VISIBLE_DEVICES": "void"},
+        labels={"gpuconsole.measurement": "true"},
+        backend="cpu",
+        user=place.user,
+        memory_limit_mib=MEMORY_LIMIT_MIB,
+        shm_size_mib=64.0,
+        pids_limit=PIDS,
+        cpus=CPUS,
+        read_only=True,
+        scratch=(WORKING_DIR, PROBE_FOLDER),
+    )  # fmt: skip
+    container = await engine.create(spec)
+    try:
+        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
+            packed = Path(folder) / "probe.tar"
+            _pack(packed, request)
+            await engine.put(container, packed, PROBE_FOLDER)
+        await engine.put(container, bundle, WORKING_DIR)
+        await engine.start(container)
+        async with contextlib.aclosing(_lines(engine.logs(container, follow=True))) as lines:
+            return await _answer(lines, progress)
+    finally:
+        await engine.remove(container)
+
+
+async def here(
+    sandbox: Sandbox, script: Path, project: Path, request: Mapping[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Measure on this machine, in its sandbox. The same errors, and UsageError without one."""
+    with tempfile.TemporaryDirectory(prefix="gpuconsole-measure-") as folder:
+        scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
+        scratch.mkdir()
+        probe.mkdir()
+        for name, content in probe_files():
+            (probe / name).write_bytes(content)
+        lines = sandbox.lines(
+            [str(probe / "probe.py")], stdin=json.dumps(request).encode(),
+            readable=[probe, project, script.parent], scratch=scratch,
+        )  # fmt: skip
+        async with contextlib.aclosing(lines) as reading:
+            return await _answer(reading, progress)
+
+
+def _pack(target: Path, request: Mapping[str, Any]) -> None:
+    files = (*probe_files(), ("request.json", json.dumps(request).encode()))
+    with tarfile.open(target, "w") as tar:
+        for name, content in files:
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o644
+            tar.addfile(info, io.BytesIO(content))
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+async def _answer(lines: AsyncIterator[bytes], progress: Progress) -> dict[str, Any]:
+    """Follow the answer to its end; what is not a message is the script's own chatter."""
+    last = ""
+    async for line in lines:
+        message = _message(line)
+        if message is None:
+            last = clean(line.decode("utf-8", "replace"), 300) or last
+        elif isinstance(message.get("document"), dict):
+            progress(1.0, "measured")
+            return dict(message["document"])
+        elif isinstance(message.get("error"), dict):
+            raise _refused(message["error"])
+        else:
+            share = message.get("progress")
+            stage = clean(str(message.get("stage", "")), 80)
+            progress(float(share) if isinstance(share, (int, float)) else 0.0, stage)
+    raise RefusedError(
+        "The measurement broke off",
+        f"It ended without an answer{': ' + last if last else '.'}",
+        "The static tier answers without running the script.",
+    )
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(found, dict) and any(
+        word in found for word in ("progress", "document", "error")
+    )
+    return found if known else None
+
+
+def _refused(error: Mapping[str, Any]) -> RefusedError:
+    place = f"{error['file']}:{error['line']}: " if error.get("file") else ""
+    said = clean(f"{place}{error.get('message', 'no reason was given')}", 500)
+    tail = [clean(line, 200) for line in str(error.get("output", "")).splitlines() if line.strip()]
+    hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
+    return RefusedError("The script cannot be measured", said, hint)
