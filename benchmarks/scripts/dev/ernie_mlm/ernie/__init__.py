@@ -1,0 +1,4 @@
+from .config import ErnieConfig
+from .model import ErnieForMaskedLM
+
+__all__ = ["ErnieConfig", "ErnieForMaskedLM"]
