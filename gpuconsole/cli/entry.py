@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from gpuconsole import __version__
-from gpuconsole.cli.commands import fleet, lab, planning, queue, service
+from gpuconsole.cli.commands import calibrating, fleet, lab, planning, queue, service
 from gpuconsole.cli.options import Options, global_options
 from gpuconsole.cli.output import print_error
 from gpuconsole.errors import ConsoleError, UsageError
@@ -23,7 +23,7 @@ from gpuconsole.errors import ConsoleError, UsageError
 _INTERRUPTED = 130
 
 SECTIONS = (  # The order of the help and of the reference.
-    ("Look", (fleet.init, fleet.check, fleet.status)),
+    ("Look", (fleet.init, fleet.check, fleet.status, calibrating.calibrate)),
     ("Plan and run", (planning.preflight, planning.submit)),
     (
         "Queue",

@@ -23,7 +23,7 @@ from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, ReadOnlyError, RefusedError
 from gpuconsole.placement import Candidate, Decision, launch_command
-from gpuconsole.preflight import Calibration, read_assumption, with_remembered
+from gpuconsole.preflight import read_assumption, with_remembered
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
@@ -332,10 +332,6 @@ class Session:
         if found.context_mib is not None:
             self._journal.calibrate(found)
         return found
-
-    def calibration(self) -> Calibration:
-        """Return what the journal knows of runs and cards."""
-        return self._history.calibration()
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""

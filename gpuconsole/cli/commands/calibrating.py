@@ -1,0 +1,156 @@
+"""`calibrate`: what a process costs on a card, and how good predictions have been."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show, table
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.preflight.reliability import Reliability
+    from gpuconsole.session.session import Session
+
+_FRAME_WAIT_S = 15.0
+"""How long the host's first picture is waited for."""
+
+
+@click.command()
+@click.argument("host", required=False)
+@click.option("--device", type=click.IntRange(min=0), metavar="N", help="Which; else an idle one.")
+@click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
+@click.option(
+    "--reliability", is_flag=True, help="Show instead how good past predictions have been."
+)
+@common
+def calibrate(host: str | None, device: int | None, image: str | None, reliability: bool) -> int:
+    """Measure what a Paddle process costs on a host's card.
+
+    Runs a container of some seconds on one idle device, leased meanwhile: a tiny tensor, a matrix
+    product, a convolution forward and backward. What the process holds beside Paddle's allocator
+    is kept and replaces the assumed 600 MiB. Exit 1 when nothing could be measured.
+    """
+    if reliability:
+        return _reliability()
+    if not host:
+        raise UsageError("No host", "Which host is to be calibrated?", "Name one of the inventory.")
+    from gpuconsole.cli.sessions import drive
+
+    async def work(session: Session) -> HostCalibration:
+        await session.first_frames(_FRAME_WAIT_S, host)
+        return await session.calibrate(host, device, image or "", note)
+
+    found = drive(work)
+    if options().as_json:
+        print_document(_document(found))
+    else:
+        _show(found)
+    return 0 if found.context_mib is not None else 1
+
+
+def _document(found: HostCalibration) -> dict[str, Any]:
+    return {
+        "host": found.host,
+        "device": found.device,
+        "uuid": found.uuid,
+        "driver": found.driver,
+        "image": found.image,
+        "paddle": found.paddle,
+        "measured_at": iso_utc(found.at),
+        "method": found.method,
+        "context_mib": found.context_mib,
+        "after_tensor_mib": found.first_mib,
+        "after_matmul_mib": found.matmul_mib,
+        "granularity_mib": found.granularity_mib,
+        "workspace_mib": found.workspace_mib,
+    }
+
+
+def _show(found: HostCalibration) -> None:
+    print(clean(f"{found.device} of {found.host}, Paddle {found.paddle or '?'}, {found.image}"))
+    if found.context_mib is None:
+        print(clean(found.method))
+        return
+    rows = table("measured", "MiB", "meaning", right=("MiB",))
+    for name, size, meaning in (
+        ("after a tensor", found.first_mib, "the process and its context"),
+        ("after a matrix product", found.matmul_mib, "with the libraries for it"),
+        ("after a convolution", found.context_mib, "with cuDNN: kept as this card's context"),
+        ("growth per small chunk", found.granularity_mib, "how the driver rounds 1.25 MiB"),
+        ("workspace", found.workspace_mib, "what the convolution took beside its tensors"),
+    ):
+        rows.add_row(name, "n/a" if size is None else f"{size:.1f}", meaning)
+    show(rows)
+    print(clean(f"Context: {found.method}."))
+
+
+def _reliability() -> int:
+    from gpuconsole.config import state_dir
+    from gpuconsole.preflight.reliability import reliability
+    from gpuconsole.session.history import recorded
+
+    found = reliability(recorded((options().state or state_dir()).expanduser()).observations)
+    if options().as_json:
+        print_document(_reliability_document(found))
+    else:
+        _show_reliability(found)
+    return 0
+
+
+def _reliability_document(found: Reliability) -> dict[str, Any]:
+    return {
+        "runs": found.judged,
+        "too_few": found.too_few or None,
+        "bins": [
+            {
+                "from": one.low,
+                "to": one.high,
+                "runs": one.runs,
+                "ran_out": one.ran_out,
+                "predicted": one.predicted,
+                "observed": one.observed,
+            }
+            for one in found.bins
+        ],
+        "memory": [
+            {
+                "predicted_mib": pair.predicted_mib,
+                "observed_mib": pair.observed_mib,
+                "ran_out": pair.ran_out,
+            }
+            for pair in found.pairs
+        ],
+    }
+
+
+def _show_reliability(found: Reliability) -> None:
+    from gpuconsole.preflight.reliability import BOTH, OK, OUT, scatter
+
+    if found.too_few:
+        print(found.too_few)
+    if found.judged:
+        rows = table("chance to run out", "predicted", "ran out", "of runs",
+                     right=("predicted", "ran out", "of runs"))  # fmt: skip
+        for one in found.bins:
+            if one.runs:
+                span = f"{one.low:.0%} to {one.high:.0%}"
+                share = f"{one.observed:.0%}"
+                rows.add_row(span, f"{one.predicted:.1%}", share, f"{one.ran_out} of {one.runs}")
+        show(rows)
+    lines = scatter(found.pairs)
+    if lines:
+        print("\nmemory: predicted across, observed up; on the diagonal both are equal")
+        print("\n".join(lines))
+        runs = len(found.pairs)
+        worst = max(found.pairs, key=lambda pair: pair.observed_mib / pair.predicted_mib)
+        print(f"{OK} went well  {OUT} ran out (the truth is more)  {BOTH} both; {runs} runs")
+        print(
+            f"furthest above its prediction: {format_mib(worst.observed_mib)} for "
+            f"{format_mib(worst.predicted_mib)}"
+        )
