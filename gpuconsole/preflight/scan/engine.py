@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from gpuconsole.preflight.scan.tensors import Edge, Gradient, Node, Parameter, Tensor
 from gpuconsole.preflight.trace import Kind, Storage
@@ -61,6 +62,7 @@ class _Pass:
         self.found: dict[tuple[int, int], Gradient] = {}
         self.wanted = {_where(one) for one in targets or ()}
         self.groups: list[Storage] = []
+        self.done: list[Node] = []
 
     def go(self, losses: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         """Run from the given tensors down to the leaves."""
@@ -90,13 +92,27 @@ class _Pass:
             node = ready.popleft()
             run.layer = node.layer
             results = self._step(node)
-            if not self.retain:
-                node.saved.clear()
+            self._let_go(node)
             self._pass_on(node, results, degrees, needed, ready)
         for one in run.full_gradients if self.targets is None else ():
             if one.grad is not None and one.grad.dtype != "float32":
                 one.grad = run.tensor(one.shape, "float32", "gradients")
+        for node in self.done:
+            node.saved.clear()
         run.moment, run.layer = around
+
+    def _let_go(self, node: Node) -> None:
+        """Free what a node saved; `paddle.grad` works on a copy of the graph and frees at the end.
+
+        A backward of its own is done with too: its context keeps what it saved no longer.
+        """
+        if self.retain:
+            return
+        if self.targets is None:
+            node.saved.clear()
+            node.replay = None
+        else:
+            self.done.append(node)
 
     def _pass_on(
         self, node: Node, results: deque[Gradient | None], degrees: dict[int, int],
@@ -104,22 +120,21 @@ class _Pass:
     ) -> None:  # fmt: skip
         # Popped one by one: a gradient that was added into a leaf's is gone at once.
         for edge in node.edges:
-            target = edge.leaf if edge.node is None else edge.node
             grad = results.popleft()
-            if needed is not None and id(target) not in needed:
+            if needed is not None and edge.key not in needed:
                 grad = None
             self._collect(edge, grad)
             grad = None
-            degrees[id(target)] -= 1
-            if degrees[id(target)]:
+            degrees[edge.key] -= 1
+            if degrees[edge.key]:
                 continue
             if edge.node is not None:
                 if needed is None or id(edge.node) in needed:
                     ready.append(edge.node)
                 else:
                     self.arrived.pop(id(edge.node), None)
-            elif edge.leaf is not None:
-                self._at_leaf(edge.leaf, self.arrived.pop(id(edge.leaf), [None])[0])
+            else:
+                self._at_leaf(edge.leaf, self.arrived.pop(edge.key, [None])[0])
 
     def _step(self, node: Node) -> deque[Gradient | None]:
         """Run one node: the input gradients it makes; its output gradients are dropped."""
@@ -139,7 +154,7 @@ class _Pass:
         scratch = _prepare(run, node, grads)
         results = _replayed(node, grads)
         if results is None:
-            results = _made(run, node, grads)
+            results = _made(run, node, grads, apart=self.graph)
         if self.graph:
             _mirror(node, grads, results)
         grads.clear()
@@ -149,7 +164,7 @@ class _Pass:
     def _collect(self, edge: Edge, grad: Gradient | None) -> None:
         """Add a gradient, in place, to those that have arrived for a node or a leaf."""
         if edge.node is None:
-            slots, slot = self.arrived.setdefault(id(edge.leaf), [None]), 0
+            slots, slot = self.arrived.setdefault(edge.key, [None]), 0
         else:
             width = len(edge.node.outputs)
             slots, slot = self.arrived.setdefault(id(edge.node), [None] * width), edge.slot
@@ -167,16 +182,16 @@ class _Pass:
         both.rows = True
         return both
 
-    def _at_leaf(self, leaf: Tensor, grad: Gradient | None) -> None:
+    def _at_leaf(self, leaf: Tensor | None, grad: Gradient | None) -> None:
         """Put a leaf's whole gradient in place, or add it into the one kept from before."""
-        if grad is None:
+        if grad is None or leaf is None:
             return
         for hook in leaf.hooks or ():
             changed = _hooked(self.run, hook, grad, leaf.nbytes)
             grad = changed if changed is not None else grad
         if self.targets is not None:
-            if (id(leaf), 0) in self.wanted:
-                self.found[id(leaf), 0] = grad
+            if _where(leaf) in self.wanted:
+                self.found[_where(leaf)] = grad
             return
         if id(leaf) in self.run.reduced:
             self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
@@ -200,8 +215,7 @@ class _Pass:
         for _ in order:
             before = len(needed)
             for node in reversed(order):
-                ends = (id(edge.leaf if edge.node is None else edge.node) for edge in node.edges)
-                if any(end in wanted or end in needed for end in ends):
+                if any(edge.key in wanted or edge.key in needed for edge in node.edges):
                     needed.add(id(node))
             if len(needed) == before:
                 break
@@ -225,7 +239,7 @@ class _Pass:
 
 
 def _where(tensor: Tensor) -> tuple[int, int]:
-    return (id(tensor), 0) if tensor.node is None else (id(tensor.node), tensor.slot)
+    return (id(ref(tensor)), 0) if tensor.node is None else (id(tensor.node), tensor.slot)
 
 
 def _as_gradient(tensor: Tensor) -> Gradient:
@@ -250,8 +264,7 @@ def _in_degrees(roots: Sequence[Node]) -> dict[int, int]:
     degrees: dict[int, int] = {id(one): 0 for one in roots}
     for node in _reachable(roots):
         for edge in node.edges:
-            target = edge.leaf if edge.node is None else edge.node
-            degrees[id(target)] = degrees.get(id(target), 0) + 1
+            degrees[edge.key] = degrees.get(edge.key, 0) + 1
     return degrees
 
 
@@ -294,7 +307,10 @@ def _replayed(node: Node, grads: list[Gradient | None]) -> deque[Gradient | None
     return deque(None if one is None else Gradient(one) for one in made)
 
 
-def _made(run: Run, node: Node, grads: list[Gradient | None]) -> deque[Gradient | None]:
+def _made(
+    run: Run, node: Node, grads: list[Gradient | None], *, apart: bool
+) -> deque[Gradient | None]:
+    """Make the input gradients; `apart` from the output's, where those are needed again."""
     results: deque[Gradient | None] = deque()
     first = next((grad for grad in grads if grad is not None), None)
     given = {slot for slot, grad in enumerate(grads) if grad is not None}
@@ -303,7 +319,7 @@ def _made(run: Run, node: Node, grads: list[Gradient | None]) -> deque[Gradient 
             results.append(None)
             continue
         shared = _shared(node, place, first, edge)
-        if shared is not None:
+        if shared is not None and not (apart and node.mode in ("inplace", "saved")):
             results.append(shared)
             continue
         kind: Kind = "gradients" if isinstance(edge.leaf, Parameter) else "activations"

@@ -91,7 +91,7 @@ PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "size": lambda run, x: x.size, "dtype": lambda run, x: DType(x.dtype),
     "grad": lambda run, x: x.grad, "T": turned, "name": lambda run, x: x.name or "tensor",
     "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
-    "trainable": lambda run, x: x.trainable, "data": lambda run, x: x,
+    "trainable": lambda run, x: not x.stop_gradient, "data": lambda run, x: x,
     "is_leaf": lambda run, x: x.node is None,
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ class Accuracy(Metric):
         """Keep how many answers count."""
         counts = (
             [one for one in topk if isinstance(one, int)] if isinstance(topk, (list, tuple)) else []
-        )  # noqa: E501
+        )
         self.count = max(counts, default=1)
 
     def do_compute(self, run: Run, pred: Tensor, label: Value = None, *_: Value) -> Value:

@@ -44,16 +44,17 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
 
         def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
             around, run.amp = run.amp, amp
-            again = calls.call(
-                function, [_apart(one) for one in args],
-                {name: _apart(one) for name, one in kwargs.items()},
-            )  # fmt: skip
+            again_args = [_apart(one) for one in args]
+            again_kwargs = {name: _apart(one) for name, one in kwargs.items()}
+            again = calls.call(function, list(again_args), dict(again_kwargs))
             run.amp = around
             moment = run.moment
             outputs = [one for one in _tensors(again) if one.node is not None]
             backward_all(run, outputs, [None] * len(outputs))
             run.moment = moment
-            return None
+            given = [one for one in _tensors([*again_args, *again_kwargs.values()])
+                     if one.needs_grad]  # fmt: skip
+            return [one.grad.storage if one.grad is not None else None for one in given]
 
         node.replay = replay
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from weakref import ref
 
 from gpuconsole.preflight.scan.values import Native, Value
 from gpuconsole.preflight.trace import Storage
@@ -64,30 +65,41 @@ class Parameter(Tensor):
 class Edge:
     """Where one input gradient of a node goes: to another node's output slot, or to a leaf."""
 
-    __slots__ = ("leaf", "nbytes", "node", "rows", "slot", "unless")
+    __slots__ = ("end", "nbytes", "node", "rows", "slot", "unless")
 
     def __init__(self, tensor: Tensor) -> None:
         self.node = tensor.node
         self.slot = tensor.slot
-        self.leaf = tensor if tensor.node is None else None
+        self.end = ref(tensor) if tensor.node is None else None
+        """The leaf; as in Paddle a graph does not keep a leaf alive that nothing else holds."""
         self.nbytes = tensor.nbytes
         self.rows = False
         """Whether the gradient holds only the rows that were looked up, `nbytes` of them."""
         self.unless: int | None = None
         """The output slot whose gradient alone makes no gradient for this input."""
 
+    @property
+    def leaf(self) -> Tensor | None:
+        """The leaf at the end, while it lives."""
+        return self.end() if self.end is not None else None
+
+    @property
+    def key(self) -> int:
+        """What tells this edge's node or leaf from others."""
+        return id(self.end) if self.node is None else id(self.node)
+
     @classmethod
     def to(cls, node: Node, slot: int, nbytes: int) -> Edge:
         """Make an edge to a node's output slot."""
         made = cls.__new__(cls)
-        made.node, made.slot, made.leaf, made.nbytes = node, slot, None, nbytes
+        made.node, made.slot, made.end, made.nbytes = node, slot, None, nbytes
         made.rows, made.unless = False, None
         return made
 
     def copy(self) -> Edge:
         """Make another edge to the same place."""
         made = type(self).__new__(type(self))
-        made.node, made.slot, made.leaf, made.nbytes = self.node, self.slot, self.leaf, self.nbytes
+        made.node, made.slot, made.end, made.nbytes = self.node, self.slot, self.end, self.nbytes
         made.rows, made.unless = self.rows, self.unless
         return made
 
