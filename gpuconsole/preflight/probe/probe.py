@@ -61,6 +61,7 @@ def pair(request, sizes, out):
     """Run the script once for each of some batch sizes."""
     runs = []
     for place, size in enumerate(sizes):
+
         def forward(share, stage, place=place, size=size):
             whole = (place + share) / len(sizes)
             say(out, {"progress": round(whole, 3), "stage": "batch %d, %s" % (size, stage)})
@@ -74,6 +75,7 @@ def pair(request, sizes, out):
 
 def symbolic(request, out):
     """Build the script's network as a program and return the message that ends the answer."""
+
     def forward(share, stage):
         say(out, {"progress": round(share, 3), "stage": stage})
 
@@ -88,16 +90,26 @@ def document(request, mode, runs):
     paddle = runs[0].pop("paddle")
     for one in runs[1:]:
         one.pop("paddle")
-    return {"version": VERSION, "mode": mode, "script": request["script"], "paddle": paddle,
-            "runs": runs}
+    return {
+        "version": VERSION,
+        "mode": mode,
+        "script": request["script"],
+        "paddle": paddle,
+        "runs": runs,
+    }
 
 
 def run(request, forward):
     """Run the script in a process of its own; return its last message."""
     here = os.path.abspath(__file__)
     child = subprocess.Popen(
-        [sys.executable, here, "--run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=environment(), universal_newlines=True, errors="replace",
+        [sys.executable, here, "--run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        universal_newlines=True,
+        errors="replace",
     )
     kept = []
     reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
@@ -150,8 +162,14 @@ def environment():
     own = dict(os.environ)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         own[name] = "1"
-    own.update(CUDA_VISIBLE_DEVICES="", PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0",
-               PYTHONUNBUFFERED="1", MPLBACKEND="Agg", FLAGS_allocator_strategy="auto_growth")
+    own.update(
+        CUDA_VISIBLE_DEVICES="",
+        PYTHONDONTWRITEBYTECODE="1",
+        PYTHONHASHSEED="0",
+        PYTHONUNBUFFERED="1",
+        MPLBACKEND="Agg",
+        FLAGS_allocator_strategy="auto_growth",
+    )
     return own
 
 

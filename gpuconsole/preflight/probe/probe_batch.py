@@ -98,9 +98,20 @@ def _cells(path):
     return "\n".join(lines)
 
 
+_FOUND = []
+
+
+def own_size():
+    """Return the batch size that the script's first loader had of its own, if one was replaced."""
+    return _FOUND[0] if _FOUND else None
+
+
 def _force(paddle, value, size):
     """Replace the batch size of loaders: of those that have the script's own, or of all."""
+
     def replaced(given):
+        if given is not None:
+            _FOUND.append(given)
         return size if given is not None and (value is None or given == value) else given
 
     io_module = paddle.io

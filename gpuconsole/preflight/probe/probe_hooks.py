@@ -2,6 +2,7 @@
 
 import weakref
 
+import probe_batch
 import probe_loader
 import probe_record
 
@@ -56,7 +57,7 @@ class Session:
         self.flags = set()
         self.waiting = {}
         self.readers = {}
-        self.shapes = []
+        self.shapes = {}
         self.seen = set()
         self.widest_conv = 0
         self.calls = 0
@@ -110,9 +111,16 @@ class Session:
         answer = probe_record.as_json(made)
         readers = [self.readers.get(key, {}) for key in sorted(self.waiting)]
         answer.update(
-            batch=self.request["size"], paddle=self.paddle.__version__, readers=readers,
-            flags=sorted(self.flags), shapes=self.shapes, widest_conv=self.widest_conv,
-            cycles_seen=self.cycles, batch_seen=sorted(self.seen), trained=self.trained,
+            batch=self.request["size"],
+            paddle=self.paddle.__version__,
+            readers=readers,
+            flags=sorted(self.flags),
+            shapes=list(self.shapes.values()),
+            widest_conv=self.widest_conv,
+            cycles_seen=self.cycles,
+            batch_seen=sorted(self.seen),
+            trained=self.trained,
+            own_batch=probe_batch.own_size(),
         )
         self.channel.end({"run": answer})
 
@@ -151,7 +159,7 @@ class Session:
         """A loader gave a batch: remember its size, shape and place."""
         found = list(tensors(batch))
         shapes = [list(one.shape) for one in found]
-        self.shapes.append(shapes)
+        self.shapes.setdefault(reader, []).append(shapes)
         self.seen.update(shape[0] for shape in shapes[:4] if shape)
         total = sum(nbytes(one) for one in found)
         self.waiting[reader] = max(total, self.waiting.get(reader, 0))
@@ -244,7 +252,7 @@ class Session:
             if fetch_list and not session.waiting:
                 session.boundary()
                 shapes = [list(getattr(one, "shape", ())) for one in (feed or {}).values()]
-                session.shapes.append(shapes)
+                session.shapes.setdefault(0, []).append(shapes)
                 session.seen.update(shape[0] for shape in shapes if shape)
             try:
                 return old(self, program, feed, fetch_list, *args, **kwargs)

@@ -54,14 +54,15 @@ class Recorder:
                 node, kernel, span = stack.pop()
                 name = node.name
                 if name.startswith(MARK):
-                    line.append((node.start_ns, "mark", name, 0, int(name[len(MARK):]), 0))
+                    line.append((node.start_ns, "mark", name, 0, int(name[len(MARK) :]), 0))
                     continue
                 if name.endswith(KERNELS):
                     kernel, span = name.rsplit(" ", 2 if "launch" in name else 1)[0], node.start_ns
                 for one in node.mem_node:
                     what = "take" if one.increase_bytes > 0 else "give"
-                    line.append((one.timestamp_ns, what, kernel, span, one.addr,
-                                 abs(one.increase_bytes)))
+                    line.append(
+                        (one.timestamp_ns, what, kernel, span, one.addr, abs(one.increase_bytes))
+                    )
                 stack.extend((child, kernel, span) for child in node.children_node)
         line.sort(key=lambda one: one[0])
         return line

@@ -41,6 +41,7 @@ def _on_the_cpu(paddle):
 
 def _weights(paddle):
     """Pretrained weights stay as initialised: their sizes are the same."""
+
     def no_weights(*_, **__):
         return NO_FILE
 

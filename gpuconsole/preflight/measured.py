@@ -1,0 +1,230 @@
+"""Estimates from what the probe measured beside real Paddle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Tier, Unknown
+from gpuconsole.core.fleet import Backend
+from gpuconsole.core.units import MIB
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import allocator
+from gpuconsole.preflight.analysis import Analysis
+from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
+from gpuconsole.preflight.liveness import envelope, peak
+from gpuconsole.preflight.recording import Recording, Unusable, combine, read_run
+from gpuconsole.preflight.trace import Trace
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
+
+SIMULATED = (8, 32)
+"""Batch sizes at which the allocator is simulated besides the script's own."""
+_SCALED = ("parameters", "gradients", "optimizer", "activations")
+
+
+@dataclass(slots=True)
+class Measured:
+    """A measured script: the traced or the symbolic tier. An `Estimator` of advice."""
+
+    script: str
+    tier: Tier
+    paddle: str
+    recording: Recording | None
+    refusal: str = ""
+    """Why the measurement does not tell the memory; "" when it does."""
+    own_batch: int | None = None
+    analysis: Analysis | None = None
+    """What the static tier found: where the batch size is written, arithmetic, variants."""
+    flags: tuple[str, ...] = ()
+    _factors: dict[Backend, float] = field(default_factory=dict)
+
+    def estimate(
+        self,
+        batch_size: int | None = None,
+        *,
+        backend: Backend = "gpu",
+        context_mib: float | None = None,
+        variant: Variant = AS_WRITTEN,
+    ) -> Estimate:
+        """Estimate at a batch size (the script's own when None); UsageError below one."""
+        if batch_size is not None and batch_size < 1:
+            raise UsageError(
+                "Batch size must be positive", f"{batch_size} is not a batch size.",
+                "Give 1 or more.",
+            )  # fmt: skip
+        size = batch_size if batch_size is not None else self.own_batch
+        static = None
+        if self.analysis is not None:
+            static = self.analysis.estimate(batch_size, backend=backend, variant=variant)
+        memory, reason = self._memory(size, backend, context_mib, variant)
+        source = None if batch_size is None else BatchSource(self.script, 0, "given")
+        plain = Estimate(
+            script=self.script,
+            batch_size=size,
+            batch_source=source,
+            backend=backend,
+            tier=self.tier if memory is not None else "unknown",
+            coverage=1.0,
+            memory=memory,
+            unknowns=() if memory is not None else (Unknown(self.script, 0, reason),),
+            flags=self._flags(backend),
+            notes=self._notes(backend),
+        )
+        if static is None:
+            return plain
+        return replace(
+            plain,
+            batch_source=static.batch_source,
+            flops_per_step=static.flops_per_step,
+            bytes_per_step=static.bytes_per_step,
+            flags=tuple(sorted({*plain.flags, *static.flags} - {"bound"})),
+        )
+
+    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
+        """Return reserved MiB as a non-decreasing function of the batch size."""
+        recording = self.recording
+        if recording is None:
+            return lambda batch: None
+        factor = self._factor(backend) * self._precision(backend) / MIB
+        own = terms(backend)
+        line = recording.line(own.waiting_batches, kernels=backend == "cpu")
+        # A reader of a small data set has fewer batches ready as they grow: not a line.
+        if line is not None and not any(one.get("samples") for one in recording.run.readers):
+            hull = envelope(line)
+            return lambda batch: hull.at(batch) * factor + self._workspace(batch, backend)
+        seen: dict[int, float] = {}
+
+        def replayed(batch: int) -> float:
+            if batch not in seen:
+                total = peak(self._trace(batch, backend)).total
+                seen[batch] = total * factor + self._workspace(batch, backend)
+            return seen[batch]
+
+        return replayed
+
+    def _trace(self, batch: int, backend: Backend) -> Trace:
+        assert self.recording is not None
+        own = terms(backend)
+        return self.recording.trace(batch, own.waiting_batches, kernels=backend == "cpu")
+
+    def _workspace(self, batch: int, backend: Backend) -> float:
+        if backend == "cpu" or self.recording is None:
+            return 0.0
+        return workspace_mib(self.recording.conv.at(batch))
+
+    def _factor(self, backend: Backend) -> float:
+        """Return what the allocator reserves over what tensors need: one figure for all batches
+        keeps the reserve non-decreasing."""
+        if backend == "cpu":
+            return 1.0
+        if backend not in self._factors:
+            sizes = {*SIMULATED, self.own_batch or SIMULATED[0]}
+            traces = [self._trace(size, backend) for size in sizes]
+            self._factors[backend] = max(
+                allocator.reserved(one) / max(1, peak(one).total) for one in traces
+            )
+        return self._factors[backend]
+
+    def _memory(
+        self, batch: int | None, backend: Backend, context_mib: float | None, variant: Variant
+    ) -> tuple[Memory | None, str]:
+        if self.recording is None:
+            return None, self.refusal
+        if batch is None:
+            return None, "the script's own batch size is not known: name one"
+        scale = self._scale(batch, backend, variant)
+        if scale is None:
+            return None, "what this change would save cannot be told from a measurement alone"
+        found = peak(self._trace(batch, backend))
+        parts = {
+            str(kind): size / MIB * (scale if kind in _SCALED else 1.0)
+            for kind, size in found.parts.items()
+        }
+        tensors = sum(parts.values())
+        workspace = self._workspace(batch, backend)
+        parts["workspace"] += workspace
+        reserved = tensors * self._factor(backend) + workspace
+        footprint = Footprint(parts, tensors + workspace, reserved)
+        return as_memory(footprint, backend, self.tier, context_mib), ""
+
+    def _precision(self, backend: Backend) -> float:
+        return 1.0
+
+    def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
+        """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
+        if variant == AS_WRITTEN:
+            return 1.0
+        if self.analysis is None:
+            return None
+        plain = self.analysis.estimate(batch, backend=backend).memory
+        changed = self.analysis.estimate(batch, backend=backend, variant=variant).memory
+        if plain is None or changed is None or not plain.tensors_peak_mib:
+            return None
+        return changed.tensors_peak_mib / plain.tensors_peak_mib
+
+    def _flags(self, backend: Backend) -> tuple[str, ...]:
+        return self.flags
+
+    def _notes(self, backend: Backend) -> tuple[str, ...]:
+        notes = [f"Method: measured beside Paddle {self.paddle} on a CPU, {_HOW[self.tier]}."]
+        if backend != "cpu":
+            notes.append(
+                "For a device: what CPU kernels take while they run is left out, a convolution "
+                "workspace as large as the largest input is allowed."
+            )
+            if "amp" in self.flags:
+                notes.append(
+                    "An upper bound: on a CPU Paddle computes in float32 whatever "
+                    "paddle.amp.auto_cast says."
+                )
+        return tuple(notes)
+
+
+_HOW: Mapping[str, str] = {
+    "traced": "every allocation of three steps at two small batch sizes, each as a function of "
+    "the batch size",
+    "symbolic": "the network built as a program with an open batch size, nothing computed",
+}
+
+
+def load(
+    document: Mapping[str, Any], *, script: str = "", analysis: Analysis | None = None
+) -> Measured:
+    """Read the probe's document; UsageError when it is not one.
+
+    A document that does not tell the memory (shapes that change, data-dependent operators) is
+    read too: its `refusal` says why, and its estimates are unknown.
+    """
+    try:
+        runs = sorted((read_run(one) for one in document["runs"]), key=lambda one: one.batch)
+        mode = str(document["mode"])
+        if mode not in _HOW or len(runs) < 2:
+            raise ValueError("not a measurement")
+        own = document["runs"][0].get("own_batch")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            "Cannot read the measurement",
+            f"What the probe wrote is not a measurement: {str(error)[:200]}.",
+            "Measure again.",
+        ) from None
+    if analysis is not None:
+        own = analysis.outcome(None, "gpu").batch
+    recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
+    try:
+        recording = combine(runs[0], runs[-1])
+    except Unusable as why:
+        refusal = str(why)
+        if "change from one" in refusal:
+            flags.add("variable-shape")
+    return Measured(
+        script=script or str(document.get("script", "")),
+        tier="traced" if mode == "traced" else "symbolic",
+        paddle=str(document.get("paddle", "")),
+        recording=recording,
+        refusal=refusal,
+        own_batch=own if isinstance(own, int) and own > 0 else None,
+        analysis=analysis,
+        flags=tuple(sorted(flags)),
+    )

@@ -1,0 +1,270 @@
+"""The probe's recordings of one script at several batch sizes, as one trace of any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from math import ceil, log
+from typing import Any
+
+from gpuconsole.preflight.trace import AffineTrace, Kind, Trace
+
+WAITING = "waiting"
+_KINDS = ("", "parameters", "gradients", "optimizer", "inputs", WAITING)
+"""Kinds of blocks as the probe numbers them; nothing known means an activation."""
+MOST_UNMATCHED = 0.01
+"""Share of the blocks' bytes that two runs may differ in before they count as two programs."""
+MOST_ALIGNED = 6000
+"""Longest stretch, in blocks, that is aligned where two runs differ: a bound on time."""
+QUADRATIC = log(3.5) / log(2)
+"""A block that grows faster than this power of the batch is one of pairs of samples: with the
+batch doubled, `b - 1` at most triples from two samples on, `b * b` takes four times as much."""
+MOST_EVENTS = 4_000_000
+
+
+class Unusable(Exception):  # noqa: N818 - an answer for people, not a mistake
+    """The recordings do not tell the memory at other batch sizes; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One recording."""
+
+    batch: int
+    events: tuple[int, ...]
+    cycles: tuple[int, ...]
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    """The kernel in which each block was born; "" outside of kernels."""
+    kinds: tuple[str, ...]
+    inside: frozenset[int]
+    """Blocks that were born and gave back within one kernel."""
+    shapes: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
+    """Shapes of the tensors of each batch fetched, by reader."""
+    readers: tuple[Mapping[str, int | None], ...]
+    widest_conv: int
+    flags: frozenset[str]
+    trained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of a block as a function of the batch size."""
+
+    fixed: float
+    linear: float
+    square: float = 0.0
+
+    def at(self, batch: int) -> int:
+        """Return the bytes, rounded up."""
+        return max(0, ceil(self.fixed + batch * (self.linear + batch * self.square)))
+
+
+def read_run(data: Mapping[str, Any]) -> Run:
+    """Read one recording; ValueError when it is not one."""
+    try:
+        words, numbers = data["names"], data["name"]
+        run = Run(
+            batch=int(data["batch"]),
+            events=tuple(map(int, data["events"])),
+            cycles=tuple(map(int, data["cycles"])),
+            sizes=tuple(map(int, data["sizes"])),
+            names=tuple(str(words[one]) for one in numbers),
+            kinds=tuple(_KINDS[one] for one in data["kind"]),
+            inside=frozenset(map(int, data["inside"])),
+            shapes=_shapes(data["shapes"]),
+            readers=tuple(dict(one) for one in data["readers"]),
+            widest_conv=int(data["widest_conv"]),
+            flags=frozenset(map(str, data["flags"])),
+            trained=bool(data["trained"]),
+        )
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"not a recording: {error!r}") from None
+    count = len(run.sizes)
+    whole = len(run.names) == len(run.kinds) == count
+    if not whole or len(run.events) > MOST_EVENTS or run.batch < 1:
+        raise ValueError("not a recording: its lists do not go together")
+    if any(not -count <= event < count for event in run.events) or min(run.sizes, default=0) < 0:
+        raise ValueError("not a recording: an event of no block")
+    return run
+
+
+def _shapes(data: Any) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
+    return tuple(
+        tuple(tuple(tuple(map(int, shape)) for shape in batch) for batch in reader)
+        for reader in data
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Blocks whose sizes are functions of the batch size, in the order of the larger run."""
+
+    run: Run
+    sizes: tuple[Size, ...]
+    conv: Size
+
+    def trace(self, batch: int, waiting: int, *, kernels: bool) -> Trace:
+        """Return the trace at a batch size.
+
+        `waiting` batches are held ready by each reader; `kernels` keeps what lives only within a
+        kernel, as the CPU's kernels need it.
+        """
+        run = self.run
+        reading = iter(run.readers)
+        sizes: list[int] = []
+        kinds: list[Kind] = []
+        for place, kind in enumerate(run.kinds):
+            size = self.sizes[place].at(batch)
+            if kind == WAITING:
+                size *= ready(next(reading, {}), batch, waiting)
+            elif not kernels and place in run.inside:
+                size = 0
+            sizes.append(size)
+            kinds.append(_kind(kind, place in run.inside))
+        return Trace(run.events, sizes, kinds)
+
+    def line(self, waiting: int, *, kernels: bool) -> AffineTrace | None:
+        """Return the trace as exact lines, None where some block is not one."""
+        run = self.run
+        fixed: list[int] = []
+        slopes: list[int] = []
+        for place, size in enumerate(self.sizes):
+            if size.square or size.fixed % 1 or size.linear % 1 or size.fixed < 0:
+                return None
+            times = waiting if run.kinds[place] == WAITING else 1
+            if not kernels and place in run.inside:
+                times = 0
+            fixed.append(int(size.fixed) * times)
+            slopes.append(int(size.linear) * times)
+        kinds = [_kind(kind, place in run.inside) for place, kind in enumerate(run.kinds)]
+        return AffineTrace(run.events, fixed, slopes, kinds)
+
+
+def ready(reader: Mapping[str, int | None], batch: int, waiting: int) -> int:
+    """Return how many batches a reader holds ready beside the current one."""
+    samples = reader.get("samples")
+    if samples is None:
+        return waiting
+    return max(0, min(waiting, ceil(samples / batch) - 1))
+
+
+def _kind(kind: str, inside: bool) -> Kind:
+    if kind == WAITING:
+        return "inputs"
+    if kind:
+        return kind  # type: ignore[return-value]
+    return "workspace" if inside else "activations"
+
+
+def combine(small: Run, large: Run) -> Recording:
+    """Return one recording of two batch sizes; Unusable says why they do not make one."""
+    _check_shapes(small, large)
+    partner = _partners(small, large)
+    sizes: list[Size] = []
+    lost = 0
+    for place, size in enumerate(large.sizes):
+        other = partner[place]
+        if other is None:
+            lost += size
+            sizes.append(Size(size, 0.0))
+        else:
+            sizes.append(grown(small.batch, small.sizes[other], large.batch, size))
+    if lost > MOST_UNMATCHED * max(1, sum(large.sizes)):
+        raise Unusable(
+            f"the script does something else with {large.batch} samples than with {small.batch}: "
+            "its operators depend on the data"
+        )
+    if all(not (size.linear or size.square) for size in sizes):
+        raise Unusable("the batch size that was put in changes nothing in the script's memory")
+    conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
+    return Recording(large, tuple(sizes), conv)
+
+
+def grown(few: int, small: int, many: int, large: int) -> Size:
+    """Return the size of a block that has `small` bytes at `few` samples, `large` at `many`."""
+    if large <= small:
+        # What shrinks with the batch is held at the most that was seen.
+        return Size(small, 0.0)
+    if small and log(large / small) / log(many / few) >= QUADRATIC:
+        square = (large / many - small / few) / (many - few)
+        return Size(0.0, small / few - square * few, square)
+    slope = (large - small) / (many - few)
+    return Size(small - slope * few, slope)
+
+
+def _partners(small: Run, large: Run) -> list[int | None]:
+    """Return for each block of the larger run the one of the smaller run that it is."""
+    if small.names == large.names and small.events == large.events:
+        return list(range(len(large.sizes)))
+    partner: list[int | None] = [None] * len(large.sizes)
+    left, right = _stretches(small), _stretches(large)
+    for ours, theirs in zip(left, right, strict=False):
+        for one, other in _aligned(
+            [small.names[i] for i in ours], [large.names[i] for i in theirs]
+        ):
+            partner[theirs[other]] = ours[one]
+    return partner
+
+
+def _stretches(run: Run) -> list[list[int]]:
+    """Return the blocks born in each cycle."""
+    ends = [0, *run.cycles, len(run.events)]
+    return [[one for one in run.events[a:b] if one >= 0] for a, b in pairwise(ends)]
+
+
+def _aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the pairs of places that go together in two nearly equal lists."""
+    least = min(len(left), len(right))
+    head = next((i for i in range(least) if left[i] != right[i]), least)
+    tail = next((i for i in range(least - head) if left[-1 - i] != right[-1 - i]), least - head)
+    pairs = [(i, i) for i in range(head)]
+    pairs += [(len(left) - 1 - i, len(right) - 1 - i) for i in range(tail)]
+    middle = left[head : len(left) - tail], right[head : len(right) - tail]
+    if all(middle) and max(map(len, middle)) <= MOST_ALIGNED:
+        matcher = SequenceMatcher(None, *middle, autojunk=False)
+        for a, b, length in matcher.get_matching_blocks():
+            pairs += [(head + a + i, head + b + i) for i in range(length)]
+    return pairs
+
+
+def _check_shapes(small: Run, large: Run) -> None:
+    """Raise Unusable when the shapes of the batches differ by more than the batch size."""
+    for ours, theirs in zip(small.shapes, large.shapes, strict=False):
+        for run, batches in ((small, ours), (large, theirs)):
+            for batch in batches[1:]:
+                if not _alike(batches[0], batch, run.batch):
+                    raise Unusable(_changing(batches[0], batch))
+        if ours and theirs:
+            for one, other in zip(ours[0], theirs[0], strict=False):
+                if not _scaled(one, other, small.batch, large.batch):
+                    raise Unusable(_changing(ours[0], theirs[0]))
+
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _alike(first: Shapes, batch: Shapes, size: int) -> bool:
+    """Tell whether a batch has the shapes of the first, or is an epoch's shorter last one."""
+    if len(first) != len(batch):
+        return False
+    return all(
+        one == other or (one[1:] == other[1:] and other[0] < one[0] == size)
+        for one, other in zip(first, batch, strict=True)
+    )
+
+
+def _scaled(one: tuple[int, ...], other: tuple[int, ...], few: int, many: int) -> bool:
+    return len(one) == len(other) and all(
+        a == b or a * many == b * few for a, b in zip(one, other, strict=True)
+    )
+
+
+def _changing(first: Shapes, other: Shapes) -> str:
+    one, two = next((a, b) for a, b in zip(first, other, strict=False) if a != b)
+    return (
+        f"the shapes of its batches change from one to the next ({list(one)}, then {list(two)}): "
+        "memory depends on the longest"
+    )

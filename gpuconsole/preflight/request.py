@@ -1,0 +1,89 @@
+"""What the probe is asked: which script, and how a batch size is put into it.
+
+The probe's files are the modules beside `probe/probe.py`; `python probe.py` reads the request on
+its standard input. Every path in it is relative to `root`, which the caller sets to where the
+project lies inside the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from gpuconsole.preflight.analysis import Analysis
+
+Mode = Literal["traced", "symbolic"]
+
+VERSION = 1
+BATCHES = (2, 4)
+"""One sample takes other paths; a double lets what halves the batch be seen."""
+STEPS = 3
+"""From the second step on, gradients and optimizer states exist; the third confirms it."""
+PROBE = Path(__file__).with_name("probe")
+_MARKER = 987_654_321
+"""A number that no script has, put in place of the batch size to find where it goes."""
+
+
+def probe_files() -> tuple[Path, ...]:
+    """Return the files that are laid into one folder of the sandbox; `probe.py` is run."""
+    return tuple(sorted(PROBE.glob("probe*.py")))
+
+
+def build(
+    analysis: Analysis | None,
+    script: Path,
+    args: Sequence[str] = (),
+    mode: Mode = "traced",
+    *,
+    root: Path | None = None,
+) -> dict[str, Any]:
+    """Return the request for a script.
+
+    `root` is the project's folder, the script's own when None; it is also where the script is
+    started. What the static tier found out tells how a batch size is put in: as an argument, on
+    the line that writes it, else at the script's loaders.
+    """
+    script = script.resolve()
+    root = (root or script.parent).resolve()
+    return {
+        "version": VERSION,
+        "mode": mode,
+        "root": str(root),
+        "cwd": _inside(root, script.parent),
+        "script": _inside(root, script),
+        "args": list(args),
+        "batch": _batch(analysis, root),
+        "batches": list(BATCHES),
+        "steps": STEPS,
+    }
+
+
+def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
+    if analysis is None:
+        return {"how": "loader", "value": None}
+    own = analysis.outcome(None, "gpu").batch
+    change = analysis.set_batch(_MARKER)
+    if change.args is not None:
+        words = [word.replace(str(_MARKER), "{batch}") for word in change.args]
+        return {"how": "argument", "args": words, "value": own}
+    if change.edits:
+        edit = change.edits[0]
+        return {
+            "how": "edit",
+            "value": own,
+            "edit": {
+                "file": _inside(root, Path(edit.file)),
+                "line": edit.line,
+                "old": edit.old,
+                "new": edit.new.replace(str(_MARKER), "{batch}"),
+            },
+        }
+    return {"how": "loader", "value": own}
+
+
+def _inside(root: Path, path: Path) -> str:
+    """Return a path relative to the root, or as it is where it lies elsewhere."""
+    path = path.resolve()
+    return os.path.relpath(path, root) if path.is_relative_to(root) else str(path)
