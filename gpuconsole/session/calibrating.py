@@ -6,7 +6,6 @@ a container a process cannot be told apart by its number.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import tempfile
@@ -286,7 +285,7 @@ class _Run:
     async def _put(self, pack: Callable[[Path], None]) -> None:
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
             packed = Path(folder) / "probe.tar"
-            await asyncio.to_thread(pack, packed)
+            pack(packed)
             await self.engine.put(self._container, packed, reporter.FOLDER)
 
     def _result(self) -> HostCalibration:
