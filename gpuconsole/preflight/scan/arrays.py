@@ -1,29 +1,40 @@
-"""NumPy as far as shapes go: arrays have a shape and a type, their contents are not kept."""
+"""NumPy arrays as far as shapes and types go; contents only of a few written-out numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import lengths
-from gpuconsole.preflight.scan.tensors import FLOATS, as_shape, broadcast
+from gpuconsole.preflight.scan.tensors import FLOATS, as_shape
 from gpuconsole.preflight.scan.values import (
     Bound,
     Length,
-    Namespace,
     Native,
     NativeClass,
     NativeFunction,
     ShapeFault,
+    SomeNumber,
     Unknown,
     Value,
-    first_unknown,
-    plain,
 )
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
+
+MAX_DATA = 1024
+"""Numbers that an array remembers."""
+ALIASES = {
+    "float": "float64", "int": "int64", "bool_": "bool", "double": "float64", "single": "float32",
+    "half": "float16", "long": "int64", "intp": "int64", "uint": "int64", "f": "float32",
+    "d": "float64", "i": "int32", "float_": "float64", "int_": "int64", "<f4": "float32",
+    "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "u1": "uint8", "complex":
+    "complex128", "uint16": "int16", "uint32": "int32", "uint64": "int64", "str": "str",
+}  # fmt: skip
+_WIDTH = {"bool": 0, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8}
+_FLOAT_WIDTH = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
 class DType(Native):
@@ -35,13 +46,18 @@ class DType(Native):
         super().__init__()
         self.name = name
 
+    def get_name(self, run: Run) -> Value:
+        """Give `dtype.name`."""
+        return self.name
+
     def call(self, calls: Any, value: Value = 0) -> Value:
         """Convert a scalar or an array."""
         if isinstance(value, Array):
-            return Array(value.shape, self.name)
+            return Array(value.shape, self.name, value.data)
         if isinstance(value, (list, tuple)):
             return make(calls.run, value, self.name)
-        return Array((), self.name)
+        known = value if isinstance(value, (int, float)) else None
+        return Array((), self.name, known)
 
 
 def dtype_name(value: Value, default: str) -> str:
@@ -49,21 +65,64 @@ def dtype_name(value: Value, default: str) -> str:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, str):
-        return {"float": "float64", "int": "int64", "bool_": "bool"}.get(value, value)
+        return ALIASES.get(value, value)
     if isinstance(value, (NativeClass, NativeFunction)):
         return {"float": "float64", "int": "int64", "bool": "bool"}.get(value.name, default)
     return default
 
 
+def promote(left: str, right: str) -> str:
+    """Return the type of an operation on two arrays, as NumPy promotes them."""
+    if left == right:
+        return left
+    if left in _FLOAT_WIDTH and right in _FLOAT_WIDTH:
+        return max(left, right, key=_FLOAT_WIDTH.__getitem__)
+    for one, other in ((left, right), (right, left)):
+        if one in _FLOAT_WIDTH and other in _WIDTH:
+            # A float holds integers of at most half its width.
+            wide = {0: "float16", 1: "float16", 2: "float32"}.get(_WIDTH[other], "float64")
+            return max(one, wide, key=_FLOAT_WIDTH.__getitem__)
+    if left in _WIDTH and right in _WIDTH:
+        if {left, right} == {"uint8", "int8"}:
+            return "int16"
+        return max(left, right, key=_WIDTH.__getitem__)
+    return left if left.startswith("complex") else right
+
+
+def with_scalar(dtype: str, scalar: Value) -> str:
+    """Return the type of an array and a Python number, which gives way to the array's type."""
+    if isinstance(scalar, bool):
+        return dtype
+    if isinstance(scalar, float) and dtype in _WIDTH:
+        return "float64"
+    return "int64" if dtype == "bool" else dtype
+
+
+def spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the broadcast shape; ShapeFault where there is none."""
+    out: list[int] = []
+    for extents in zip_longest(*(reversed(one) for one in shapes), fillvalue=1):
+        wide = [one for one in extents if one != 1]
+        known = [one for one in wide if type(one) is not Bound]
+        if any(one != known[0] for one in known):
+            words = " and ".join(str(list(one)) for one in shapes)
+            raise ShapeFault(f"arrays of {words} do not broadcast", *shapes)
+        out.append(known[0] if known else wide[0] if wide else 1)
+    return tuple(reversed(out))
+
+
 class Array(Native):
-    """A NumPy array: shape and type."""
+    """A NumPy array: shape, type, and the numbers where a script wrote a few out."""
 
     label = "ndarray"
 
-    def __init__(self, shape: tuple[int, ...] = (), dtype: str = "float64") -> None:
+    def __init__(
+        self, shape: tuple[int, ...] = (), dtype: str = "float64", data: Value = None
+    ) -> None:
         super().__init__()
         self.shape = shape
         self.dtype = dtype
+        self.data = data
 
     @property
     def size(self) -> int:
@@ -75,108 +134,71 @@ class Array(Native):
         """Length of the first axis."""
         return self.shape[0] if self.shape else None
 
-    def get_shape(self, run: Run) -> Value:
-        """Give `array.shape`."""
-        return self.shape
-
-    def get_size(self, run: Run) -> Value:
-        """Give `array.size`."""
-        return self.size
-
-    def get_ndim(self, run: Run) -> Value:
-        """Give `array.ndim`."""
-        return len(self.shape)
-
-    def get_dtype(self, run: Run) -> Value:
-        """Give `array.dtype`."""
-        return DType(self.dtype)
-
-    def get_T(self, run: Run) -> Value:  # noqa: N802 - NumPy's name
-        """Give the transpose."""
-        return Array(self.shape[::-1], self.dtype)
-
-    def do_astype(self, run: Run, dtype: Value, **_: Value) -> Value:
-        """Convert."""
-        return Array(self.shape, dtype_name(dtype, self.dtype))
-
-    def do_reshape(self, run: Run, *shape: Value, **_: Value) -> Value:
-        """Reshape, inferring -1."""
-        wanted = list(as_shape(shape[0] if len(shape) == 1 else list(shape)))
-        known = prod(one for one in wanted if one != -1)
-        if -1 in wanted and known and self.size % known == 0:
-            wanted[wanted.index(-1)] = self.size // known
-        if prod(wanted) != self.size:
-            raise ShapeFault(
-                f"reshape of {list(self.shape)} to {wanted}", self.shape, tuple(wanted)
-            )
-        return Array(tuple(wanted), self.dtype)
-
-    def do_transpose(self, run: Run, *order: Value) -> Value:
-        """Permute the axes."""
-        axes = order[0] if len(order) == 1 and isinstance(order[0], (list, tuple)) else order
-        if not axes:
-            return self.get_T(run)
-        return Array(tuple(self.shape[one] for one in axes), self.dtype)
-
-    def do_flatten(self, run: Run) -> Value:
-        """Flatten."""
-        return Array((self.size,), self.dtype)
-
-    do_ravel = do_flatten
-
-    def do_squeeze(self, run: Run, axis: Value = None) -> Value:
-        """Drop axes of one."""
-        return Array(tuple(one for one in self.shape if one != 1), self.dtype)
-
-    def do_copy(self, run: Run) -> Value:
-        """Copy."""
-        return Array(self.shape, self.dtype)
-
-    def do_tolist(self, run: Run) -> Value:
-        """Turn into nested lists of numbers that reading cannot tell."""
-        if not self.shape:
-            return run.number("a number out of data")
-        if self.shape[0] > 10_000:
-            return run.unknown("a long list of numbers out of data")
-        inner = Array(self.shape[1:], self.dtype)
-        number = run.number("a number out of data that the script does not state")
-        return [inner.do_tolist(run) if inner.shape else number for _ in range(self.shape[0])]
-
-    def do_item(self, run: Run, *_: Value) -> Value:
-        """Take one number."""
-        return run.number("a number out of data that the script does not state")
-
-    def _reduced(self, run: Run, axis: Value = None, keepdims: bool = False, **_: Value) -> Value:
-        if axis is None:
-            return Array((), self.dtype)
-        axes = {one % max(len(self.shape), 1) for one in as_shape(axis)}
-        shape = [
-            1 if place in axes else one
-            for place, one in enumerate(self.shape)
-            if keepdims or place not in axes
-        ]
-        return Array(tuple(shape), self.dtype)
-
-    do_sum = do_mean = do_max = do_min = do_std = do_var = do_prod = _reduced
-    do_argmax = do_argmin = do_any = do_all = _reduced
-
-    def iterate(self, calls: Any) -> Any:
+    def iterate(self, calls: Any) -> Iterator[Value]:
         """Give the rows; of one that may be shorter, as many as there can be."""
         if self.shape and type(self.shape[0]) is Bound:
             calls.run.flags.add("variable-shape")
-        for _ in range(self.shape[0] if self.shape else 0):
+        for place in range(self.shape[0] if self.shape else 0):
             calls.tick()
-            yield Array(self.shape[1:], self.dtype)
+            yield row(self, place)
 
 
-def make(run: Run, value: Value, dtype: Value = None, **_: Value) -> Value:
+def row(array: Array, place: int) -> Value:
+    """Return `array[place]`."""
+    known = array.data[place] if isinstance(array.data, list) else None
+    return Array(array.shape[1:], array.dtype, known)
+
+
+def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
+    """Return a shape; an extent that is only bounded is the largest that it can be."""
+    parts = [shape] if isinstance(shape, (int, Unknown, Array)) else list(lengths.walk(shape))
+    if isinstance(shape, Array) and shape.shape:
+        parts = list(shape.data) if isinstance(shape.data, list) else [shape]
+    out: list[int] = []
+    for one in parts:
+        if isinstance(one, Array) and isinstance(one.data, int):
+            one = one.data
+        if isinstance(one, Length) and one.high is not None:
+            out.append(Bound(one.high))
+        elif isinstance(one, int) and not isinstance(one, bool):
+            out.append(one)
+        elif isinstance(one, float) and one.is_integer():
+            out.append(int(one))
+        elif isinstance(one, Unknown):
+            return Unknown(one.file, one.line, one.reason, one.root)
+        else:
+            return run.unknown("a shape that comes out of data")
+    return tuple(out)
+
+
+def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
     """Build an array from nested lists, numbers or arrays."""
     wanted = dtype_name(dtype, "")
     if isinstance(value, Unknown):
-        # A number that nobody knows still makes a 0-d array when a type is asked for with it.
+        if isinstance(value, SomeNumber):
+            return Array((), wanted or ("int64" if isinstance(value, Length) else "float64"))
         return value
+    if isinstance(value, Native) and not hasattr(value, "pixels") and value.label != "ndarray":
+        listed = getattr(value, "iterate", None)
+        if listed is not None and getattr(value, "shape", None) is None:
+            value = list(run.calls.iterate(value))
     shape, found = shape_of(value)
-    return Array(shape, wanted or found)
+    return Array(shape, wanted or found, known_data(value))
+
+
+def known_data(value: Value) -> Value:
+    """Return the numbers of a short list, or a number; None where they are not known."""
+    if isinstance(value, Array):
+        return value.data
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (list, tuple, range)) and 0 < len(value) <= MAX_DATA:
+        if all(isinstance(one, (int, float)) for one in value):
+            return list(value)
+        if all(isinstance(one, (list, tuple)) for one in value):
+            rows = [known_data(one) for one in value]
+            return rows if all(isinstance(one, list) for one in rows) else None
+    return None
 
 
 def shape_of(value: Value) -> tuple[tuple[int, ...], str]:
@@ -186,27 +208,38 @@ def shape_of(value: Value) -> tuple[tuple[int, ...], str]:
         return shape, value.dtype
     if isinstance(value, bool):
         return (), "bool"
-    if isinstance(value, int):
+    if isinstance(value, (int, Length)):
         return (), "int64"
     if isinstance(value, float):
         return (), "float64"
-    if isinstance(value, Unknown):
+    if isinstance(value, SomeNumber):
         return (), "int64"
+    if isinstance(value, Unknown):
+        raise TypeError("an item of an array that is not known")
     pixels = getattr(value, "pixels", None)
     if pixels is not None:
         return pixels(), "uint8"
+    if isinstance(value, range):
+        return (len(value),), "int64"
+    if isinstance(value, str):
+        return (), "str"
     if isinstance(value, (list, tuple)):
-        if not value:
-            return (0,), "float64"
-        items = lengths.items_of(value) or [lengths.likeness(value[0])]
-        inner, dtype = shape_of(items[0])
-        for one in items[1:64]:
-            other, kind = shape_of(one)
-            if other != inner:
-                raise TypeError("rows of different shapes")
-            dtype = kind if kind in FLOATS else dtype
-        return (_extent(lengths.length_of(value)), *inner), dtype
+        return _listed(value)
     raise TypeError("not something that an array is made of")
+
+
+def _listed(value: Sequence[Value]) -> tuple[tuple[int, ...], str]:
+    if not value:
+        return (0,), "float64"
+    items = lengths.items_of(value) or [lengths.likeness(value[0])]
+    inner, dtype = shape_of(items[0])
+    for one in items[1:64]:
+        other, kind = shape_of(one)
+        if other != inner:
+            raise TypeError("rows of different shapes")
+        dtype = kind if kind in FLOATS and dtype not in FLOATS else dtype
+        dtype = promote(dtype, kind) if isinstance(one, Array) else dtype
+    return (_extent(lengths.length_of(value)), *inner), dtype
 
 
 def _extent(length: Value) -> int:
@@ -218,192 +251,105 @@ def _extent(length: Value) -> int:
     raise TypeError("how long the longest sequence is")
 
 
-def _filled(default: str) -> Callable[..., Value]:
-    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
-        unknown = first_unknown(shape)
-        if unknown is not None:
-            return plain(unknown)
-        positional = args[0] if args and isinstance(args[0], (str, DType, NativeFunction)) else None
-        return Array(as_shape(shape), dtype_name(dtype or positional, default))
-
-    return build
-
-
-def _like(run: Run, value: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
-    return Array(value.shape, dtype_name(dtype, value.dtype))
+def reshaped(array: Array, shape: Value) -> Array:
+    """Reshape, inferring -1."""
+    wanted = list(as_shape(shape))
+    known = prod(one for one in wanted if one != -1)
+    size = array.size
+    if -1 in wanted and known and size % known == 0:
+        wanted[wanted.index(-1)] = size // known
+    if prod(wanted) != size:
+        raise ShapeFault(f"reshape of {list(array.shape)} to {wanted}", array.shape, tuple(wanted))
+    return Array(tuple(wanted), array.dtype)
 
 
-def _arange(run: Run, *args: Value, dtype: Value = None) -> Value:
-    unknown = first_unknown(list(args))
-    if unknown is not None:
-        return plain(unknown)
-    if all(isinstance(one, int) for one in args):
-        return Array((len(range(*args)),), dtype_name(dtype, "int64"))
-    start, stop, step = (0.0, args[0], 1.0) if len(args) == 1 else (*args, 1.0)[:3]
-    return Array((max(0, -int(-(stop - start) // step)),), dtype_name(dtype, "float64"))
+def reduced(array: Array, axis: Value, keepdims: Value, dtype: str) -> Array:
+    """Return what a reduction over one, several or all axes leaves."""
+    if axis is None:
+        return Array((1,) * len(array.shape) if keepdims is True else (), dtype)
+    axes = {one % max(len(array.shape), 1) for one in as_shape(axis)}
+    shape = [
+        1 if place in axes else one
+        for place, one in enumerate(array.shape)
+        if keepdims is True or place not in axes
+    ]
+    return Array(tuple(shape), dtype)
 
 
-def _linspace(run: Run, start: Value, stop: Value, num: Value = 50, **_: Value) -> Value:
-    return Array(as_shape(num), "float64")
+def picked(run: Run, array: Array, key: Value) -> Value:
+    """Return `array[key]`; a mask or an open slice picks at most as many as there are."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if any(one is Ellipsis for one in keys):
+        at = next(place for place, one in enumerate(keys) if one is Ellipsis)
+        used = sum(_axes(one) for one in keys if one is not None and one is not Ellipsis)
+        keys[at : at + 1] = [slice(None)] * (len(array.shape) - used)
+    written = isinstance(array.data, list) and len(keys) == 1 and type(keys[0]) is int
+    if written and -len(array.data) <= keys[0] < len(array.data):
+        return row(array, keys[0] % len(array.data))
+    out: list[int] = []
+    taken: list[tuple[int, ...]] = []
+    axis, place = 0, None
+    for one in keys:
+        if one is None:
+            out.append(1)
+            continue
+        if axis + _axes(one) > len(array.shape):
+            raise ShapeFault(f"too many indices for {list(array.shape)}", array.shape)
+        extent = array.shape[axis]
+        if isinstance(one, slice):
+            out.append(sliced(one, extent))
+        elif isinstance(one, (int, SomeNumber)):
+            if type(one) is int and type(extent) is int and not -extent <= one < extent:
+                raise ShapeFault(f"index {one} on an axis of {extent}", array.shape)
+        else:
+            place = len(out) if place is None else place
+            taken.append(_index(one, extent))
+        axis += _axes(one)
+    if place is not None:
+        out[place:place] = spread(*taken)
+    return Array((*out, *array.shape[axis:]), array.dtype)
 
 
-def _same(run: Run, value: Value, *_: Value, **__: Value) -> Value:
-    if isinstance(value, Array):
-        return Array(value.shape, value.dtype if value.dtype in FLOATS else "float64")
-    return run.number("a number that reading cannot tell")
+def _axes(key: Value) -> int:
+    masks = isinstance(key, Array) and key.dtype == "bool"
+    return len(key.shape) if masks and len(key.shape) else 1
 
 
-def _pairwise(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
-    (one, kind), (other, _kind) = shape_of(left), shape_of(right)
-    shape = broadcast(one, other)
-    if shape is None:
-        raise ShapeFault("arrays do not broadcast", one, other)
-    return Array(shape, kind)
+def _index(key: Value, extent: int) -> tuple[int, ...]:
+    shape, dtype = shape_of(key)
+    if dtype == "bool":
+        return (Bound(prod(shape)),)
+    return shape
 
 
-def _join(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
-    shapes = [shape_of(one) for one in parts]
-    shape = list(shapes[0][0])
-    shape[axis] = sum(one[0][axis] for one in shapes)
-    return Array(tuple(shape), shapes[0][1])
+def sliced(one: slice, extent: int) -> int:
+    """Return how many items a slice of an axis has, at most."""
+    parts = (one.start, one.stop, one.step)
+    if all(part is None or isinstance(part, int) for part in parts):
+        count = len(range(*slice(*parts).indices(extent)))
+        return Bound(count) if type(extent) is Bound else count
+    stop = one.stop
+    if isinstance(stop, Length) and stop.high is not None and one.start in (None, 0):
+        return Bound(min(stop.high, extent))
+    return Bound(extent)
 
 
-def _stack(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
-    if isinstance(parts, Unknown):
-        return parts
-    unknown = first_unknown(*parts)
-    if unknown is not None:
-        return plain(unknown)
-    inner, dtype = shape_of(parts[0])
-    place = axis % (len(inner) + 1)
-    return Array((*inner[:place], len(parts), *inner[place:]), dtype)
-
-
-def _expand(run: Run, value: Value, axis: Value) -> Value:
-    place = axis % (len(value.shape) + 1)
-    return Array((*value.shape[:place], 1, *value.shape[place:]), value.dtype)
-
-
-def _method(name: str) -> Callable[..., Value]:
-    def call(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
-        if isinstance(value, Unknown):
-            return value
-        array = value if isinstance(value, Array) else make(run, value)
-        return getattr(array, "do_" + name)(run, *args, **kwargs)
-
-    return call
-
-
-def _grid(run: Run, *args: Value, **_: Value) -> Value:
-    shapes = tuple(shape_of(one)[0][0] for one in args)
-    return [Array(shapes, "float64") for _ in args]
-
-
-class MGrid(Native):
-    """`np.mgrid`: open or dense grids by slices."""
-
-    label = "mgrid"
-
-    def item(self, calls: Any, key: Value) -> Value:
-        """Give the grids, one per axis."""
-        keys = key if isinstance(key, tuple) else (key,)
-        sizes = tuple(len(range(one.start or 0, one.stop, one.step or 1)) for one in keys)
-        return Array((len(sizes), *sizes), "int64")
-
-
-class Random(Native):
-    """`np.random.RandomState`, `default_rng`, and the module's own functions."""
-
-    label = "RandomState"
-
-    def do_rand(self, run: Run, *shape: Value) -> Value:
-        """Draw floats of a shape given as arguments."""
-        unknown = first_unknown(*shape)
-        return plain(unknown) if unknown else Array(as_shape(list(shape)), "float64")
-
-    do_randn = do_rand
-
-    def do_random(self, run: Run, size: Value = None, dtype: Value = None, **_: Value) -> Value:
-        """Draw floats."""
-        return self._drawn(run, size, dtype_name(dtype, "float64"))
-
-    do_random_sample = do_standard_normal = do_random
-
-    def do_uniform(self, run: Run, low: Value = 0, high: Value = 1, size: Value = None) -> Value:
-        """Draw floats between two bounds."""
-        return self._drawn(run, size, "float64")
-
-    do_normal = do_uniform
-
-    def do_randint(self, run: Run, low: Value, high: Value = None, size: Value = None,
-                   dtype: Value = None, **_: Value) -> Value:  # fmt: skip
-        """Draw whole numbers."""
-        return self._drawn(run, size, dtype_name(dtype, "int64"))
-
-    do_integers = do_randint
-
-    def do_choice(self, run: Run, a: Value, size: Value = None, *_: Value, **__: Value) -> Value:
-        """Draw from a list."""
-        return self._drawn(run, size, "int64")
-
-    def do_permutation(self, run: Run, n: Value) -> Value:
-        """Shuffle."""
-        return Array((n,), "int64") if isinstance(n, int) else Array(n.shape, n.dtype)
-
-    def do_binomial(self, run: Run, n: Value, p: Value, size: Value = None) -> Value:
-        """Draw counts."""
-        return self._drawn(run, size, "int64")
-
-    def do_seed(self, run: Run, *_: Value) -> None:
-        """Seed."""
-
-    def do_shuffle(self, run: Run, *_: Value) -> None:
-        """Shuffle in place."""
-
-    def _drawn(self, run: Run, size: Value, dtype: str) -> Value:
-        unknown = first_unknown(size)
-        if unknown is not None:
-            return plain(unknown)
-        if size is None:
-            return run.number("a number drawn at random")
-        return Array(as_shape(size), dtype)
-
-
-class RandomModule(Random):
-    """`np.random`."""
-
-    label = "np.random"
-
-    def get_RandomState(self, run: Run) -> Value:  # noqa: N802 - NumPy's name
-        """Give the class."""
-        return NativeClass(Random, "RandomState")
-
-    get_default_rng = get_RandomState
-
-
-def namespace() -> Namespace:
-    """Return `numpy`."""
-    names: dict[str, Value] = {"random": RandomModule(), "mgrid": MGrid(), "newaxis": None,
-                               "pi": 3.141592653589793, "inf": float("inf"),
-                               "ndarray": NativeClass(Array, "ndarray")}  # fmt: skip
-    for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"):
-        names[name] = DType(name)
-    names.update(bool_=DType("bool"), int_=DType("int64"), float_=DType("float64"))
-    table: dict[str, Callable[..., Value]] = {
-        "array": make, "asarray": make, "ascontiguousarray": make, "zeros": _filled("float64"),
-        "ones": _filled("float64"), "empty": _filled("float64"), "full": _filled("float64"),
-        "zeros_like": _like, "ones_like": _like, "empty_like": _like, "full_like": _like,
-        "arange": _arange, "linspace": _linspace, "concatenate": _join, "stack": _stack,
-        "expand_dims": _expand, "meshgrid": _grid, "maximum": _pairwise, "minimum": _pairwise,
-        "power": _pairwise, "outer": lambda run, a, b: Array((a.size, b.size), "float64"),
-        "eye": lambda run, n, *a, **k: Array((n, n), "float64"),
-        "vstack": _join, "hstack": lambda run, p: _join(run, p, 1),
-    }  # fmt: skip
-    for name in ("sin", "cos", "tanh", "exp", "log", "sqrt", "abs", "clip", "round", "square",
-                 "floor", "ceil", "sign"):  # fmt: skip
-        table[name] = _same
-    for name in ("reshape", "transpose", "squeeze", "sum", "mean", "max", "min", "std", "var",
-                 "argmax", "argmin", "ravel", "prod"):  # fmt: skip
-        table[name] = _method(name)
-    names.update({name: NativeFunction(call, f"np.{name}") for name, call in table.items()})
-    return Namespace("numpy", names)
+def binary(run: Run, left: Value, right: Value, *, divide: bool = False) -> Value:
+    """Return the shape and type of an operator on arrays, lists and numbers."""
+    shapes: list[tuple[int, ...]] = []
+    dtype = ""
+    scalars: list[Value] = []
+    for one in (left, right):
+        if isinstance(one, (int, float, Unknown)) and not isinstance(one, Array):
+            if isinstance(one, Unknown) and not isinstance(one, SomeNumber):
+                return one
+            scalars.append(one)
+            continue
+        shape, kind = shape_of(one)
+        shapes.append(shape)
+        dtype = promote(dtype, kind) if dtype else kind
+    for scalar in scalars:
+        dtype = with_scalar(dtype, scalar)
+    if divide and dtype in _WIDTH:
+        dtype = "float64"
+    return Array(spread(*shapes), dtype)

@@ -218,6 +218,8 @@ class Loader(Native):
             run.close_cycle()
         if count and run.cycles >= CYCLES:
             return True
+        if count >= 2 and run.blocking is not None:
+            return True
         # No backward in two batches while something is trained: an evaluation.
         return count >= MAX_FETCHES or (
             count >= 2 and run.optimizers > 0 and run.backwards == before

@@ -14,6 +14,7 @@ from gpuconsole.preflight.scan import (
     hapi,
     layers,
     methods,
+    numpy_api,
     pictures,
     stdlib,
     tensor_api,
@@ -217,7 +218,7 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
                 made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
             )
         elif root == "numpy":
-            found = made.setdefault("numpy", arrays.namespace()) if root not in made else made[root]
+            found = made.setdefault("numpy", numpy_api.namespace()) if root not in made else made[root]
         elif root == "PIL":
             found = pictures.pil()
         else:

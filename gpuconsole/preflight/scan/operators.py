@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import constants, lengths, ops
+from gpuconsole.preflight.scan import array_methods, arrays, constants, lengths, ops
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
@@ -89,35 +89,9 @@ def _with_scalar(
 
 def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute with arrays: only the shape and type are known."""
-    unknown = first_unknown(left, right)
-    arrays = [one for one in (left, right) if isinstance(one, Array)]
-    shape: tuple[int, ...] | None = arrays[0].shape
-    dtype = arrays[0].dtype
     if kind is ast.MatMult:
-        if len(arrays) < 2 or len(arrays[0].shape) < 2 or len(arrays[1].shape) < 2:
-            return run.unknown("a product of arrays that is not followed")
-        return Array((*arrays[0].shape[:-1], arrays[1].shape[-1]), dtype)
-    if len(arrays) == 2:
-        shape = broadcast(arrays[0].shape, arrays[1].shape)
-        dtypes = [one.dtype for one in arrays]
-        dtype = "float64" if "float64" in dtypes else dtypes[0]
-        if dtype not in FLOATS and dtypes[1] in FLOATS:
-            dtype = dtypes[1]
-    elif not isinstance(left, (Array, int, float, Unknown)) or not isinstance(
-        right, (Array, int, float, Unknown)
-    ):
-        return unknown or run.unknown("an array and something else")
-    if dtype not in FLOATS and (kind is ast.Div or isinstance(left, float)
-                                or isinstance(right, float)):  # fmt: skip
-        dtype = "float64"
-    if shape is None:
-        raise ShapeFault(
-            f"arrays of {list(arrays[0].shape)} and {list(arrays[1].shape)} do not broadcast",
-            arrays[0].shape, arrays[1].shape,
-        )  # fmt: skip
-    if shape == () and unknown is not None:
-        return unknown
-    return Array(shape, dtype)
+        return array_methods.times(run, arrays.make(run, left), right)
+    return arrays.binary(run, left, right, divide=kind is ast.Div)
 
 
 def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
@@ -144,8 +118,10 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
             raise ShapeFault("shapes do not broadcast together", *shapes)
         return run.tensor(shape, "bool")
     if isinstance(left, Array) or isinstance(right, Array):
-        array = left if isinstance(left, Array) else right
-        return Array(array.shape, "bool") if array.shape else run.unknown("a number from data")
+        made = arrays.binary(run, left, right)
+        if isinstance(made, Unknown) or not made.shape:
+            return run.unknown("a number from data")
+        return Array(made.shape, "bool")
     if kind is ast.Eq:
         return left is right
     if kind is ast.NotEq:
@@ -167,11 +143,10 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
             return target[key]
         run.fault(f"there is no key {key!r}"[:200])
         return run.unknown("a key that is not there")
-    if isinstance(target, (Tensor, Array)):
+    if isinstance(target, Array):
+        return arrays.picked(run, target, key)
+    if isinstance(target, Tensor):
         shape, strided, copied = indexed(target.shape, key)
-        if isinstance(target, Array):
-            # One number out of an array is data, which reading the script cannot tell.
-            return Array(shape, target.dtype)
         if copied is not None:
             return ops.apply(run, "gather", (target, copied), shape)
         return ops.sliced(run, target, shape, strided=strided or target.strided)

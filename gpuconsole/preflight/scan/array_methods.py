@@ -1,0 +1,228 @@
+"""Methods and properties of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.scan.arrays import (
+    Array,
+    DType,
+    dtype_name,
+    reduced,
+    reshaped,
+    spread,
+)
+from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, as_shape
+from gpuconsole.preflight.scan.values import Bound, ShapeFault, Value
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Run
+
+MAX_LISTED = 10_000
+
+
+def whole(dtype: str) -> str:
+    """Return the type of a sum: whole numbers are added up in 64 bits."""
+    return dtype if dtype in FLOATS or dtype.startswith("complex") else "int64"
+
+
+def real(dtype: str) -> str:
+    """Return the type of a mean or a root: whole numbers become float64."""
+    return dtype if dtype in FLOATS or dtype.startswith("complex") else "float64"
+
+
+def same(dtype: str) -> str:
+    """Return the type as it is."""
+    return dtype
+
+
+REDUCTIONS: dict[str, Callable[[str], str]] = {
+    "sum": whole, "prod": whole, "mean": real, "std": real, "var": real, "median": real,
+    "max": same, "min": same, "amax": same, "amin": same, "ptp": same, "percentile": real,
+    "quantile": real, "average": real, "nansum": whole, "nanmean": real, "nanmax": same,
+    "nanmin": same, "argmax": lambda dtype: "int64", "argmin": lambda dtype: "int64",
+    "any": lambda dtype: "bool", "all": lambda dtype: "bool", "count_nonzero":
+    lambda dtype: "int64",
+}  # fmt: skip
+_KNOWN = {"sum": sum, "max": max, "min": min, "amax": max, "amin": min}
+
+
+def reduction(name: str) -> Callable[..., Value]:
+    """Return a reduction as a function of a run and an array."""
+    kind = REDUCTIONS[name]
+
+    def call(run: Run, array: Array, *args: Value, axis: Value = None, keepdims: Value = False,
+             dtype: Value = None, **_: Value) -> Value:  # fmt: skip
+        places = args[1:] if name in ("percentile", "quantile") else args
+        axis = places[0] if axis is None and places else axis
+        if axis is None and isinstance(array.data, list) and name in (*_KNOWN, "prod"):
+            found = _of_known(name, array.data)
+            if found is not None:
+                return Array((), kind(array.dtype), found)
+        return reduced(array, axis, keepdims, dtype_name(dtype, kind(array.dtype)))
+
+    return call
+
+
+def _of_known(name: str, data: list[Value]) -> Value:
+    if not all(isinstance(one, (int, float)) for one in data):
+        return None
+    if name in _KNOWN:
+        return _KNOWN[name](data)
+    product = 1
+    for one in data:
+        product *= one
+    return product if abs(product) < 2**63 else None
+
+
+def transposed(run: Run, x: Array, *order: Value) -> Value:
+    """Permute the axes; without an order turn them round."""
+    axes = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
+    if not axes:
+        return Array(x.shape[::-1], x.dtype)
+    if len(axes) != len(x.shape):
+        raise ShapeFault(f"transpose of {list(x.shape)} by {list(axes)}", x.shape, tuple(axes))
+    return Array(tuple(x.shape[one] for one in axes), x.dtype)
+
+
+def swapped(run: Run, x: Array, first: int, second: int) -> Value:
+    """Swap two axes."""
+    shape = list(x.shape)
+    shape[first], shape[second] = shape[second], shape[first]
+    return Array(tuple(shape), x.dtype)
+
+
+def moved(run: Run, x: Array, source: int, target: int) -> Value:
+    """Move an axis to another place."""
+    shape = list(x.shape)
+    shape.insert(target % len(shape), shape.pop(source))
+    return Array(tuple(shape), x.dtype)
+
+
+def squeezed(run: Run, x: Array, axis: Value = None) -> Value:
+    """Drop axes of one."""
+    axes = None if axis is None else {one % len(x.shape) for one in as_shape(axis)}
+    kept = (one for place, one in enumerate(x.shape)
+            if (one != 1 if axes is None else place not in axes))  # fmt: skip
+    return Array(tuple(kept), x.dtype)
+
+
+def repeated(run: Run, x: Array, count: Value, axis: Value = None) -> Value:
+    """Repeat each item."""
+    if not isinstance(count, int):
+        return run.unknown("how often items are repeated", count)
+    if axis is None:
+        return Array((x.size * count,), x.dtype)
+    shape = list(x.shape)
+    shape[axis] *= count
+    return Array(tuple(shape), x.dtype)
+
+
+def as_type(run: Run, x: Array, dtype: Value = None, **_: Value) -> Value:
+    """Convert."""
+    return Array(x.shape, dtype_name(dtype, x.dtype), x.data)
+
+
+def listed(run: Run, x: Array) -> Value:
+    """Turn into nested lists, of the numbers where they are known."""
+    if x.data is not None:
+        return x.data
+    number = run.number("a number out of data that the script does not state")
+    if not x.shape:
+        return number
+    if x.shape[0] > MAX_LISTED:
+        return run.unknown("a long list of numbers out of data")
+    inner = Array(x.shape[1:], x.dtype)
+    return [listed(run, inner) if inner.shape else number for _ in range(x.shape[0])]
+
+
+def item(run: Run, x: Array, *_: Value) -> Value:
+    """Take one number."""
+    if isinstance(x.data, (int, float)):
+        return x.data
+    return run.number("a number out of data that the script does not state")
+
+
+def flat(run: Run, x: Array, *_: Value) -> Value:
+    """Flatten."""
+    return Array((x.size,), x.dtype, x.data if len(x.shape) == 1 else None)
+
+
+def keep(run: Run, x: Array, *_: Value, **__: Value) -> Value:
+    """Give an array like this one."""
+    return Array(x.shape, x.dtype)
+
+
+def copied(run: Run, x: Array, *_: Value, **__: Value) -> Value:
+    """Copy."""
+    return Array(x.shape, x.dtype, x.data)
+
+
+def indices(run: Run, x: Array, *_: Value, **__: Value) -> Value:
+    """Give an index for each item."""
+    return Array(x.shape, "int64")
+
+
+def found(run: Run, x: Array, *_: Value) -> Value:
+    """Give the places of what is not zero: at most all."""
+    return tuple(Array((Bound(x.size),), "int64") for _ in x.shape)
+
+
+def times(run: Run, x: Array, other: Value) -> Value:
+    """Multiply matrices as `np.matmul` and `dot` do for one and two axes and batches."""
+    from gpuconsole.preflight.scan.arrays import promote, shape_of
+
+    shape, dtype = shape_of(other)
+    left, right = x.shape, shape
+    if not left or not right:
+        return Array(left or right, promote(x.dtype, dtype))
+    inner = right[-2] if len(right) > 1 else right[0]
+    if left[-1] != inner and Bound not in (type(left[-1]), type(inner)):
+        raise ShapeFault(f"a product of {list(left)} and {list(right)}", left, right)
+    outer = spread(left[:-2], right[:-2])
+    tail = (*left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+    return Array((*outer, *tail), promote(x.dtype, dtype))
+
+
+def nothing(run: Run, x: Array, *_: Value, **__: Value) -> None:
+    """Change no sizes."""
+
+
+def reshape(run: Run, x: Array, *shape: Value, **_: Value) -> Value:
+    """Reshape; the shape is one list or several numbers."""
+    return reshaped(x, shape[0] if len(shape) == 1 else list(shape))
+
+
+METHODS: dict[str, Callable[..., Value]] = {
+    **{name: reduction(name) for name in REDUCTIONS},
+    "astype": as_type, "reshape": reshape, "transpose": transposed, "swapaxes": swapped,
+    "flatten": flat, "ravel": flat, "squeeze": squeezed, "copy": copied, "tolist": listed,
+    "item": item, "repeat": repeated, "clip": keep, "round": keep, "cumsum": keep,
+    "cumprod": keep, "argsort": indices, "nonzero": found, "dot": times, "fill": nothing,
+    "sort": nothing, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
+}  # fmt: skip
+PROPERTIES: dict[str, Callable[[Array], Value]] = {
+    "shape": lambda x: x.shape, "size": lambda x: x.size, "ndim": lambda x: len(x.shape),
+    "dtype": lambda x: DType(x.dtype), "T": lambda x: Array(x.shape[::-1], x.dtype),
+    "nbytes": lambda x: x.size * ITEM_BYTES.get(x.dtype, 8), "flat": lambda x: x,
+    "itemsize": lambda x: ITEM_BYTES.get(x.dtype, 8),
+}  # fmt: skip
+
+
+def install() -> None:
+    """Give arrays their methods and properties."""
+
+    def method(call: Callable[..., Value]) -> Callable[..., Value]:
+        return lambda self, run, *args, **kwargs: call(run, self, *args, **kwargs)
+
+    def reader(give: Callable[[Array], Value]) -> Callable[..., Value]:
+        return lambda self, run: give(self)
+
+    for name, call in METHODS.items():
+        setattr(Array, "do_" + name, method(call))
+    for name, give in PROPERTIES.items():
+        setattr(Array, "get_" + name, reader(give))
+
+
+install()

@@ -1,0 +1,340 @@
+"""The functions of `numpy`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.preflight.scan import array_methods as methods
+from gpuconsole.preflight.scan import files, numpy_joins
+from gpuconsole.preflight.scan.arrays import (
+    Array,
+    DType,
+    binary,
+    dtype_name,
+    extents,
+    make,
+    shape_of,
+    spread,
+)
+from gpuconsole.preflight.scan.numpy_random import RandomModule
+from gpuconsole.preflight.scan.values import (
+    Bound,
+    Length,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    SomeNumber,
+    Unknown,
+    Value,
+    first_unknown,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Run
+
+Call = Callable[..., Value]
+
+
+def _filled(default: str, *, valued: bool = False) -> Call:
+    """Return a maker of arrays of a shape; `valued` ones take what to fill them with first."""
+
+    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
+        rest = args[1:] if valued else args
+        wanted = dtype if dtype is not None else next(iter(rest), None)
+        kind = default
+        if valued and args:
+            number = isinstance(args[0], (int, SomeNumber))
+            kind = "int64" if number else getattr(args[0], "dtype", "float64")
+            kind = "bool" if isinstance(args[0], bool) else kind
+        found = extents(run, shape)
+        return found if isinstance(found, Unknown) else Array(found, dtype_name(wanted, kind))
+
+    return build
+
+
+def _full(run: Run, shape: Value, fill_value: Value = 0.0, dtype: Value = None,
+          **_: Value) -> Value:  # fmt: skip
+    return _filled("float64", valued=True)(run, shape, fill_value, dtype=dtype)
+
+
+def _like(run: Run, value: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
+    array = make(run, value)
+    if isinstance(array, Unknown):
+        return array
+    return Array(array.shape, dtype_name(dtype, array.dtype))
+
+
+def _full_like(run: Run, value: Value, fill: Value = 0, dtype: Value = None, **_: Value) -> Value:
+    return _like(run, value, dtype=dtype)
+
+
+def _arange(run: Run, *args: Value, dtype: Value = None, **_: Value) -> Value:
+    plain_args = [one.data if isinstance(one, Array) and one.data is not None else one
+                  for one in args]  # fmt: skip
+    if len(args) == 1 and isinstance(args[0], Length) and args[0].high is not None:
+        return Array((Bound(args[0].high),), dtype_name(dtype, "int64"))
+    unknown = first_unknown(plain_args)
+    if unknown is not None:
+        return plain(unknown)
+    if all(isinstance(one, int) for one in plain_args):
+        numbers = range(*plain_args)
+        data = list(numbers) if len(numbers) <= 64 else None
+        return Array((len(numbers),), dtype_name(dtype, "int64"), data)
+    start, stop, step = (0.0, plain_args[0], 1.0) if len(args) == 1 else (*plain_args, 1.0)[:3]
+    return Array((max(0, math.ceil((stop - start) / step)),), dtype_name(dtype, "float64"))
+
+
+def _linspace(run: Run, start: Value, stop: Value, num: Value = 50, endpoint: Value = True,
+              *_: Value, dtype: Value = None, **__: Value) -> Value:  # fmt: skip
+    shape = extents(run, num)
+    if isinstance(shape, Unknown):
+        return shape
+    data = None
+    if type(num) is not bool and isinstance(num, int) and 1 < num <= 64:
+        numbers = isinstance(start, (int, float)) and isinstance(stop, (int, float))
+        steps = num - 1 if endpoint is not False else num
+        data = [start + (stop - start) * i / steps for i in range(num)] if numbers else None
+    return Array(shape, dtype_name(dtype, "float64"), data)
+
+
+def _eye(run: Run, n: Value, m: Value = None, *_: Value, dtype: Value = None, **__: Value) -> Value:
+    shape = extents(run, [n, n if m is None else m])
+    return shape if isinstance(shape, Unknown) else Array(shape, dtype_name(dtype, "float64"))
+
+
+def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
+    """Return a function of each item; of a plain number it is computed."""
+    known = {"sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor, "log": math.log,
+             "log2": math.log2, "log10": math.log10, "exp": math.exp, "abs": abs, "sin": math.sin,
+             "cos": math.cos, "absolute": abs, "square": lambda x: x * x, "round": round,
+             "log1p": math.log1p, "tanh": math.tanh, "rint": round}.get(name)  # fmt: skip
+
+    def call(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+        if isinstance(value, Array) and value.data is not None and not value.shape:
+            value = value.data
+        if isinstance(value, (int, float)) and known is not None:
+            found = known(value)
+            return float(found) if name not in ("abs", "absolute", "square") else found
+        if isinstance(value, SomeNumber):
+            return run.number("a number that reading cannot tell")
+        if isinstance(value, Unknown):
+            return value
+        array = make(run, value)
+        return Array(array.shape, kind(array.dtype))
+
+    return call
+
+
+def _pairwise(kind: str = "") -> Call:
+    def call(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
+        if not any(isinstance(one, (Array, list, tuple)) for one in (left, right)):
+            unknown = first_unknown(left, right)
+            return unknown or run.number("a number that reading cannot tell")
+        made = binary(run, left, right, divide=kind == "divide")
+        if isinstance(made, Array) and kind == "bool":
+            return Array(made.shape, "bool")
+        return made
+
+    return call
+
+
+def _power(run: Run, left: Value, right: Value, **_: Value) -> Value:
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)) and abs(right) < 64:
+        return left**right
+    return _pairwise()(run, left, right)
+
+
+def _method(call: Call) -> Call:
+    """Return a method of arrays as a function."""
+
+    def function(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
+        if isinstance(value, Unknown):
+            return value
+        array = make(run, value)
+        return array if isinstance(array, Unknown) else call(run, array, *args, **kwargs)
+
+    return function
+
+
+def _reduce(name: str) -> Call:
+    call = _method(methods.reduction(name))
+
+    def function(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
+        if isinstance(value, (int, float)) and name in ("prod", "sum", "max", "min", "mean"):
+            return value
+        made = call(run, value, *args, **kwargs)
+        if isinstance(made, Array) and isinstance(made.data, (int, float)):
+            return made.data
+        return made
+
+    return function
+
+
+def _sorted(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    if isinstance(value, Unknown):
+        return value
+    array = make(run, value)
+    known = isinstance(array.data, list) and all(isinstance(x, (int, float)) for x in array.data)
+    return Array(array.shape, array.dtype, sorted(array.data) if known else None)
+
+
+def _where(run: Run, test: Value, *sides: Value) -> Value:
+    if isinstance(test, Unknown):
+        return plain(test)
+    array = make(run, test)
+    if not sides:
+        return methods.found(run, array)
+    made: Value = Array((), "float64" if any(isinstance(x, float) for x in sides) else "int64")
+    if any(isinstance(one, (Array, list)) for one in sides):
+        made = binary(run, sides[0], sides[1])
+    if isinstance(made, Unknown):
+        return made
+    return Array(spread(array.shape, made.shape), made.dtype)
+
+
+def _unique(run: Run, value: Value, *_: Value, return_inverse: Value = False,
+            return_counts: Value = False, return_index: Value = False, axis: Value = None,
+            **__: Value) -> Value:  # fmt: skip
+    if isinstance(value, Unknown):
+        return value
+    array = make(run, value)
+    if isinstance(array.data, list) and all(isinstance(x, (int, float)) for x in array.data):
+        data = sorted(set(array.data))
+        few = Array((len(data),), array.dtype, data)
+    else:
+        few = Array((Bound(array.size),), array.dtype)
+    more = [Array(few.shape, "int64")] if return_index is True else []
+    more += [Array((array.size,), "int64")] if return_inverse is True else []
+    more += [Array(few.shape, "int64")] if return_counts is True else []
+    return (few, *more) if more else few
+
+
+def _bincount(run: Run, value: Value, weights: Value = None, minlength: Value = 0) -> Value:
+    return run.unknown("how many bins data fills", value)
+
+
+def _norm(run: Run, value: Value, order: Value = None, axis: Value = None, keepdims: Value = False,
+          **_: Value) -> Value:  # fmt: skip
+    return methods.reduction("mean")(run, make(run, value), axis=axis, keepdims=keepdims)
+
+
+def _clip(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    if isinstance(value, (int, float, Unknown)):
+        return value if isinstance(value, Unknown) else run.number("a clipped number")
+    return methods.keep(run, make(run, value))
+
+
+def _diff(run: Run, value: Array, n: int = 1, axis: int = -1, **_: Value) -> Value:
+    shape = list(value.shape)
+    shape[axis] = max(0, shape[axis] - n)
+    return Array(tuple(shape), value.dtype)
+
+
+def _diag(run: Run, value: Array, *_: Value) -> Value:
+    if len(value.shape) == 1:
+        return Array(value.shape * 2, value.dtype)
+    return Array((min(value.shape),), value.dtype)
+
+
+def _outer(run: Run, left: Value, right: Value) -> Value:
+    one, other = make(run, left), make(run, right)
+    return Array((one.size, other.size), binary(run, one, Array((), other.dtype)).dtype)
+
+
+def _take(run: Run, value: Array, where: Value, axis: Value = None, **_: Value) -> Value:
+    shape, _dtype = shape_of(where)
+    if axis is None:
+        return Array(shape, value.dtype)
+    return Array((*value.shape[:axis], *shape, *value.shape[axis + 1 :]), value.dtype)
+
+
+def _isscalar(run: Run, value: Value) -> Value:
+    return isinstance(value, (int, float, str))
+
+
+class MGrid(Native):
+    """`np.mgrid` and `np.ogrid`: grids by slices."""
+
+    label = "mgrid"
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give the grids, one per axis."""
+        keys = key if isinstance(key, tuple) else (key,)
+        sizes = []
+        for one in keys:
+            unknown = first_unknown(one.start, one.stop, one.step)
+            if unknown is not None:
+                return plain(unknown)
+            step = one.step or 1
+            sizes.append(max(0, math.ceil((one.stop - (one.start or 0)) / step)))
+        return Array((len(sizes), *sizes), "int64")
+
+
+def _tables() -> dict[str, Call]:
+    table: dict[str, Call] = {
+        "array": make, "asarray": make, "ascontiguousarray": make, "asanyarray": make,
+        "copy": make, "zeros": _filled("float64"), "ones": _filled("float64"),
+        "empty": _filled("float64"), "full": _full, "zeros_like": _like, "ones_like": _like,
+        "empty_like": _like, "full_like": _full_like, "arange": _arange, "linspace": _linspace,
+        "logspace": _linspace, "eye": _eye, "identity": _eye, "tri": _eye, "power": _power,
+        "where": _where, "unique": _unique, "bincount": _bincount, "clip": _clip,
+        "outer": _outer, "sort": _sorted, "isscalar": _isscalar, "diff": _method(_diff),
+        "diag": _method(_diag), "take": _method(_take), "load": files.load_array,
+        "loadtxt": files.load_text, "genfromtxt": files.load_text, "save": methods.nothing,
+        "matmul": _method(methods.times), "dot": _method(methods.times),
+        "moveaxis": _method(methods.moved), "argwhere": _method(_argwhere),
+    }  # fmt: skip
+    real, same = methods.real, methods.same
+    for name in ("sin", "cos", "tan", "tanh", "exp", "log", "log2", "log10", "log1p", "expm1",
+                 "sqrt", "arctan", "arcsin", "arccos", "sinh", "cosh", "deg2rad", "rad2deg",
+                 "radians", "degrees", "cbrt", "sinc", "reciprocal", "nan_to_num"):  # fmt: skip
+        table[name] = _elementwise(name, real)
+    for name in ("abs", "absolute", "round", "around", "square", "floor", "ceil", "sign", "rint",
+                 "negative", "fabs", "trunc", "flip", "fliplr", "flipud", "roll", "triu", "tril",
+                 "cumsum", "cumprod", "conj", "real", "imag", "invert"):  # fmt: skip
+        table[name] = _elementwise(name, same)
+    for name in ("isnan", "isinf", "isfinite", "logical_not", "isin", "in1d"):
+        table[name] = _elementwise(name, lambda dtype: "bool")
+    for name in ("maximum", "minimum", "add", "subtract", "multiply", "mod", "fmod", "hypot",
+                 "arctan2", "floor_divide", "fmax", "fmin", "bitwise_and"):  # fmt: skip
+        table[name] = _pairwise()
+    table["divide"] = table["true_divide"] = _pairwise("divide")
+    for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+                 "logical_and", "logical_or", "logical_xor", "isclose"):  # fmt: skip
+        table[name] = _pairwise("bool")
+    table.update({name: _reduce(name) for name in methods.REDUCTIONS})
+    table["product"] = table["prod"]
+    for name in ("reshape", "transpose", "squeeze", "ravel", "repeat", "swapaxes", "argsort",
+                 "nonzero"):  # fmt: skip
+        table[name] = _method(methods.METHODS[name])
+    table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))
+    return {**table, **numpy_joins.FUNCTIONS}
+
+
+def _argwhere(run: Run, x: Array) -> Value:
+    return Array((Bound(x.size), len(x.shape)), "int64")
+
+
+def namespace() -> Namespace:
+    """Return `numpy`."""
+    names: dict[str, Value] = {"random": RandomModule(), "mgrid": MGrid(), "ogrid": MGrid(),
+                               "newaxis": None, "pi": math.pi, "e": math.e, "inf": math.inf,
+                               "Inf": math.inf, "nan": math.nan, "NaN": math.nan,
+                               "ndarray": NativeClass(Array, "ndarray")}  # fmt: skip
+    for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+                 "complex64", "complex128"):  # fmt: skip
+        names[name] = DType(name)
+    names.update(bool_=DType("bool"), int_=DType("int64"), float_=DType("float64"),
+                 long=DType("int64"), double=DType("float64"), single=DType("float32"),
+                 half=DType("float16"), uint16=DType("int16"), uint32=DType("int32"),
+                 uint64=DType("int64"), intp=DType("int64"), longlong=DType("int64"))  # fmt: skip
+    names.update(bool=DType("bool"), float=DType("float64"), int=DType("int64"))
+    names.update({name: NativeFunction(call, f"np.{name}") for name, call in _tables().items()})
+    norm = NativeFunction(_norm, "np.linalg.norm")
+    names["linalg"] = Namespace("numpy.linalg", {"norm": norm})
+    names["set_printoptions"] = NativeFunction(methods.nothing, "np.set_printoptions")
+    return Namespace("numpy", names)
