@@ -34,7 +34,7 @@ bench: $(VENV)/.dev             ## measure the figures of the README
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 bench-preflight: $(VENV)/.dev   ## hold estimates against a corpus of measured scripts
-	$(BIN)/python -m benchmarks.preflight_corpus $(ARGS)
+	$(BIN)/python -m benchmarks.preflight $(ARGS)
 
 docs: $(VENV)/.dev              ## write the generated pages anew
 	$(BIN)/python docs/generate.py

@@ -44,17 +44,28 @@ def load_harness(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.__file__ = __file__
-    module.__dict__["HERE"] = str(HERE)
     os.environ[HARNESS_AT] = str(path)
     return module
 
 
-def measure(harness: ModuleType, entry: dict[str, Any], batch: int, timeout: float = 75) -> Any:
-    """Run one script at one batch size; returns the harness's record of it."""
+def measure(
+    harness: ModuleType,
+    entry: dict[str, Any],
+    batch: int,
+    *,
+    path: Path | None = None,
+    timeout: float = 75,
+) -> Any:
+    """Run one script (at `path`, else of our own) at one batch size; the harness's record of it."""
     os.environ[GENERATOR] = entry.get("generator", "")
+    script = path or SCRIPTS / entry["entry"]
+    # A project's folder is copied whole when it lies under the harness's own folder of scripts.
+    own = script.is_relative_to(SCRIPTS)
+    harness.__dict__["HERE"] = str(HERE if own else Path(os.environ[HARNESS_AT]).parent)
     how = entry["batch"]
-    return harness.one(str(SCRIPTS / entry["entry"]), how["how"], how.get("flag"), how.get("name"),
-                       batch, entry.get("argv"), timeout)  # fmt: skip
+    return harness.one(
+        str(script), how["how"], how.get("flag"), how.get("name"), batch, entry.get("argv"), timeout
+    )
 
 
 def fold(entry: dict[str, Any], records: list[Any]) -> None:

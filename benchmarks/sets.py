@@ -1,0 +1,83 @@
+"""The measured scripts: the public corpus beside the checkout, and our own in benchmarks/scripts.
+
+Sizes are bytes. A set's `truth.json` says how the batch of each script is set and what it held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+OWN = HERE / "scripts"
+PUBLIC = HERE.parents[1] / "shared" / "paddle-corpus"
+SETS = ("public", "dev", "heldout")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured batch size."""
+
+    batch: int
+    peak: int
+    scored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script with its measured points, smallest batch first."""
+
+    id: str
+    path: Path
+    argv: tuple[str, ...]
+    points: tuple[Point, ...]
+    entry: dict[str, Any]
+
+    @property
+    def knowable(self) -> bool:
+        """Whether the script states all that its memory depends on."""
+        return self.entry.get("expect") != "unknown"
+
+    @property
+    def scored(self) -> tuple[Point, ...]:
+        """The points that count."""
+        return tuple(point for point in self.points if point.scored) if self.knowable else ()
+
+
+def load(name: str, only: frozenset[str] = frozenset()) -> list[Script]:
+    """Return the scripts of a set; raises FileNotFoundError where the set is not there."""
+    folder = PUBLIC if name == "public" else OWN
+    truth = json.loads((folder / "truth.json").read_text("utf-8"))
+    return [
+        Script(one["id"], folder / one["entry"], tuple((one.get("argv") or "").split()),
+               tuple(_points(one)), one)
+        for one in truth["scripts"]
+        if name in ("public", one.get("split")) and (not only or one["id"] in only)
+    ]  # fmt: skip
+
+
+def _points(entry: dict[str, Any]) -> Iterator[Point]:
+    for one in sorted(entry.get("points", ()), key=lambda point: int(point["batch"])):
+        yield Point(one["batch"], one["peak_bytes"], one["scoring"])
+
+
+def interpolated(points: tuple[Point, ...], batch: float) -> float:
+    """Return the peak between measured batches, on straight lines (continued beyond the ends).
+
+    A peak is the largest of several straight lines in the batch, so it is convex: between two
+    measured sizes the straight line is never below the real peak.
+    """
+    at = next((i for i, p in enumerate(points[1:-1], 1) if batch <= p.batch), len(points) - 1)
+    low, high = points[at - 1], points[at]
+    return low.peak + (high.peak - low.peak) / (high.batch - low.batch) * (batch - low.batch)
+
+
+def largest_within(points: tuple[Point, ...], budget: float) -> int:
+    """Return the largest batch whose interpolated peak is within the budget; 0 for none."""
+    batch = points[-1].batch
+    while batch > 0 and interpolated(points, batch) > budget:
+        batch -= 1
+    return batch
