@@ -6,11 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan import constants, exceptions, introspection, lengths, mappings
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
+from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.stdlib import Open, quiet
+from gpuconsole.preflight.scan.stdlib import Open
+from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
@@ -74,8 +76,8 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         "reversed": lambda run, items: list(run_iter(items))[::-1],
         "len": lambda run, value: _len(calls, value), "range": _range,
         "sum": lambda run, items, start=0: _sum(calls, items, start),
-        "max": lambda run, *a, **k: _extreme(calls, max, a),
-        "min": lambda run, *a, **k: _extreme(calls, min, a),
+        "max": lambda run, *a, **k: _extreme(calls, max, a, k),
+        "min": lambda run, *a, **k: _extreme(calls, min, a, k),
         "any": lambda run, items: _any(calls, items, True),
         "all": lambda run, items: _any(calls, items, False),
     }  # fmt: skip
@@ -89,13 +91,12 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
         "pow": lambda run, a, b: calls.binary(ast.Pow, a, b),
         "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
-        "issubclass": lambda run, *a: run.unknown("a class relation"),
-        "hasattr": lambda run, x, name: not isinstance(calls.get_attr(x, name), Unknown),
+        "hasattr": lambda run, x, name: _hasattr(calls, x, name),
         "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
         "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
-        "callable": lambda run, x: isinstance(x, (Function, NativeFunction, NativeClass, Native)),
-        "type": lambda run, x: calls.get_attr(x, "__class__"), "repr": _str, "hash": _str,
-        "slice": lambda run, *a: slice(*a), "vars": lambda run, x: calls.get_attr(x, "__dict__"),
+        "callable": lambda run, x: isinstance(
+            x, (Function, BoundMethod, NativeFunction, NativeClass, UserClass, Native)),
+        "repr": _str, "hash": _str, "slice": lambda run, *a: slice(*a),
         "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
     }  # fmt: skip
 
@@ -107,23 +108,8 @@ def builtins(calls: Calls) -> dict[str, Value]:
     names["open"] = NativeClass(Open, "open")
     names["object"] = NativeClass(Native, "object")
     names["__name__"] = "__main__"
-    for name in (
-        "Exception",
-        "ValueError",
-        "TypeError",
-        "KeyError",
-        "ImportError",
-        "OSError",
-        "RuntimeError",
-        "NotImplementedError",
-        "KeyboardInterrupt",
-        "StopIteration",
-        "AttributeError",
-        "IndexError",
-        "FileNotFoundError",
-        "AssertionError",
-    ):
-        names[name] = NativeClass(Native, name)
+    names.update(introspection.names(calls))
+    names.update(exceptions.names())
     return names
 
 
@@ -144,7 +130,8 @@ def _next(calls: Calls, items: Value, *default: Value) -> Value:
 def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
     if isinstance(items, Unknown):
         return items
-    made = dict(items) if isinstance(items, dict) else {
+    known = mappings.mapping_of(items)
+    made = dict(known) if known is not None else {
         k: v for k, v in (tuple(one) for one in calls.iterate(items)) if _hashable(k)
     }  # fmt: skip
     made.update(more)
@@ -153,12 +140,11 @@ def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
 
 def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
     found = list(calls.iterate(items))
-    if options.get("key") is None and (
-        all(isinstance(one, (int, float)) for one in found)
-        or all(isinstance(one, str) for one in found)
-    ):
-        found.sort(reverse=options.get("reverse") is True)
-    return found
+    if lengths.more_in(found) is not None:
+        return found
+    made = constants.in_order(calls, list(found), options)
+    # What cannot be put in order keeps its length.
+    return found if isinstance(made, Unknown) else made
 
 
 def _len(calls: Calls, value: Value) -> Value:
@@ -195,15 +181,23 @@ def _sum(calls: Calls, items: Value, start: Value) -> Value:
     return total
 
 
-def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...]) -> Value:
+def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str, Value]) -> Value:
     items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
+    if not items and "default" in options:
+        return options["default"]
+    if options.get("key") is not None:
+        ordered = constants.in_order(calls, items, {"key": options["key"]})
+        return ordered if isinstance(ordered, Unknown) else ordered[0 if pick is min else -1]
     told = lengths.extreme(calls.run, pick is min, [one for one in items if type(one) is not More])
     if told is not None:
         return told
     unknown = first_unknown(items)
     if unknown is not None:
         return formed(unknown, "number")
-    if all(isinstance(one, (int, float)) for one in items) and items:
+    if items and (
+        all(isinstance(one, (int, float)) for one in items)
+        or all(isinstance(one, str) for one in items)
+    ):
         return pick(items)
     return calls.run.unknown("an extreme that reading cannot tell")
 
@@ -233,8 +227,20 @@ def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return int(value[:64], base)
+        return _read_int(run, value, base)
     return int(value)
+
+
+def _read_int(run: Run, value: str, base: Value) -> Value:
+    try:
+        number = int(value[:64], base)
+    except ValueError:
+        return run.calls.lacking(f"{value[:40]!r} is not a whole number", "ValueError")
+    place = getattr(value, "file", None)
+    if place is None:
+        return number
+    line: int = getattr(value, "line", 0)
+    return run.sourced(number, place, line, "constant", f"{place}:{line}:text")
 
 
 def _float(run: Run, value: Value = 0.0) -> Value:
@@ -247,7 +253,7 @@ def _float(run: Run, value: Value = 0.0) -> Value:
 def _str(run: Run, value: Value = "") -> Value:
     if isinstance(value, (int, float, bool)) or value is None:
         return str(value)
-    return value if isinstance(value, str) else run.unknown("text of something")
+    return value if isinstance(value, str) else constants.shown(run.calls, value)
 
 
 def _bool(calls: Calls, value: Value) -> Value:
@@ -258,16 +264,49 @@ def _bool(calls: Calls, value: Value) -> Value:
 def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or calls.run.unknown("a name that is not known")
-    found = calls.get_attr(value, name)
+    try:
+        found = calls.get_attr(value, name)
+    except Raised:
+        if not default:
+            raise
+        return default[0]
     if isinstance(found, Unknown) and default:
         return default[0]
     return found
+
+
+def _hasattr(calls: Calls, value: Value, name: Value) -> Value:
+    try:
+        return not isinstance(calls.get_attr(value, name), Unknown)
+    except Raised:
+        return False
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
     "dict": (dict,), "bool": (bool,), "set": (set,),
 }  # fmt: skip
+
+
+_ABSTRACT: dict[str, tuple[type, ...]] = {
+    "Iterable": (list, tuple, dict, set, frozenset, str, range),
+    "Sequence": (list, tuple, str, range), "Mapping": (dict, mappings.Mapping),
+    "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float),
+    "MutableMapping": (dict, mappings.Mapping), "Set": (set, frozenset),
+    "Iterator": (constants.Lazy, constants.Items), "Generator": (constants.Items,),
+}  # fmt: skip
+
+
+def _is_native(calls: Calls, value: Value, kind: NativeClass) -> bool:
+    if kind.type is not Native:
+        return isinstance(value, kind.type)
+    if kind.name in ("object", "Any"):
+        return True
+    if kind.name == "Callable":
+        return calls.truth(calls.call(calls.builtins["callable"], [value], {})) is True
+    if kind.name == "Iterable" and hasattr(value, "iterate"):
+        return True
+    return isinstance(value, _ABSTRACT.get(kind.name, ()))
 
 
 def _isinstance(calls: Calls, value: Value, kinds: Value) -> Value:
@@ -277,8 +316,10 @@ def _isinstance(calls: Calls, value: Value, kinds: Value) -> Value:
         if isinstance(kind, NativeFunction) and kind.name in _TYPES:
             if isinstance(value, _TYPES[kind.name]):
                 return True
+            if kind.name == "dict" and isinstance(value, mappings.Mapping):
+                return True
         elif isinstance(kind, NativeClass):
-            if isinstance(value, kind.type) and kind.name != "object":
+            if _is_native(calls, value, kind):
                 return True
         elif isinstance(kind, UserClass):
             cls = getattr(value, "cls", None)

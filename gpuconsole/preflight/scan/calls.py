@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan import constants, copying, introspection, lengths, records
+from gpuconsole.preflight.scan.attributes import Attributes
+from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.run import MAX_STEPS, Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -17,21 +18,17 @@ from gpuconsole.preflight.scan.values import (
     BoundMethod,
     Function,
     More,
-    Namespace,
     Native,
     NativeClass,
     NativeFunction,
     Plain,
     Scope,
     ShapeFault,
-    SuperOf,
     Unknown,
     UserClass,
-    UserModule,
     Value,
     Wrapped,
     first_unknown,
-    plain,
 )
 
 MAX_CALL_DEPTH = 48
@@ -44,18 +41,12 @@ FOLLOW_ERRORS = (
 """What a library model raises when its arguments are not what it can follow."""
 
 
-def _with_class(shared: Callable[..., Value], cls: UserClass, run: Run, *args: Value,
-                **kwargs: Value) -> Value:  # fmt: skip
-    """Call a library's class method on the script's class."""
-    return shared(run, cls, *args, **kwargs)
-
-
 def void(value: Value) -> None:
     """Drop a value."""
 
 
-class Calls:
-    """The part of the interpreter that calls and looks attributes up."""
+class Calls(Attributes):
+    """The part of the interpreter that calls."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -100,115 +91,6 @@ class Calls:
             return work()
         finally:
             self.here = before
-
-    # -- attributes
-
-    def get_attr(self, value: Value, name: str) -> Value:
-        """Return `value.name` as the script would see it."""
-        run = self.run
-        if isinstance(value, Unknown):
-            return plain(value)
-        if isinstance(value, Namespace):
-            found = value.find(name)
-            if found is MISSING:
-                return run.unknown(f"{value.name}.{name} is not known to the analysis")
-            return found
-        if isinstance(value, Native):
-            return self._instance_attr(value, name)
-        if isinstance(value, UserModule):
-            return value.scope.names.get(
-                name, run.unknown(f"module {value.name} has no name {name}")
-            )
-        if isinstance(value, UserClass):
-            found = value.find(name)
-            if name == "__name__":
-                return value.name
-            shared = getattr(value.native, "class_" + name, None) if found is MISSING else None
-            if shared is not None:
-                return NativeFunction(partial(_with_class, shared, value), name)
-            return run.unknown(f"class {value.name} has no {name}") if found is MISSING else found
-        if isinstance(value, SuperOf):
-            return self._super_attr(value, name)
-        if isinstance(value, NativeClass):
-            static = getattr(value.type, "static_" + name, None)
-            if static is not None:
-                return NativeFunction(static, f"{value.name}.{name}")
-            return run.unknown(f"{value.name}.{name} is not known to the analysis")
-        if isinstance(value, (Function, BoundMethod, Wrapped, NativeFunction)):
-            return getattr(value, "name", "") if name == "__name__" else run.unknown(name)
-        return constants.attribute(self, value, name)
-
-    def _instance_attr(self, value: Native, name: str) -> Value:
-        attrs = getattr(value, "attrs", None)
-        if attrs is not None and name in attrs:
-            return attrs[name]
-        if name == "__dict__":
-            return attrs if attrs is not None else {}
-        if name == "__class__":
-            return value.cls or NativeClass(type(value), value.label)
-        if value.cls is not None:
-            found = value.cls.find(name)
-            if found is not MISSING:
-                return self.bind(found, value)
-        getter = getattr(value, "get_" + name, None)
-        if getter is not None:
-            return self.guard(getter, value.label + "." + name)
-        method = getattr(value, "do_" + name, None)
-        if method is not None:
-            return NativeFunction(method, f"{value.label}.{name}")
-        fallback = value.cls.find("__getattr__") if value.cls is not None else MISSING
-        if isinstance(fallback, Function):
-            return self.call(self.bind(fallback, value), [name], {})
-        return self.run.unknown(f"{value.label} has no {name} that the analysis knows")
-
-    def bind(self, found: Value, instance: Value) -> Value:
-        """Make a function found on a class into a method of `instance`."""
-        if isinstance(found, Wrapped) and isinstance(found.function, Function):
-            return Wrapped(BoundMethod(found.function, instance), found.context)
-        if not isinstance(found, Function) or found.kind == "static":
-            return found
-        if found.kind == "class":
-            return BoundMethod(found, instance.cls if isinstance(instance, Native) else instance)
-        if found.kind == "property":
-            return self.call(BoundMethod(found, instance), [], {})
-        return BoundMethod(found, instance)
-
-    def _super_attr(self, value: SuperOf, name: str) -> Value:
-        instance = value.instance
-        order = instance.cls.mro() if instance.cls is not None else []
-        later = order[order.index(value.owner) + 1 :] if value.owner in order else []
-        for one in later:
-            if name in one.attrs:
-                return self.bind(one.attrs[name], instance)
-        if name == "__init__":
-            return NativeFunction(instance.init, "__init__")
-        if name == "forward" and hasattr(instance, "forward"):
-            return NativeFunction(instance.forward, "forward")
-        method = getattr(instance, "do_" + name, None)
-        if method is not None:
-            return NativeFunction(method, name)
-        if name.startswith("__"):
-            return NativeFunction(lambda run, *args, **kwargs: None, name)
-        return self.run.unknown(f"super().{name} is not known to the analysis")
-
-    def set_attr(self, target: Value, name: str, value: Value) -> None:
-        """Run `target.name = value`."""
-        if isinstance(target, Tensor):
-            if name == "stop_gradient" and isinstance(value, bool):
-                target.stop_gradient = value
-        elif isinstance(target, Native):
-            setter = target.cls.find("__setattr__") if target.cls is not None else MISSING
-            if isinstance(setter, Function) and not name.startswith("_"):
-                self.call(BoundMethod(setter, target), [name, value], {})
-                return
-            change = getattr(target, "set_" + name, None)
-            if change is not None:
-                change(value)
-            target.attrs[name] = value
-        elif isinstance(target, UserClass):
-            target.attrs[name] = value
-        elif isinstance(target, UserModule):
-            target.scope.names[name] = value
 
     # -- calls
 
@@ -281,6 +163,8 @@ class Calls:
             return unknown
 
     def _instantiate(self, target: UserClass, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if records.members_of(target) is not None:
+            return records.member(self.run, target, args[0] if args else None)
         made = (target.native or Plain)()
         made.cls = target
         made.attrs = {}
@@ -290,19 +174,11 @@ class Calls:
         init = target.find("__init__")
         if isinstance(init, Function):
             self.call_function(init, [made, *args], kwargs)
-        elif "__dataclass__" in target.attrs:
-            self._fill_fields(made, target, args, kwargs)
+        elif records.is_dataclass(target):
+            records.fill(self, made, target, args, kwargs)
         elif target.native is not None:
             self.guard(made.init, target.name, args, kwargs)
         return made
-
-    def _fill_fields(
-        self, made: Native, target: UserClass, args: list[Value], kwargs: dict[str, Value]
-    ) -> None:
-        names = [name for one in reversed(target.mro()) for name in one.attrs["__dataclass__"]]
-        for name, value in zip(names, args, strict=False):
-            made.attrs[name] = value
-        made.attrs.update({name: kwargs[name] for name in names if name in kwargs})
 
     def call_function(
         self, function: Function, args: list[Value], kwargs: dict[str, Value]
@@ -424,9 +300,19 @@ class Calls:
                 return
             found = value.cls.find("__iter__") if value.cls is not None else MISSING
             if isinstance(found, Function):
-                yield from self.iterate(self.call(self.bind(found, value), [], {}))
+                walked = self.call(self.bind(found, value), [], {})
+                cls = walked.cls if isinstance(walked, Plain) else None
+                following = cls.find("__next__") if cls is not None else MISSING
+                if walked is value or isinstance(following, Function):
+                    yield from self._walk_by_next(walked)
+                else:
+                    yield from self.iterate(walked)
                 return
             yield from self._iterate_sequence(value)
+            return
+        members = records.members_of(value)
+        if members is not None:
+            yield from list(members.values())
             return
         if isinstance(value, (list, tuple, dict, set, frozenset, str, range)):
             for count, item in enumerate(value):
@@ -436,6 +322,41 @@ class Calls:
                 yield item
             return
         yield self.run.unknown("this cannot be walked over by the analysis")
+
+    def _walk_by_next(self, value: Native) -> Iterator[Value]:
+        """Give what `__next__` returns until it raises StopIteration."""
+        following = value.cls.find("__next__") if value.cls is not None else MISSING
+        while isinstance(following, Function):
+            self.tick()
+            try:
+                item = self.call(self.bind(following, value), [], {})
+            except Raised as error:
+                if getattr(error.value, "label", "") == "StopIteration":
+                    return
+                raise
+            yield item
+            item = None
+
+    def as_text(self, value: Value) -> Value:
+        """Return what `str(value)` gives for an object of the script, None when unknown."""
+        cls = value.cls if isinstance(value, Native) else None
+        for name in ("__str__", "__repr__"):
+            method = cls.find(name) if cls is not None else MISSING
+            if isinstance(method, Function):
+                return self.call(self.bind(method, value), [], {})
+        return None
+
+    def shown(self, value: Value, spec: Value = "") -> Value:
+        """Return a value as `format` shows it."""
+        return constants.shown(self, value, spec)
+
+    def bases(self, found: Sequence[Value]) -> list[Value]:
+        """Return the bases of a class as the interpreter has them."""
+        return introspection.class_bases(list(found))
+
+    def copied(self, value: Value, *, deep: bool = True) -> Value:
+        """Copy a value as `copy.deepcopy` or `copy.copy` does."""
+        return copying.copied(self, value, deep=deep)
 
     def _iterate_sequence(self, value: Native) -> Iterator[Value]:
         getter = value.cls.find("__getitem__") if value.cls is not None else MISSING

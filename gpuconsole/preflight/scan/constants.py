@@ -24,6 +24,7 @@ from gpuconsole.preflight.scan.values import (
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.calls import Calls
+    from gpuconsole.preflight.scan.run import Run
 
 MAX_LENGTH = 200_000
 MAX_BITS = 4096
@@ -108,6 +109,16 @@ METHODS: Mapping[type, frozenset[str]] = {
             "encode",
             "isupper",
             "islower",
+            "rfind",
+            "rindex",
+            "casefold",
+            "isspace",
+            "isnumeric",
+            "isdecimal",
+            "isidentifier",
+            "expandtabs",
+            "__len__",
+            "__contains__",
         ]
     ),
     list: frozenset(
@@ -122,14 +133,50 @@ METHODS: Mapping[type, frozenset[str]] = {
             "count",
             "copy",
             "clear",
+            "appendleft",
+            "popleft",
+            "rotate",
+            "__len__",
+            "__contains__",
+            "__getitem__",
         ]
     ),
-    tuple: frozenset(["index", "count"]),
-    dict: frozenset(["get", "pop", "setdefault", "copy", "clear", "popitem"]),
-    set: frozenset(
-        ["add", "remove", "discard", "union", "intersection", "difference", "update", "copy"]
+    tuple: frozenset(["index", "count", "__len__", "__contains__", "__getitem__"]),
+    dict: frozenset(
+        [
+            "get",
+            "pop",
+            "setdefault",
+            "copy",
+            "clear",
+            "popitem",
+            "__len__",
+            "__contains__",
+            "__getitem__",
+            "__setitem__",
+        ]
     ),
-    frozenset: frozenset(["union", "intersection", "difference"]),
+    set: frozenset(
+        [
+            "add",
+            "remove",
+            "discard",
+            "union",
+            "intersection",
+            "difference",
+            "update",
+            "copy",
+            "issubset",
+            "issuperset",
+            "isdisjoint",
+            "symmetric_difference",
+            "pop",
+            "clear",
+            "intersection_update",
+            "difference_update",
+        ]
+    ),
+    frozenset: frozenset(["union", "intersection", "difference", "issubset", "issuperset"]),
     int: frozenset(["bit_length", "conjugate"]),
     float: frozenset(["is_integer"]),
     bytes: frozenset(["decode", "hex"]),
@@ -215,12 +262,18 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
             return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
     if isinstance(value, dict) and name in ("keys", "values", "items", "update"):
         return NativeFunction(lambda run, *a, **k: _mapping(value, name, a, k), name)
+    if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements"):
+        return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
     if isinstance(value, str) and name == "format":
         return NativeFunction(lambda run, *a, **k: formatted(calls, value, list(a), k), name)
     if isinstance(value, str) and name in ("join", "replace"):
         return NativeFunction(lambda run, *a: _text(calls, value, name, a), name)
     if isinstance(value, list) and name == "sort":
-        return NativeFunction(lambda run, **k: _sort(value), name)
+        return NativeFunction(lambda run, **k: _sort(calls, value, k), name)
+    if isinstance(value, str) and name in ("zfill", "rjust", "ljust", "center"):
+        return NativeFunction(lambda run, *a: _padded(run, value, name, a), name)
+    if isinstance(value, (int, float)) and name in ("real", "imag", "numerator", "denominator"):
+        return getattr(value, name)
     if isinstance(value, (int, float)) and name in ("item", "numpy", "astype"):
         return NativeFunction(lambda run, *a: value, name)
     return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
@@ -292,11 +345,70 @@ def _text(calls: Calls, value: str, name: str, args: Any) -> Value:
     return value.replace(*args)
 
 
-def _sort(value: list[Value]) -> None:
-    if all(isinstance(one, (int, float)) for one in value) or all(
-        isinstance(one, str) for one in value
-    ):
-        value.sort()
+def _sort(calls: Calls, value: list[Value], options: dict[str, Value]) -> None:
+    made = in_order(calls, list(value), options)
+    if isinstance(made, list):
+        value[:] = made
+
+
+def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) -> Value:
+    """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
+    if isinstance(value, bool) or value is None:
+        value = str(value)
+    elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str)) for v in value):
+        value = str(value) if len(value) < 1000 else None
+    elif not isinstance(value, (int, float, str)):
+        text = getattr(value, "text", None)
+        value = text if isinstance(text, str) else calls.as_text(value)
+    if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
+        return first_unknown(value, spec) or calls.run.unknown(
+            "text made from a value that is not known"
+        )
+    try:
+        if conversion == ord("r") or conversion == ord("a"):
+            value = repr(value)
+        return format(str(value) if conversion == ord("s") or not spec else value, spec)
+    except (ValueError, TypeError, OverflowError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def _padded(run: Run, value: str, name: str, args: Any) -> Value:
+    unknown = first_unknown(*args)
+    if unknown is not None or not args or args[0] > MAX_LENGTH:
+        return unknown or run.unknown("text too long to follow")
+    return getattr(value, name)(*args)
+
+
+def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+    if name == "move_to_end":
+        moved = value.pop(args[0])
+        rest = dict(value) if kwargs.get("last", True) is False else {}
+        if rest:
+            value.clear()
+        value[args[0]] = moved
+        value.update(rest)
+        return None
+    if name == "elements":
+        return [one for one, times in value.items() for _ in range(times)]
+    if first_unknown(list(value.values())) is not None:
+        return calls.run.unknown("an order of counts that are not known")
+    pairs = sorted(value.items(), key=lambda one: -one[1])
+    return pairs[: args[0]] if args else pairs
+
+
+def in_order(calls: Calls, items: list[Value], options: dict[str, Value]) -> Value:
+    """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
+    key = options.get("key")
+    keys = items if key is None else [calls.call(key, [one], {}) for one in items]
+    unknown = first_unknown(keys, options.get("reverse"))
+    if unknown is not None:
+        return unknown
+    try:
+        places = sorted(range(len(items)), key=keys.__getitem__,
+                        reverse=bool(options.get("reverse")))  # fmt: skip
+    except TypeError:
+        return calls.run.unknown("an order that reading cannot tell")
+    return [items[place] for place in places]
 
 
 def remove(owner: Value, key: Value) -> None:

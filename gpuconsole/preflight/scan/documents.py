@@ -1,68 +1,153 @@
-"""YAML and JSON files that a script configures itself from; read, bounded, never executed."""
+"""Documents that a script configures itself from; read, bounded, never executed.
+
+Only files of the project are read. Whole numbers remember file and line.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from gpuconsole.preflight.scan import source
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import Unknown, Value
 
+if TYPE_CHECKING:
+    import yaml
+
 MAX_BYTES = 256 * 1024
+MAX_LINES = 2000
+"""Lines of a file that a loop walks over one by one."""
+MAX_DEPTH = 32
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?')
+
+
+def path_text(value: Value) -> str | None:
+    """Return a path as text, or None when it is not known."""
+    text = value if isinstance(value, str) else getattr(value, "text", None)
+    return text if isinstance(text, str) else None
+
+
+def locate(run: Run, name: Value) -> Path | Unknown:
+    """Return a file of the project that a script names.
+
+    A job starts in the project's folder; people often start a script in its own.
+    """
+    if isinstance(name, Unknown):
+        return name
+    text = path_text(name)
+    if text is None:
+        return run.unknown("a file whose name is not known")
+    root: Path = run.calls.project
+    for start in (root, Path(run.calls.search_start)):
+        try:
+            found = source.within(root, start / text)
+            if found is not None and found.is_file():
+                return found
+        except (OSError, ValueError):
+            break
+    return run.unknown(f"the file {text[:200]} is not in the project folder")
+
+
+def text_at(run: Run, name: Value) -> tuple[Path, str] | Unknown:
+    """Return the text of a file of the project."""
+    found = locate(run, name)
+    if isinstance(found, Unknown):
+        return found
+    try:
+        if found.stat().st_size > MAX_BYTES:
+            return run.unknown(f"the file {found.name} is too large to read")
+        run.calls.read.add(str(found))
+        return found, found.read_text("utf-8")
+    except (OSError, ValueError):
+        return run.unknown(f"the file {found.name} cannot be read")
 
 
 def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
-    path = getattr(file, "path", None)
-    if isinstance(path, Unknown):
-        return path
-    if not isinstance(path, str):
-        return run.unknown("a file whose name is not known")
-    found = Path(path) if Path(path).is_absolute() else Path(run.file).parent / path
-    try:
-        if not found.is_file() or found.stat().st_size > MAX_BYTES:
-            return run.unknown(f"the file {path} is not beside the script, or too large")
-        return found, found.read_text("utf-8")
-    except (OSError, ValueError):
-        return run.unknown(f"the file {path} cannot be read")
+    """Return place and text of an opened file, or of text that was read before."""
+    if isinstance(file, Unknown):
+        return file
+    if isinstance(file, str):
+        return Path(run.file), file
+    path = getattr(file, "path", file)
+    return text_at(run, path)
 
 
 def load_json(run: Run, file: Value, **_: Value) -> Value:
-    """Stand for `json.load`."""
+    """Stand for `json.load` and `json.loads`."""
     text = _text(run, file)
     if isinstance(text, Unknown):
         return text
+    path, content = text
+    lines = _number_lines(content)
+
+    def whole(digits: str) -> Value:
+        line, column = next(lines, (0, 0))
+        return run.sourced(int(digits), str(path), line, "constant", f"{path}:{line}:{column}")
+
     try:
-        return json.loads(text[1])
+        return json.loads(content, parse_int=whole)
     except (ValueError, RecursionError):
-        return run.unknown(f"{text[0].name} is not JSON")
+        return run.unknown(f"{path.name} is not JSON")
+
+
+def _number_lines(text: str) -> Any:
+    """Give line and column of each whole number of a JSON text, in order."""
+    line, start = 1, 0
+    for token in _TOKENS.finditer(text):
+        if token[0][0] != '"' and token[0].lstrip("-").isdigit():
+            passed = text.count("\n", start, token.start())
+            line, start = line + passed, token.start()
+            yield line, token.start() - (text.rfind("\n", 0, token.start()) + 1)
 
 
 def load_yaml(run: Run, file: Value, *_: Value, **__: Value) -> Value:
-    """Stand for `yaml.safe_load`; whole numbers remember their line."""
+    """Stand for `yaml.safe_load`."""
     text = _text(run, file)
-    if isinstance(text, Unknown):
-        return text
+    return text if isinstance(text, Unknown) else _yaml(run, *text)
+
+
+def yaml_at(run: Run, path: Value) -> Value:
+    """Return a YAML document by its path."""
+    text = text_at(run, path)
+    return text if isinstance(text, Unknown) else _yaml(run, *text)
+
+
+def scalar(run: Run, text: str) -> Value:
+    """Return a word as YAML reads it."""
+    return _yaml(run, Path(run.file), text[:1000])
+
+
+def _yaml(run: Run, path: Path, text: str) -> Value:
+    import yaml
+
+    loader = yaml.SafeLoader("")
     try:
-        node = yaml.compose(text[1], Loader=yaml.SafeLoader)
-        return _value(run, str(text[0]), node, 0) if node is not None else {}
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return _value(run, loader, str(path), node, 0) if node is not None else None
     except (yaml.YAMLError, ValueError, RecursionError):
-        return run.unknown(f"{text[0].name} is not YAML that the analysis reads")
+        return run.unknown(f"{path.name} is not YAML that the analysis reads")
 
 
-def _value(run: Run, file: str, node: yaml.Node, depth: int) -> Value:
-    if depth > 32:
+def _value(run: Run, loader: yaml.SafeLoader, file: str, node: yaml.Node, depth: int) -> Value:
+    import yaml
+
+    # Each reference to an anchor is read again: the budget bounds what that can grow to.
+    run.calls.tick()
+    if depth > MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)
         return {
-            _value(run, file, key, 32): _value(run, file, value, depth + 1)
+            _value(run, loader, file, key, MAX_DEPTH): _value(run, loader, file, value, depth + 1)
             for key, value in node.value
             if isinstance(key, yaml.ScalarNode)
         }
     if isinstance(node, yaml.SequenceNode):
-        return [_value(run, file, one, depth + 1) for one in node.value]
-    value = yaml.SafeLoader("").construct_object(node)
+        return [_value(run, loader, file, one, depth + 1) for one in node.value]
+    value = loader.construct_object(node)
     if type(value) is int:
         line = node.start_mark.line + 1
         key = f"{file}:{line}:{node.start_mark.column}"

@@ -10,6 +10,7 @@ from typing import Any
 from gpuconsole.preflight.scan import constants, lengths, operators
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import MAX_YIELDS
+from gpuconsole.preflight.scan.mappings import mapping_of
 from gpuconsole.preflight.scan.roots import Roots
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -85,8 +86,8 @@ class Expressions(Roots):
             value = self.eval(keyword.value, scope)
             if keyword.arg is not None:
                 kwargs[keyword.arg] = value
-            elif isinstance(value, dict):
-                kwargs.update({k: v for k, v in value.items() if isinstance(k, str)})
+            elif (entries := mapping_of(value)) is not None:
+                kwargs.update({k: v for k, v in entries.items() if isinstance(k, str)})
             else:
                 return first_unknown(value) or self.run.unknown("** of something unknown")
         self.run.line = node.lineno or self.run.line
@@ -227,6 +228,12 @@ class Expressions(Roots):
         except TypeError as error:
             return self.run.unknown(f"this cannot be looked up: {error}")
         if isinstance(container, Native):
+            contains = getattr(container, "contains", None)
+            if contains is not None:
+                return contains(item) is wanted
+            method = container.cls.find("__contains__") if container.cls is not None else MISSING
+            if isinstance(method, Function):
+                return self.truth(self.call(self.bind(method, container), [item], {})) is wanted
             names = container.attrs if hasattr(container, "attrs") else {}
             return (item in names) is wanted
         return self.run.unknown("membership that cannot be told")
@@ -281,7 +288,7 @@ class Expressions(Roots):
         for key, value in zip(node.keys, node.values, strict=True):
             item = self.eval(value, scope)
             if key is None:
-                made.update(item if isinstance(item, dict) else {})
+                made.update(mapping_of(item) or {})
                 continue
             name = self.eval(key, scope)
             if isinstance(name, (str, int, float, bool, tuple, type(None))):
@@ -358,6 +365,9 @@ class Expressions(Roots):
         """Bind a target; the statements' part gives this."""
         raise NotImplementedError
 
+    def _await(self, node: ast.Await, scope: Scope) -> Value:
+        return self.eval(node.value, scope)
+
     def _joined(self, node: ast.JoinedStr, scope: Scope) -> Value:
         parts: list[str] = []
         unknown: Value = None
@@ -367,8 +377,10 @@ class Expressions(Roots):
                 continue
             assert isinstance(one, ast.FormattedValue)
             value = self.eval(one.value, scope)
-            if isinstance(value, (str, int, bool)) and one.format_spec is None:
-                parts.append(str(value))
+            spec = "" if one.format_spec is None else self.eval(one.format_spec, scope)
+            text = constants.shown(self, value, spec, one.conversion)
+            if isinstance(text, str):
+                parts.append(text)
             else:
                 unknown = value
         if unknown is not None or sum(map(len, parts)) > constants.MAX_LENGTH:
@@ -424,5 +436,6 @@ _EVALUATORS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = 
     ast.ListComp: Expressions._comprehension, ast.SetComp: Expressions._comprehension,
     ast.DictComp: Expressions._comprehension, ast.GeneratorExp: Expressions._comprehension,
     ast.JoinedStr: Expressions._joined, ast.Yield: Expressions._yield,
-    ast.YieldFrom: Expressions._yield_from, ast.NamedExpr: Expressions._named,
+    ast.Await: Expressions._await, ast.YieldFrom: Expressions._yield_from,
+    ast.NamedExpr: Expressions._named,
 }  # fmt: skip

@@ -6,13 +6,15 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths, operators
+from gpuconsole.preflight.scan import constants, lengths, operators, records
 from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.attributes import SETTER
 from gpuconsole.preflight.scan.flow import Returned
 from gpuconsole.preflight.scan.modules import Modules
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
+    BoundMethod,
     Function,
     Native,
     NativeClass,
@@ -152,6 +154,11 @@ class Interpreter(Modules):
     def _def(self, node: ast.FunctionDef, scope: Scope) -> Any:
         made = self.function(node.name, node.args, node.body, scope)
         made.generator = _yields(node.body)
+        last = node.decorator_list[-1] if node.decorator_list else None
+        if isinstance(last, ast.Attribute) and last.attr in ("setter", "deleter", "getter"):
+            if last.attr == "setter":
+                scope.names[node.name + SETTER] = made
+            return
         scope.names[node.name] = self._decorate(made, node.decorator_list, scope)
 
     def _decorate(self, made: Value, decorators: list[ast.expr], scope: Scope) -> Value:
@@ -174,33 +181,42 @@ class Interpreter(Modules):
         return made
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> Any:
-        bases = tuple(self.eval(one, scope) for one in node.bases)
+        # `Generic[T]` is a base like `Generic`.
+        named = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+        bases = tuple(self.bases([self.eval(one, scope) for one in named]))
         made = UserClass(node.name, bases, node.lineno)
         for base in bases:
             if isinstance(base, Unknown):
                 self.run.note_unknown(base)
         body = Scope(scope, "class")
         self.exec_block(node.body, body)
-        fields = [name for name in body.names if _annotated(node.body, name)]
         made.attrs = {name: one for name, one in body.names.items() if one is not MISSING}
         for value in made.attrs.values():
             function = value.function if isinstance(value, Wrapped) else value
             if isinstance(function, Function) and function.owner is None:
                 function.owner = made
-        if any("dataclass" in ast.unparse(one) for one in node.decorator_list):
-            made.attrs["__dataclass__"] = fields
-            scope.names[node.name] = made
-            return
+        hints = {
+            one.target.id: ast.unparse(one.annotation)
+            for one in node.body
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        }
+        if hints:
+            made.attrs["__annotations__"] = hints
+        self._complete(made, node, scope)
         scope.names[node.name] = self._decorate(made, node.decorator_list, scope)
 
-
-def _annotated(body: list[ast.stmt], name: str) -> bool:
-    return any(
-        isinstance(one, ast.AnnAssign)
-        and isinstance(one.target, ast.Name)
-        and one.target.id == name
-        for one in body
-    )
+    def _complete(self, made: UserClass, node: ast.ClassDef, scope: Scope) -> None:
+        """Do what the bases do to a class that derives from them."""
+        if made.native is not None and issubclass(made.native, records.Member):
+            records.enumerate_members(made)
+        if made.native is not None and issubclass(made.native, records.Record):
+            records.named_fields(made)
+        for base in made.mro()[1:]:
+            hook = base.attrs.get("__init_subclass__")
+            if isinstance(hook, Function):
+                given = {one.arg: self.eval(one.value, scope) for one in node.keywords if one.arg}
+                self.call(BoundMethod(hook, made), [], given)
+                break
 
 
 def _yields(body: list[ast.stmt]) -> bool:

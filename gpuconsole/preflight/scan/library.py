@@ -211,9 +211,8 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
         if name in made:
             return made[name]
         root, *path = name.split(".")
-        if name in ("os.path", "tqdm.auto"):
-            found: Value = stdlib.namespace_for(name)
-        elif root == "paddle":
+        found: Value
+        if root == "paddle":
             found = (
                 made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
             )
@@ -222,8 +221,8 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
         elif root == "PIL":
             found = pictures.pil()
         else:
-            found, path = stdlib.namespace_for(name), []
-        for part in path if found is not None and name not in ("os.path", "tqdm.auto") else ():
+            found, path = stdlib.namespace_for(name, run), []
+        for part in path if found is not None else ():
             found = found.names.get(part)
             if not isinstance(found, Namespace):
                 return None

@@ -232,20 +232,21 @@ class Modules(Handling):
         return self.get_attr(owner, part)
 
     def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
-        for path in source.candidates(self.project, folder, part):
-            return self._load(path, name)
+        for path, found in source.candidates(self.project, folder, part):
+            return self._load(path, found, name)
         where = folder / part if part else folder
         inside = part.isidentifier() or not part
-        if spaces and inside and where.is_dir() and source.within(self.project, where):
-            module = self.loaded.get(where)
+        room = source.within(self.project, where) if spaces and inside else None
+        if room is not None and room.is_dir():
+            module = self.loaded.get(room)
             if module is None:
-                module = self.loaded[where] = UserModule(name, Scope(None, "module"))
+                module = self.loaded[room] = UserModule(name, Scope(None, "module"))
                 module.scope.names["__file__"] = str(where / "__init__.py")
             return module
         return None
 
-    def _load(self, path: Path, name: str) -> Value:
-        known = self.loaded.get(path)
+    def _load(self, path: Path, found: Path, name: str) -> Value:
+        known = self.loaded.get(found)
         if known is not None:
             return known
         if len(self.loaded) >= MAX_MODULES:
@@ -255,7 +256,12 @@ class Modules(Handling):
         except UsageError as error:
             return self.run.unknown(f"module {name} cannot be read: {error.message}")
         # Known before it has run, as in Python: modules may import each other.
-        module = self.loaded[path] = UserModule(name, Scope(None, "module"))
+        module = self.loaded[found] = UserModule(name, Scope(None, "module"))
+        package = found.parent.parent if found.name == "__init__.py" else found.parent
+        owner = self.loaded.get(package / "__init__.py")
+        if owner is not None:
+            part = found.parent.name if found.name == "__init__.py" else found.stem
+            owner.scope.names[part] = module
         self.names.by_name[name] = module
         self.read.add(str(path))
         self.depth += 1

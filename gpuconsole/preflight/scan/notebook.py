@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 
 MAX_CELLS = 2000
+MAX_MAGICS = 200
 MAX_CODE = 2 * 2**20
 _FOREIGN_CELL = re.compile(
     r"\s*%%(?!time\b|timeit\b|capture\b|prun\b|python3?\b)(\w+)", re.IGNORECASE
@@ -105,16 +107,29 @@ def _python(
     Python as it is. Lines keep their numbers.
     """
     lines = text.splitlines()
-    if not any(_left_out(line) for line in lines):
-        return parse(text, place), []
+    maybe = [number for number, line in enumerate(lines, 1) if _left_out(line)]
+    taken: list[int] = []
+    while maybe and len(taken) < MAX_MAGICS and (wrong := _wrong_line(lines)):
+        # The magic that Python stumbled over lies at that line, or the nearest above.
+        number = max((one for one in maybe if one <= wrong), default=maybe[0])
+        maybe.remove(number)
+        taken.append(number)
+        line = lines[number - 1]
+        lines[number - 1] = line[: len(line) - len(line.lstrip())] + "pass"
+    return parse("\n".join(lines), place), sorted(taken)
+
+
+def _wrong_line(lines: list[str]) -> int:
+    """Return the line that Python refuses, 0 when there is none."""
     try:
-        return parse(text, place), []
-    except UsageError:
-        numbers = [number for number, line in enumerate(lines, 1) if _left_out(line)]
-        for number in numbers:
-            line = lines[number - 1]
-            lines[number - 1] = line[: len(line) - len(line.lstrip())] + "pass"
-        return parse("\n".join(lines), place), numbers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (RecursionError, MemoryError, ValueError):
+        return 0
+    return 0
 
 
 def _left_out(line: str) -> bool:

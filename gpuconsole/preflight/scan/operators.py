@@ -16,9 +16,11 @@ from gpuconsole.preflight.scan.values import (
     Length,
     More,
     Native,
+    NativeClass,
     ShapeFault,
     SomeInt,
     Unknown,
+    UserClass,
     Value,
     first_unknown,
 )
@@ -32,7 +34,13 @@ NAMES: Mapping[type[ast.operator], str] = {
 }  # fmt: skip
 _SPECIAL = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
-    ast.Mod: "__mod__", ast.MatMult: "__matmul__",
+    ast.Mod: "__mod__", ast.MatMult: "__matmul__", ast.FloorDiv: "__floordiv__",
+    ast.Pow: "__pow__", ast.BitOr: "__or__", ast.BitAnd: "__and__", ast.LShift: "__lshift__",
+    ast.RShift: "__rshift__",
+}  # fmt: skip
+_COMPARED = {
+    ast.Eq: "__eq__", ast.NotEq: "__ne__", ast.Lt: "__lt__", ast.LtE: "__le__",
+    ast.Gt: "__gt__", ast.GtE: "__ge__",
 }  # fmt: skip
 
 
@@ -43,10 +51,15 @@ def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Val
         return tensor_binary(run, kind, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
         return array_binary(run, kind, left, right)
-    if isinstance(left, Native) and left.cls is not None:
-        method = left.cls.find(_SPECIAL.get(kind, ""))
+    for one, other, first in ((left, right, True), (right, left, False)):
+        name = _SPECIAL.get(kind, "")
+        name = name if first else name.replace("__", "__r", 1)
+        method = one.cls.find(name) if isinstance(one, Native) and one.cls is not None else None
         if isinstance(method, Function):
-            return calls.call(calls.bind(method, left), [right], {})
+            return calls.call(calls.bind(method, one), [other], {})
+        operate = getattr(one, "operate", None) if isinstance(one, Native) else None
+        if operate is not None:
+            return operate(calls, kind, other, first=first)
     return run.unknown("this operator is not known for these values")
 
 
@@ -122,6 +135,14 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
         if isinstance(made, Unknown) or not made.shape:
             return run.unknown("a number from data")
         return Array(made.shape, "bool")
+    for one, other in ((left, right), (right, left)):
+        cls = getattr(one, "cls", None)
+        method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
+        if isinstance(method, Function):
+            return calls.truth(calls.call(calls.bind(method, one), [other], {}))
+        equals = getattr(one, "equals", None)
+        if equals is not None and kind in (ast.Eq, ast.NotEq):
+            return equals(other) is (kind is ast.Eq)
     if kind is ast.Eq:
         return left is right
     if kind is ast.NotEq:
@@ -139,10 +160,9 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
         unknown = first_unknown(key)
         if unknown is not None or (more is not None and key not in target):
             return _of_any(run, target, unknown or more)
-        if key in target:
+        if key in target or getattr(target, "make", None) is not None:
             return target[key]
-        run.fault(f"there is no key {key!r}"[:200])
-        return run.unknown("a key that is not there")
+        return calls.lacking(f"there is no key {key!r}"[:200], "KeyError")
     if isinstance(target, Array):
         return arrays.picked(run, target, key)
     if isinstance(target, Tensor):
@@ -151,12 +171,18 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
             return ops.apply(run, "gather", (target, copied), shape)
         return ops.sliced(run, target, shape, strided=strided or target.strided)
     if isinstance(target, Native):
-        item = getattr(target, "item", None)
-        if item is not None:
-            return item(calls, key)
         method = target.cls.find("__getitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
             return calls.call(calls.bind(method, target), [key], {})
+        item = getattr(target, "item", None)
+        if item is not None:
+            return item(calls, key)
+    if isinstance(target, UserClass):
+        # A member of an enumeration by its name; otherwise a type's parameters.
+        members = target.find("__members__")
+        return members.get(key, target) if isinstance(members, dict) else target
+    if isinstance(target, NativeClass):
+        return target
     return run.unknown("this cannot be indexed by the analysis")
 
 
@@ -185,8 +211,7 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
     try:
         return target[key]
     except IndexError:
-        run.fault(f"index {key} of a sequence of {len(target)}")
-        return run.unknown("an index out of range")
+        return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
 def indexed(shape: tuple[int, ...], key: Value) -> tuple[tuple[int, ...], bool, Tensor | None]:
@@ -252,10 +277,10 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value
     elif isinstance(target, Native) and not isinstance(target, (Tensor, Array)):
-        change = getattr(target, "store", None)
-        if change is not None:
-            change(calls, key, value)
-            return
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
             calls.call(calls.bind(method, target), [key, value], {})
+            return
+        change = getattr(target, "store", None)
+        if change is not None:
+            change(calls, key, value)

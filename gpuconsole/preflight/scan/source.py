@@ -121,10 +121,10 @@ def within(root: Path, path: Path) -> Path | None:
     return found if found.is_relative_to(root) else None
 
 
-def candidates(root: Path, base: Path, name: str) -> Iterator[Path]:
+def candidates(root: Path, base: Path, name: str) -> Iterator[tuple[Path, Path]]:
     """Give the files that could be the module `name` below `base`: a package, then a module.
 
-    Only files within `root` are given, links followed.
+    Each with where its links lead; only files that lie within `root` are given.
     """
     parts = [part for part in name.split(".") if part]
     if not all(part.isidentifier() for part in parts):
@@ -132,5 +132,6 @@ def candidates(root: Path, base: Path, name: str) -> Iterator[Path]:
     where = base.joinpath(*parts)
     wanted = [where / "__init__.py"] + ([where.with_name(where.name + ".py")] if parts else [])
     for path in wanted:
-        if path.is_file() and within(root, path) is not None:
-            yield path
+        found = within(root, path) if path.is_file() else None
+        if found is not None:
+            yield path, found

@@ -1,14 +1,13 @@
-"""The few standard modules that scripts set themselves up with."""
+"""The standard modules and small libraries that scripts set themselves up with."""
 
 from __future__ import annotations
 
 import math
-import os.path
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from gpuconsole.preflight.scan import collected, mappings, paths, quiet, records
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
-from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.documents import load_json, load_yaml
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
@@ -22,60 +21,57 @@ from gpuconsole.preflight.scan.values import (
     first_unknown,
 )
 
-QUIET = (
-    "print", "random", "time", "logging", "warnings", "tqdm", "copy", "typing", "visualdl",
-    "datetime", "signal", "gc", "shutil", "subprocess", "traceback", "pprint", "matplotlib",
-    "matplotlib.pyplot", "abc", "enum", "re", "threading", "tempfile", "platform", "socket",
-    "pickle", "csv", "string", "uuid", "itertools", "operator", "glob", "sys", "types", "inspect",
-)  # fmt: skip
+Open = paths.Open
+MAX_FACTORIAL = 200
 
 
-class Open(Native):
-    """An opened file: its path, when the script says it."""
-
-    label = "file"
-
-    def init(self, run: Run, path: Value = None, *_: Value, **__: Value) -> None:
-        """Keep the path; nothing is opened."""
-        self.path = path
-
-    def enter(self, run: Run) -> Callable[[], None]:
-        """Open and close are free."""
-        return lambda: None
-
-    def iterate(self, calls: Calls) -> Iterator[Value]:
-        """Give one line nobody knows."""
-        why = calls.run.unknown("a line of a file that the analysis does not read")
-        yield from calls.iterate(why)
-
-    def do_read(self, run: Run, *_: Value) -> Value:
-        """Give contents nobody knows."""
-        return run.unknown("the contents of a file that the analysis does not read")
-
-    do_readlines = do_readline = do_read
-
-    def do_write(self, run: Run, *_: Value) -> None:
-        """Write nothing."""
-
-    do_close = do_flush = do_writelines = do_write
-
-
-def quiet(run: Run, *args: Value, **kwargs: Value) -> None:
+def quiet_function(run: Run, *args: Value, **kwargs: Value) -> None:
     """Stand for a function that changes no sizes."""
     return None
 
 
-def namespace_for(name: str) -> Namespace | None:
-    """Return a standard module, or None when it is not modelled."""
+def namespace_for(name: str, run: Run) -> Namespace | None:
+    """Return a module by its full name, or None when it is not modelled."""
+    root, *path = name.split(".")
     makers: dict[str, Callable[[], Namespace]] = {
-        "argparse": argparse_namespace, "os": _os, "os.path": lambda: _path(), "math": _math,
-        "json": _json, "yaml": _yaml, "collections": _collections, "functools": _functools,
-        "pathlib": _pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
-        "tqdm": _tqdm, "tqdm.auto": _tqdm, "itertools": _itertools, "dataclasses": _dataclasses,
+        "argparse": argparse_namespace, "os": paths.os_module, "math": _math, "json": _json,
+        "yaml": _yaml, "collections": collected.collections, "functools": collected.functools,
+        "pathlib": paths.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
+        "tqdm": quiet.tqdm, "itertools": collected.itertools_module, "enum": records.enum,
+        "dataclasses": records.dataclasses, "typing": _typing, "typing_extensions": _typing,
+        "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
+        "importlib": _importlib, "configparser": _configparser, "glob": _glob,
+        "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
+        "fire": lambda: _clicking().fire(), "string": _string,
+        "paddlenlp": lambda: _clicking().data_parsers(root),
+        "transformers": lambda: _clicking().data_parsers(root),
     }  # fmt: skip
-    if name in makers:
-        return makers[name]()
-    return Namespace(name) if name in QUIET else None
+    if root in makers:
+        found: Value = makers[root]()
+    else:
+        found = mappings.namespace_for(root)
+    if found is None and (root in quiet.SILENT or root in quiet.OPAQUE):
+        return Namespace(name, quiet=root in quiet.SILENT)
+    if root in ("tqdm", "typing"):
+        return found if isinstance(found, Namespace) else None
+    for part in path if found is not None else ():
+        found = found.names.get(part)
+        if not isinstance(found, Namespace):
+            return None
+    return found if isinstance(found, Namespace) else None
+
+
+def _clicking() -> Any:
+    # Few scripts need it, and every estimate would pay for loading it.
+    from gpuconsole.preflight.scan import clicking
+
+    return clicking
+
+
+def _configparser() -> Namespace:
+    from gpuconsole.preflight.scan import inifiles
+
+    return inifiles.namespace()
 
 
 def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:
@@ -90,154 +86,206 @@ def _math() -> Namespace:
 
         return call
 
-    names = ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "cos", "sin", "pow", "tanh",
-             "fabs", "gcd", "radians", "isnan", "isinf")  # fmt: skip
+    def bounded(run: Run, n: Value, *more: Value) -> Value:
+        if isinstance(n, int) and n > MAX_FACTORIAL:
+            return run.unknown("a number too large to follow")
+        return first_unknown(n, *more) or (math.comb(n, *more) if more else math.factorial(n))
+
+    names = ("sqrt", "log", "log2", "log10", "log1p", "exp", "expm1", "ceil", "floor", "trunc",
+             "cos", "sin", "tan", "pow", "tanh", "sinh", "cosh", "atan", "atan2", "acos", "asin",
+             "fabs", "gcd", "lcm", "radians", "degrees", "isnan", "isinf", "isfinite", "isclose",
+             "hypot", "fmod", "copysign", "erf", "isqrt")  # fmt: skip
     table = {name: wrap(getattr(math, name)) for name in names}
-    table["prod"] = lambda run, items: math.prod(items)
-    return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf)
+    table["prod"] = lambda run, items: _product(run, items)
+    table["fsum"] = lambda run, items: run.calls.call(run.calls.builtins["sum"], [items], {})
+    table.update(factorial=bounded, comb=bounded)
+    return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf, tau=math.tau)
 
 
-def _path() -> Namespace:
-    def text(function: Callable[..., str]) -> Callable[..., Value]:
-        def call(run: Run, *args: Value) -> Value:
-            return first_unknown(*args) or function(*args)
-
-        return call
-
-    def unknown(run: Run, *args: Value) -> Value:
-        return run.unknown("what lies on the disk where the script will run")
-
-    table: dict[str, Any] = {
-        name: text(getattr(os.path, name)) for name in ("join", "dirname", "basename", "splitext")
-    }
-    table["abspath"] = table["realpath"] = lambda run, path: path
-    table.update(exists=unknown, isfile=unknown, isdir=unknown, getsize=unknown,
-                 expanduser=lambda run, path: path)  # fmt: skip
-    return _functions("os.path", table)
-
-
-def _os() -> Namespace:
-    def environ(run: Run, name: Value = None, default: Value = None) -> Value:
-        if default is not None:
-            return default
-        return run.unknown(f"the environment variable {name}")
-
-    class Environ(Native):
-        label = "os.environ"
-
-        def do_get(self, run: Run, name: Value, default: Value = None) -> Value:
-            # The usual meaning of a default here is a plain run on one device.
-            return default
-
-        def item(self, calls: Calls, key: Value) -> Value:
-            return calls.run.unknown(f"the environment variable {key}")
-
-        def store(self, calls: Calls, key: Value, value: Value) -> None:
-            """Set a variable: nothing here."""
-
-    def unknown(run: Run, *args: Value) -> Value:
-        return run.unknown("what lies on the disk where the script will run")
-
-    table = {"listdir": unknown, "walk": unknown, "getenv": environ, "makedirs": quiet,
-             "getcwd": lambda run: ".", "mkdir": quiet, "cpu_count": unknown, "getpid": unknown,
-             "remove": quiet}  # fmt: skip
-    return _functions("os", table, path=_path(), environ=Environ(), sep="/")
+def _product(run: Run, items: Value) -> Value:
+    found = list(run.calls.iterate(items))
+    return first_unknown(found) or math.prod(found)
 
 
 def _json() -> Namespace:
-    return _functions("json", {"load": load_json, "dump": quiet,
-                               "dumps": lambda run, *a, **k: run.unknown("text")})  # fmt: skip
+    return _functions("json", {
+        "load": load_json, "loads": load_json, "dump": quiet_function,
+        "dumps": lambda run, *a, **k: run.unknown("text"),
+    })  # fmt: skip
 
 
 def _yaml() -> Namespace:
-    table = {"safe_load": load_yaml, "load": load_yaml, "dump": quiet}
-    return _functions("yaml", table, FullLoader=None, SafeLoader=None, Loader=None)
-
-
-def _collections() -> Namespace:
-    def mapping(run: Run, items: Value = None, **kwargs: Value) -> Value:
-        made = dict(items) if items is not None else {}
-        return {**made, **kwargs}
-
-    table = {"OrderedDict": mapping, "defaultdict": lambda run, *a: {},
-             "Counter": lambda run, *a: {}, "deque": lambda run, items=(), *a, **k: list(items),
-             "namedtuple": lambda run, *a, **k: run.unknown("a namedtuple")}  # fmt: skip
-    return _functions("collections", table)
-
-
-class Partial(Native):
-    """`functools.partial`."""
-
-    label = "partial"
-
-    def init(self, run: Run, function: Value, *args: Value, **kwargs: Value) -> None:
-        """Keep the function and what was given."""
-        self.function, self.args, self.kwargs = function, args, kwargs
-
-    def call(self, calls: Calls, *args: Value, **kwargs: Value) -> Value:
-        """Call with both."""
-        return calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
-
-
-def _functools() -> Namespace:
-    def keep(run: Run, *args: Value, **kwargs: Value) -> Value:
-        return args[0] if args and isinstance(args[0], Function) else None
-
-    table = {"wraps": keep, "lru_cache": keep, "cache": keep}
-    return _functions("functools", table, partial=NativeClass(Partial, "partial"))
-
-
-def _pathlib() -> Namespace:
-    return _functions("pathlib", {"Path": lambda run, *a: run.unknown("a path on the disk")})
+    loads = ("safe_load", "load", "full_load", "unsafe_load")
+    table = {**dict.fromkeys(loads, load_yaml), "dump": quiet_function, "safe_dump": quiet_function,
+             "add_constructor": quiet_function}  # fmt: skip
+    loaders = ("FullLoader", "SafeLoader", "Loader", "CLoader", "CSafeLoader", "UnsafeLoader")
+    return _functions("yaml", table, **dict.fromkeys(loaders), YAMLError=None)
 
 
 def _random() -> Namespace:
     def unknown(run: Run, *args: Value) -> Value:
         return run.number("a number drawn at random")
 
-    names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample")
-    return _functions("random", {**dict.fromkeys(names, unknown), "seed": quiet,
-                                 "shuffle": quiet})  # fmt: skip
+    names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample",
+             "normalvariate", "choices", "getrandbits")  # fmt: skip
+    return _functions(
+        "random",
+        {
+            **dict.fromkeys(names, unknown),
+            "seed": quiet_function,
+            "shuffle": quiet_function,
+            "getstate": quiet_function,
+            "setstate": quiet_function,
+        },
+        Random=NativeClass(quiet.Silent, "Random"),
+    )
 
 
 def _time() -> Namespace:
-    def now(run: Run) -> Value:
+    def now(run: Run, *_: Value) -> Value:
+        return run.number("the time")
+
+    def text(run: Run, *_: Value) -> Value:
         return run.unknown("the time")
 
-    names = ("time", "perf_counter", "monotonic", "strftime", "localtime")
-    return _functions("time", {**dict.fromkeys(names, lambda run, *a: now(run)), "sleep": quiet})
+    return _functions("time", {
+        **dict.fromkeys(("time", "perf_counter", "monotonic", "process_time", "time_ns"), now),
+        **dict.fromkeys(("strftime", "localtime", "ctime", "asctime", "gmtime"), text),
+        "sleep": quiet_function,
+    })  # fmt: skip
 
 
 def _sys() -> Namespace:
     def leave(run: Run, *args: Value) -> Value:
         raise Stop
 
+    silent = {name: quiet.Silent() for name in ("stdout", "stderr", "stdin", "flags")}
     return _functions(
-        "sys", {"exit": leave}, path=[], stdout=Open(), stderr=Open(), argv=["script"]
-    )
+        "sys",
+        {"exit": leave, "getsizeof": lambda run, *_: run.number("a size"),
+         "setrecursionlimit": quiet_function, "getrecursionlimit": lambda run: 1000,
+         "exc_info": lambda run: (None, None, None)},
+        path=[], argv=["script"], platform="linux", maxsize=2**63 - 1, executable="python",
+        version="3.11", version_info=(3, 11, 0, "final", 0), byteorder="little", **silent,
+    )  # fmt: skip
 
 
 def _copy() -> Namespace:
-    def deep(calls: Run, value: Value) -> Value:
-        clone = getattr(value, "clone", None)
-        return clone(calls) if clone is not None else value
-
-    return _functions("copy", {"copy": deep, "deepcopy": deep})
-
-
-def _tqdm() -> Namespace:
-    def wrap(run: Run, items: Value = None, *args: Value, **kwargs: Value) -> Value:
-        return items
-
-    return _functions("tqdm", {"tqdm": wrap, "trange": lambda run, n, **k: range(n)})
+    return _functions(
+        "copy",
+        {
+            "copy": lambda run, value: run.calls.copied(value, deep=False),
+            "deepcopy": lambda run, value, *_: run.calls.copied(value),
+        },
+    )
 
 
-def _itertools() -> Namespace:
-    def chain(run: Run, *parts: Value) -> Value:
-        return [one for part in parts for one in part]
+def _typing() -> Namespace:
+    kinds = ("Generic", "Protocol", "TypedDict", "Any", "Optional", "Union", "List", "Dict",
+             "Tuple", "Callable", "Iterable", "Sequence", "Type", "Set", "Iterator", "Literal",
+             "Mapping", "Annotated", "ClassVar", "Final", "Generator", "Text", "Hashable",
+             "MutableMapping", "DefaultDict", "OrderedDict", "Deque", "FrozenSet", "NoReturn",
+             "Awaitable", "Coroutine", "AnyStr", "Self", "TypeAlias", "NewType")  # fmt: skip
+    table = {"cast": lambda run, kind, value: value, "TypeVar": quiet_function,
+             "NamedTuple": records.namedtuple, "ParamSpec": quiet_function,
+             "get_type_hints": lambda run, *_, **__: run.unknown("type hints"),
+             **dict.fromkeys(("overload", "final", "runtime_checkable", "no_type_check"),
+                             lambda run, one: one)}  # fmt: skip
+    return _functions("typing", table, TYPE_CHECKING=False,
+                      **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
 
-    return _functions("itertools", {"chain": chain})
+
+def _abc() -> Namespace:
+    def keep(run: Run, function: Value) -> Value:
+        return function
+
+    def attribute(run: Run, function: Value) -> Value:
+        if isinstance(function, Function):
+            function.kind = "property"
+        return function
+
+    names = {"abstractmethod": keep, "abstractproperty": attribute,
+             "abstractclassmethod": keep, "abstractstaticmethod": keep}  # fmt: skip
+    return _functions("abc", names, ABC=NativeClass(Native, "ABC"),
+                      ABCMeta=NativeClass(Native, "ABCMeta"))  # fmt: skip
 
 
-def _dataclasses() -> Namespace:
-    return _functions("dataclasses", {"field": lambda run, default=None, **k: default})
+def _types() -> Namespace:
+    def proxy(run: Run, mapping: Value) -> Value:
+        return mapping
+
+    kinds = ("FunctionType", "MethodType", "ModuleType", "LambdaType", "GeneratorType")
+    return _functions("types", {"MappingProxyType": proxy},
+                      SimpleNamespace=NativeClass(mappings.SimpleNamespace, "SimpleNamespace"),
+                      **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
+
+
+class Managed(Native):
+    """What a function under `@contextmanager` returns."""
+
+    label = "context"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: Value = None
+
+    def bound(self, calls: Any) -> Value:
+        """Give what the function yields."""
+        return next(iter(calls.iterate(self.given)), None)
+
+
+def _contextlib() -> Namespace:
+    def manager(run: Run, function: Value) -> Value:
+        def call(run: Run, *args: Value, **kwargs: Value) -> Value:
+            made = Managed()
+            made.given = run.calls.call(function, list(args), kwargs)
+            return made
+
+        return NativeFunction(call, "contextmanager")
+
+    def holding(run: Run, value: Value = None, *_: Value) -> Value:
+        made = Managed()
+        made.given = [value]
+        return made
+
+    def keep(run: Run, function: Value) -> Value:
+        return function
+
+    return _functions("contextlib", {
+        "contextmanager": manager, "asynccontextmanager": manager, "nullcontext": holding,
+        "closing": holding, "suppress": lambda run, *_: holding(run), "ContextDecorator": keep,
+        "redirect_stdout": holding, "redirect_stderr": holding,
+    }, ExitStack=NativeClass(quiet.Silent, "ExitStack"))  # fmt: skip
+
+
+def _asyncio() -> Namespace:
+    def result(run: Run, value: Value = None, *_: Value, **__: Value) -> Value:
+        return value
+
+    table = {"run": result, "create_task": result, "ensure_future": result, "wait_for": result,
+             "gather": lambda run, *args, **_: list(args), "sleep": quiet_function}  # fmt: skip
+    return _functions("asyncio", table)
+
+
+def _importlib() -> Namespace:
+    def load(run: Run, name: Value, package: Value = None) -> Value:
+        return run.calls.named(name, package)
+
+    util = _functions("importlib.util", {
+        "find_spec": lambda run, *_: run.unknown("whether a module is installed"),
+        "spec_from_file_location": lambda run, *_, **__: run.unknown("a module by its file"),
+    })  # fmt: skip
+    return _functions("importlib", {"import_module": load, "reload": lambda run, one: one},
+                      util=util)  # fmt: skip
+
+
+def _glob() -> Namespace:
+    return _functions("glob", {"glob": paths.unknown, "iglob": paths.unknown})
+
+
+def _string() -> Namespace:
+    import string
+
+    names = ("ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "punctuation",
+             "printable", "hexdigits", "whitespace")  # fmt: skip
+    return Namespace("string", {name: getattr(string, name) for name in names})

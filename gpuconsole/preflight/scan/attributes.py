@@ -1,0 +1,279 @@
+"""Attributes: what `value.name` gives and sets."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from gpuconsole.preflight.scan import constants, exceptions, foreign
+from gpuconsole.preflight.scan.arguments import Parsed
+from gpuconsole.preflight.scan.mappings import Mapping, SimpleNamespace
+from gpuconsole.preflight.scan.quiet import Silent
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import (
+    MISSING,
+    BoundMethod,
+    Function,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Plain,
+    SuperOf,
+    Unknown,
+    UserClass,
+    UserModule,
+    Value,
+    Wrapped,
+    plain,
+)
+
+SETTER = "="
+"""Ends the name under which a class keeps what `@name.setter` decorates."""
+_WHOLE = (Plain, Parsed, SimpleNamespace)
+"""Objects of which everything is known: a name that they lack is not there."""
+
+
+class Attributes:
+    """The part of the interpreter that looks attributes up."""
+
+    run: Run
+    trying: int
+
+    def call(self, target: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call anything callable; the part for calls gives this."""
+        raise NotImplementedError
+
+    def guard(self, function: Any, name: str, args: Any = (), kwargs: Any = None) -> Value:
+        """Call into a library model; the part for calls gives this."""
+        raise NotImplementedError
+
+    def lacking(self, message: str, kind: str) -> Unknown:
+        """Note that a script fails here; raise where it may be prepared for that."""
+        if self.trying:
+            raise exceptions.raised(kind, message)
+        self.run.fault(message)
+        return self.run.unknown(message)
+
+    def get_attr(self, value: Value, name: str) -> Value:
+        """Return `value.name` as the script would see it."""
+        run = self.run
+        if isinstance(value, Unknown):
+            return plain(value)
+        if isinstance(value, Native):
+            return self._instance_attr(value, name)
+        if isinstance(value, Namespace):
+            found = value.find(name)
+            if found is not MISSING:
+                return found
+            foreign.refuse_gone(run, f"{value.name}.{name}")
+            if value.quiet:
+                return Silent()
+            return run.unknown(f"{value.name}.{name} is not known to the analysis")
+        if isinstance(value, UserModule):
+            return self._module_attr(value, name)
+        if isinstance(value, UserClass):
+            return self._class_attr(value, name)
+        if isinstance(value, SuperOf):
+            return self._super_attr(value, name)
+        if isinstance(value, NativeClass):
+            return self._native_class_attr(value, name)
+        if isinstance(value, (Function, BoundMethod, Wrapped, NativeFunction)):
+            return self._function_attr(value, name)
+        return constants.attribute(self, value, name)  # type: ignore[arg-type]
+
+    def _module_attr(self, value: UserModule, name: str) -> Value:
+        names = value.scope.names
+        if name in names:
+            return names[name]
+        if name == "__dict__":
+            return names
+        fallback = names.get("__getattr__")
+        if isinstance(fallback, Function):
+            return self.call(fallback, [name], {})
+        return self.run.unknown(f"module {value.name} has no name {name}")
+
+    def _class_attr(self, value: UserClass, name: str) -> Value:
+        found = value.find(name)
+        if isinstance(found, Function) and found.kind == "class":
+            return BoundMethod(found, value)
+        if found is not MISSING:
+            return found
+        if name in ("__name__", "__qualname__"):
+            return value.name
+        if name == "__dict__":
+            return value.attrs
+        if name in ("__mro__", "__bases__"):
+            return tuple(value.mro()) if name == "__mro__" else value.bases
+        if name in ("__module__", "__doc__"):
+            return ""
+        shared = getattr(value.native, "class_" + name, None)
+        if shared is not None:
+            return NativeFunction(partial(_with_class, shared, value), name)
+        if value.native is not None:
+            # A method of the library's class, taken from the class: `Base.__init__(self)`.
+            return self._native_class_attr(NativeClass(value.native, value.name), name)
+        return self.run.unknown(f"class {value.name} has no {name}")
+
+    def _native_class_attr(self, value: NativeClass, name: str) -> Value:
+        static = getattr(value.type, "static_" + name, None)
+        if static is not None:
+            return NativeFunction(static, f"{value.name}.{name}")
+        if name in ("__name__", "__qualname__"):
+            return value.name
+        if name == "__setattr__":
+            return NativeFunction(_set_plainly, name)
+        if name == "__init__" or hasattr(value.type, "do_" + name):
+            return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
+        if name.startswith("__"):
+            return NativeFunction(lambda run, *args, **kwargs: None, name)
+        return self.run.unknown(f"{value.name}.{name} is not known to the analysis")
+
+    def _function_attr(self, value: Value, name: str) -> Value:
+        if name == "__name__":
+            inner = value.function if isinstance(value, (BoundMethod, Wrapped)) else value
+            return getattr(inner, "name", "")
+        if isinstance(value, NativeFunction) and value.name in ("dict", "OrderedDict"):
+            return NativeFunction(partial(_unbound, name), f"dict.{name}")
+        if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
+            return NativeFunction(_set_plainly, name)
+        if name == "__self__" and isinstance(value, BoundMethod):
+            return value.instance
+        if name == "__wrapped__":
+            return value
+        return self.run.unknown(f"{name} of a function")
+
+    def _instance_attr(self, value: Native, name: str) -> Value:
+        attrs = getattr(value, "attrs", None)
+        if attrs is not None and name in attrs:
+            return attrs[name]
+        if name == "__dict__":
+            return attrs if attrs is not None else {}
+        if name == "__class__":
+            return value.cls or NativeClass(type(value), value.label)
+        if value.cls is not None:
+            found = value.cls.find(name)
+            if found is not MISSING:
+                return self.bind(found, value)
+        getter = getattr(value, "get_" + name, None)
+        if getter is not None:
+            return self.guard(getter, value.label + "." + name)
+        method = getattr(value, "do_" + name, None)
+        if method is not None:
+            return NativeFunction(method, f"{value.label}.{name}")
+        return self._fallback(value, name)
+
+    def _fallback(self, value: Native, name: str) -> Value:
+        fallback = value.cls.find("__getattr__") if value.cls is not None else MISSING
+        if isinstance(fallback, Function):
+            return self.call(self.bind(fallback, value), [name], {})
+        if fallback is not MISSING:
+            return self.call(fallback, [value, name], {})
+        anything = getattr(value, "anything", None)
+        if anything is not None:
+            return anything(self.run, name)
+        what = f"{value.label} has no {name}"
+        if self.trying and type(value) in _WHOLE:
+            raise exceptions.raised("AttributeError", what)
+        return self.run.unknown(f"{what} that the analysis knows")
+
+    def bind(self, found: Value, instance: Value) -> Value:
+        """Make a function found on a class into a method of `instance`."""
+        if isinstance(found, Wrapped) and isinstance(found.function, Function):
+            return Wrapped(BoundMethod(found.function, instance), found.context)
+        if not isinstance(found, Function) or found.kind == "static":
+            return found
+        if found.kind == "class":
+            return BoundMethod(found, instance.cls if isinstance(instance, Native) else instance)
+        if found.kind == "property":
+            return self.call(BoundMethod(found, instance), [], {})
+        return BoundMethod(found, instance)
+
+    def _super_attr(self, value: SuperOf, name: str) -> Value:
+        instance: Value = value.instance
+        cls = instance if isinstance(instance, UserClass) else instance.cls
+        order = cls.mro() if cls is not None else []
+        later = order[order.index(value.owner) + 1 :] if value.owner in order else []
+        for one in later:
+            if name in one.attrs:
+                return self.bind(one.attrs[name], instance)
+        if isinstance(instance, UserClass):
+            return NativeFunction(lambda run, *args, **kwargs: None, name)
+        if name == "__init__":
+            return NativeFunction(instance.init, "__init__")
+        if name == "__setattr__":
+            return NativeFunction(partial(_set_on, instance), name)
+        if name == "forward" and hasattr(instance, "forward"):
+            return NativeFunction(instance.forward, "forward")
+        method = getattr(instance, "do_" + name, None)
+        if method is not None:
+            return NativeFunction(method, name)
+        if name.startswith("__"):
+            return NativeFunction(lambda run, *args, **kwargs: None, name)
+        return self.run.unknown(f"super().{name} is not known to the analysis")
+
+    def set_attr(self, target: Value, name: str, value: Value) -> None:
+        """Run `target.name = value`."""
+        if isinstance(target, Tensor):
+            if name == "stop_gradient" and isinstance(value, bool):
+                target.stop_gradient = value
+        elif isinstance(target, Native):
+            self._set_on_instance(target, name, value)
+        elif isinstance(target, UserClass):
+            target.attrs[name] = value
+        elif isinstance(target, UserModule):
+            target.scope.names[name] = value
+
+    def _set_on_instance(self, target: Native, name: str, value: Value) -> None:
+        if target.cls is not None:
+            found = target.cls.find(name + SETTER)
+            if isinstance(found, Function):
+                self.call(BoundMethod(found, target), [value], {})
+                return
+            setter = target.cls.find("__setattr__")
+            if isinstance(setter, Function) and not name.startswith("_"):
+                self.call(BoundMethod(setter, target), [name, value], {})
+                return
+            if isinstance(setter, NativeFunction):
+                self.call(setter, [target, name, value], {})
+                return
+        change = getattr(target, "set_" + name, None)
+        if change is not None:
+            change(value)
+        if name != "__dict__":
+            target.attrs[name] = value
+
+
+def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
+    return function(run, cls, *args, **kwargs)
+
+
+def _set_on(target: Native, run: Run, name: Value, value: Value) -> None:
+    if isinstance(name, str):
+        change = getattr(target, "set_" + name, None)
+        if change is not None:
+            change(value)
+        target.attrs[name] = value
+
+
+def _set_plainly(run: Run, target: Value, name: Value, value: Value) -> None:
+    """Stand for `object.__setattr__(target, name, value)`."""
+    if isinstance(target, Native):
+        _set_on(target, run, name, value)
+
+
+def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) -> Value:
+    """Call a library's method that was taken from its class: `dict.get(self, name)`."""
+    if name == "__init__" and isinstance(target, Native):
+        return target.init(run, *args, **kwargs)
+    if isinstance(target, dict):
+        target = _as_mapping(target)
+    method = getattr(target, "do_" + name, None)
+    return run.unknown(f"{name} of a class") if method is None else method(run, *args, **kwargs)
+
+
+def _as_mapping(entries: dict[Value, Value]) -> Mapping:
+    made = Mapping()
+    made.entries = entries
+    return made
