@@ -9,13 +9,13 @@ import tarfile
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.containers import ContainerSpec, Engine
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
+from gpuconsole.preflight.request import probe_files
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
@@ -42,16 +42,6 @@ class Place:
     """`uid:gid` that the container runs as."""
     container: str
     """A name that no other container has: one measurement of a journal at a time."""
-
-
-def probe_files() -> tuple[tuple[str, bytes], ...]:
-    """Return name and content of the files that measure, which run beside the script."""
-    folder = resources.files("gpuconsole.preflight.probe")
-    return tuple(
-        (one.name, one.read_bytes())
-        for one in sorted(folder.iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".py") and one.name != "__init__.py"
-    )
 
 
 async def on_host(
@@ -107,8 +97,8 @@ async def here(
         scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
         scratch.mkdir()
         probe.mkdir()
-        for name, content in probe_files():
-            (probe / name).write_bytes(content)
+        for file in probe_files():
+            (probe / file.name).write_bytes(file.read_bytes())
         lines = sandbox.lines(
             [str(probe / "probe.py")], stdin=json.dumps(request).encode(),
             readable=[probe, project, script.parent], scratch=scratch,
@@ -118,7 +108,8 @@ async def here(
 
 
 def _pack(target: Path, request: Mapping[str, Any]) -> None:
-    files = (*probe_files(), ("request.json", json.dumps(request).encode()))
+    code = [(file.name, file.read_bytes()) for file in probe_files()]
+    files = (*code, ("request.json", json.dumps(request).encode()))
     with tarfile.open(target, "w") as tar:
         for name, content in files:
             info = tarfile.TarInfo(name)

@@ -25,13 +25,21 @@ def main():
         return
     out = sys.stdout
     try:
-        request = json.load(sys.stdin)
+        request = read(sys.argv[1:])
         if request.get("version") != VERSION:
             raise ValueError("version %r of the request is not known" % request.get("version"))
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         say(out, {"error": fault("request", "The request cannot be read: %s" % error)})
         return
     say(out, symbolic(request, out) if request["mode"] == "symbolic" else traced(request, out))
+
+
+def read(names):
+    """Return the request: of a named file, else of standard input."""
+    if not names:
+        return json.load(sys.stdin)
+    with open(names[0], encoding="utf-8") as file:
+        return json.load(file)
 
 
 def say(out, message):
