@@ -20,7 +20,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.footprint import Footprint, as_memory
-from gpuconsole.preflight.scan.blocks import LONG_SEQUENCE
+from gpuconsole.preflight.scan.neural import LONG_SEQUENCE
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 FRAGMENTATION = 1.05

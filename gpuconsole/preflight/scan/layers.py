@@ -1,12 +1,12 @@
-"""`paddle.nn`: the base class and containers."""
+"""`paddle.nn.Layer`, the base of all layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from gpuconsole.preflight.scan.run import LayerCall, Run
-from gpuconsole.preflight.scan.tensors import Parameter, Tensor, as_shape
+from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Parameter, Tensor, as_shape
+from gpuconsole.preflight.scan.tree import Branch
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
@@ -19,8 +19,8 @@ from gpuconsole.preflight.scan.values import (
 )
 
 
-class Layer(Native):
-    """`paddle.nn.Layer`: everything it owns lies in `attrs`, in the order it was set."""
+class Layer(Branch):
+    """`paddle.nn.Layer`; `before` and `after` are its hooks, `kept` the names of its buffers."""
 
     label = "Layer"
     inner: tuple[str, ...] = ()
@@ -38,44 +38,15 @@ class Layer(Native):
         """Set the mode."""
         self.training = value is True
 
-    def members(self) -> Iterator[tuple[str, Value]]:
-        """Give what belongs to this layer by name."""
-        yield from list(self.attrs.items())
-
-    def children(self) -> list[tuple[str, Layer]]:
-        """Return the direct sublayers by name, each once."""
-        found: dict[int, tuple[str, Layer]] = {}
-        for name, value in self.members():
-            if isinstance(value, Layer):
-                found.setdefault(id(value), (name, value))
-        return list(found.values())
-
-    def walk(self, seen: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Layer]]:
-        """Give this layer and all below it by name, each once."""
-        seen = seen if seen is not None else set()
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        yield prefix, self
-        for name, child in self.children():
-            yield from child.walk(seen, f"{prefix}.{name}" if prefix else name)
-
-    def parameters(self) -> list[tuple[str, Parameter]]:
-        """Return all parameters below by name, each once."""
-        found: dict[int, tuple[str, Parameter]] = {}
-        for prefix, layer in self.walk():
-            for name, value in layer.members():
-                if isinstance(value, Parameter) and value.trainable:
-                    found.setdefault(id(value), (f"{prefix}.{name}" if prefix else name, value))
-        return list(found.values())
-
     def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
         """Run the layer's forward."""
         run: Run = calls.run
-        unknown = first_unknown(*args)
-        if unknown is not None and any(isinstance(one, Unknown) for one in args):
+        unknown = next((one for one in args if isinstance(one, Unknown)), None)
+        if unknown is not None and (self.cls is None or self.cls.find("forward") is MISSING):
             run.block(unknown)
             return unknown
+        if self.before:
+            args = self.prepared(calls, args)
         for one in args:
             if isinstance(one, Tensor) and one.shape and not run.loaders:
                 run.found_batch(one.shape[0])
@@ -84,9 +55,21 @@ class Layer(Native):
             self.name_all()
         run.layer = self.path
         out = self.pass_on(calls, args, kwargs)
+        for hook in self.after:
+            given = calls.call(hook, [self, args, out], {})
+            out = out if given is None or isinstance(given, Unknown) else given
+            del given
         run.layer = around
         self.note_call(run, place, out, run.flops - flops)
         return out
+
+    def prepared(self, calls: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the inputs as the hooks before a forward pass leave them."""
+        for hook in self.before:
+            given = calls.call(hook, [self, args], {})
+            if given is not None and not isinstance(given, Unknown):
+                args = given if isinstance(given, tuple) else (given,)
+        return args
 
     def name_all(self) -> None:
         """Give this layer and all below it their paths; the outermost goes by its class."""
@@ -125,32 +108,59 @@ class Layer(Native):
         """Return a stand-in for the output after a fault, so that later faults are found too."""
         return run.unknown("the output of a layer whose input has a wrong shape")
 
-    def clone(self, run: Run) -> Layer:
-        """Copy with parameters of its own, as `deepcopy` does."""
-        made = type(self)()
-        made.cls = self.cls
-        made.training = self.training
-        made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("attrs", "cls")})
-        made.attrs = {name: _clone(run, value) for name, value in self.attrs.items()}
-        return made
+    # -- what scripts ask
 
-    def do_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
+    def get__sub_layers(self, run: Run) -> Value:
+        """Give the direct sublayers by name."""
+        return {name: one for name, one in self.members() if isinstance(one, Layer)}
+
+    def get__parameters(self, run: Run) -> Value:
+        """Give the own parameters by name."""
+        return dict(self.parameters(below=False))
+
+    def get__buffers(self, run: Run) -> Value:
+        """Give the own buffers by name."""
+        return dict(self.buffers(below=False))
+
+    def get__dtype(self, run: Run) -> Value:
+        """Give the type of new parameters."""
+        return run.dtype
+
+    def do_parameters(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all parameters."""
-        return [one for _, one in self.parameters()]
+        return [one for _, one in self.parameters(include_sublayers is not False)]
 
-    def do_named_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
+    def do_named_parameters(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
+                            **_: Value) -> Value:  # fmt: skip
         """Give all parameters by name."""
-        return list(self.parameters())
+        return list(self.parameters(include_sublayers is not False, str(prefix)))
 
-    def do_sublayers(self, run: Run, *_: Value, include_self: bool = False, **__: Value) -> Value:
+    def do_buffers(self, run: Run, include_sublayers: Value = True) -> Value:
+        """Give all buffers."""
+        return [one for _, one in self.buffers(include_sublayers is not False)]
+
+    def do_named_buffers(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
+                         **_: Value) -> Value:  # fmt: skip
+        """Give all buffers by name."""
+        return list(self.buffers(include_sublayers is not False, str(prefix)))
+
+    def do_sublayers(self, run: Run, include_self: Value = False) -> Value:
         """Give all layers below."""
-        return [one for _, one in self.walk() if include_self or one is not self]
+        return [one for _, one in self.walk() if include_self is True or one is not self]
 
-    do_modules = do_sublayers
-
-    def do_named_sublayers(self, run: Run, *_: Value, **__: Value) -> Value:
+    def do_named_sublayers(self, run: Run, prefix: Value = "", include_self: Value = False,
+                           **_: Value) -> Value:  # fmt: skip
         """Give all layers below by name."""
-        return [(name, one) for name, one in self.walk() if one is not self]
+        return [(name, one) for name, one in self.walk(prefix=str(prefix))
+                if include_self is True or one is not self]  # fmt: skip
+
+    def do_modules(self, run: Run) -> Value:
+        """Give this layer and all below."""
+        return self.do_sublayers(run, True)
+
+    def do_named_modules(self, run: Run, *_: Value) -> Value:
+        """Give this layer and all below by name."""
+        return list(self.walk())
 
     def do_children(self, run: Run) -> Value:
         """Give the direct sublayers."""
@@ -160,64 +170,141 @@ class Layer(Native):
         """Give the direct sublayers by name."""
         return list(self.children())
 
-    def do_train(self, run: Run) -> Value:
+    def do_full_name(self, run: Run) -> Value:
+        """Give a name that tells the class."""
+        kind = self.cls.name if self.cls is not None else self.label
+        return f"{kind.lower()}_0"
+
+    def do_train(self, run: Run, mode: Value = True) -> Value:
         """Switch to training."""
         for _, one in self.walk():
-            one.training = True
+            one.training = mode is not False
         return self
 
     def do_eval(self, run: Run) -> Value:
         """Switch to evaluation."""
-        for _, one in self.walk():
-            one.training = False
-        return self
+        return self.do_train(run, False)
 
-    def do_add_sublayer(self, run: Run, name: Value, layer: Value) -> Value:
+    def do_add_sublayer(self, run: Run, name: Value, sublayer: Value) -> Value:
         """Add a sublayer."""
-        self.attrs[name if isinstance(name, str) else f"layer{len(self.attrs)}"] = layer
-        return layer
+        self.attrs[name if isinstance(name, str) else f"layer{len(self.attrs)}"] = sublayer
+        return sublayer
 
-    do_add_module = do_add_sublayer
+    def do_add_module(self, run: Run, name: Value, module: Value) -> Value:
+        """Add a sublayer, by its other name."""
+        return self.do_add_sublayer(run, name, module)
 
-    def do_add_parameter(self, run: Run, name: Value, value: Value) -> Value:
+    def do_add_parameter(self, run: Run, name: Value, parameter: Value) -> Value:
         """Add a parameter."""
-        self.attrs[str(name)] = value
-        return value
+        self.attrs[str(name)] = parameter
+        return parameter
+
+    do_register_parameter = do_add_parameter
 
     def do_register_buffer(
-        self, run: Run, name: Value, value: Value, *_: Value, **__: Value
+        self, run: Run, name: Value, tensor: Value = None, persistable: Value = True
     ) -> None:
         """Add a buffer."""
-        self.attrs[str(name)] = value
+        self.kept.append(str(name))
+        self.attrs[str(name)] = tensor
 
-    def do_create_parameter(self, run: Run, shape: Value, *_: Value, dtype: Value = None,
-                            **__: Value) -> Value:  # fmt: skip
-        """Make a parameter."""
+    def do_create_parameter(self, run: Run, shape: Value, attr: Value = None, dtype: Value = None,
+                            is_bias: Value = False, *_: Value, **__: Value) -> Value:  # fmt: skip
+        """Make a parameter; none where its attribute is False."""
+        if attr is False:
+            return None
         unknown = first_unknown(shape)
         if unknown is not None:
             run.block(unknown)
             return unknown
-        return run.parameter(as_shape(shape), dtype if isinstance(dtype, str) else "")
+        one = run.parameter(as_shape(shape), as_name(dtype))
+        if getattr(attr, "frozen", False):
+            one.stop_gradient = True
+        return one
 
-    def do_apply(self, run: Run, function: Value) -> Value:
-        """Initialisers change no sizes."""
+    def do_create_tensor(self, run: Run, name: Value = None, persistable: Value = None,
+                         dtype: Value = None) -> Value:  # fmt: skip
+        """Make an empty variable."""
+        return run.tensor((0,), as_name(dtype))
+
+    do_create_variable = do_create_tensor
+
+    def do_apply(self, run: Run, fn: Value) -> Value:
+        """Call a function on each layer, innermost first; what it draws has no part in memory."""
+        blocking = run.blocking
+        for _, one in reversed(list(self.walk())):
+            run.calls.call(fn, [one], {})
+        run.blocking = blocking
         return self
 
     def do_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
-        """Give the parameters by name."""
-        return dict(self.parameters())
+        """Give parameters and buffers by name."""
+        return dict([*self.parameters(), *self.buffers()])
 
-    def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> None:
+    do_to_static_state_dict = do_state_dict
+
+    def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
         """Load weights: no sizes change."""
+        return ([], [])
 
     do_load_dict = do_set_dict = do_load_state_dict = do_set_state_dict
-    do_clear_gradients = do_full_name = do_set_state_dict
 
-    def do_to(self, run: Run, *_: Value, **__: Value) -> Value:
+    def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
+        """Zero the gradients, or let them go."""
+        if set_to_zero is False:
+            for _, one in self.parameters():
+                one.grad = None
+
+    def do_to(self, run: Run, device: Value = None, dtype: Value = None, blocking: Value = None,
+              **_: Value) -> Value:  # fmt: skip
+        """Move (there is one device) and cast the parameters and buffers that are floats."""
+        wanted = as_name(dtype) or as_name(device)
+        if wanted in FLOATS:
+            for _, one in [*self.parameters(), *self.buffers()]:
+                if one.dtype in FLOATS and one.dtype != wanted:
+                    one.dtype = wanted
+                    one.storage = run.storage(one.nbytes, "parameters")
+        return self
+
+    def do_astype(self, run: Run, dtype: Value = None) -> Value:
+        """Cast."""
+        return self.do_to(run, None, dtype)
+
+    def do_float(self, run: Run, *_: Value) -> Value:
+        """Cast to single precision."""
+        return self.do_to(run, None, "float32")
+
+    def do_float16(self, run: Run, *_: Value) -> Value:
+        """Cast to half precision."""
+        return self.do_to(run, None, "float16")
+
+    do_half = do_float16
+
+    def do_bfloat16(self, run: Run, *_: Value) -> Value:
+        """Cast to brain floats."""
+        return self.do_to(run, None, "bfloat16")
+
+    def do_double(self, run: Run, *_: Value) -> Value:
+        """Cast to double precision."""
+        return self.do_to(run, None, "float64")
+
+    def do_cuda(self, run: Run, *_: Value, **__: Value) -> Value:
         """Move: there is one device."""
         return self
 
-    do_cuda = do_cpu = do_float = do_to
+    do_cpu = do_npu = do_xpu = do_cuda
+
+    def do_register_forward_pre_hook(self, run: Run, hook: Value, *_: Value) -> Value:
+        """Call a function before each forward pass."""
+        self.before.append(hook)
+        return Registered(self.before, hook)
+
+    def do_register_forward_post_hook(self, run: Run, hook: Value, *_: Value) -> Value:
+        """Call a function after each forward pass."""
+        self.after.append(hook)
+        return Registered(self.after, hook)
+
+    do_register_forward_hook = do_register_forward_post_hook
 
     def weight(
         self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None
@@ -238,123 +325,22 @@ class Layer(Native):
         return value if isinstance(value, Tensor) else None
 
 
-def _clone(run: Run, value: Value) -> Value:
-    if isinstance(value, Layer):
-        return value.clone(run)
-    if isinstance(value, Parameter):
-        return run.parameter(value.shape, value.dtype, trainable=value.trainable)
-    if isinstance(value, list):
-        return [_clone(run, one) for one in value]
-    return value
+class Registered(Native):
+    """What registering a hook returns."""
+
+    label = "hook"
+
+    def __init__(self, hooks: list[Value], hook: Value) -> None:
+        super().__init__()
+        self.hooks, self.hook = hooks, hook
+
+    def do_remove(self, run: Run) -> None:
+        """Call the function no more."""
+        if self.hook in self.hooks:
+            self.hooks.remove(self.hook)
 
 
-class Identity(Layer):
-    """`nn.Identity`."""
-
-    label = "Identity"
-
-    def forward(self, run: Run, x: Tensor, *_: Value) -> Value:
-        """Return the input."""
-        return x
-
-
-class Sequential(Layer):
-    """`nn.Sequential`: layers, or (name, layer) pairs."""
-
-    label = "Sequential"
-
-    def init(self, run: Run, *layers: Value, **_: Value) -> None:
-        """Take the layers in order."""
-        if len(layers) == 1 and isinstance(layers[0], (dict, list)):
-            only = layers[0]
-            layers = tuple(only.items() if isinstance(only, dict) else only)
-        for place, one in enumerate(layers):
-            if isinstance(one, (tuple, list)):
-                self.attrs[str(one[0])] = one[1]
-            else:
-                self.attrs[str(place)] = one
-
-    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
-        """Run the layers one after the other."""
-        if self.cls is not None and self.cls.find("forward") is not MISSING:
-            return super().call(calls, *args, **kwargs)
-        (x,) = args
-        for layer in list(self.attrs.values()):
-            if layer is not None and not isinstance(layer, (int, str, bool, float)):
-                x = calls.call(layer, [x], {})
-        return x
-
-    def item(self, calls: Any, key: Value) -> Value:
-        """Index or slice."""
-        layers = [one for one in self.attrs.values() if isinstance(one, Layer)]
-        if isinstance(key, slice):
-            made = Sequential()
-            made.init(calls.run, *layers[key])
-            return made
-        return layers[key] if isinstance(key, int) else self.attrs[key]
-
-    def count(self, calls: Any) -> int:
-        """Number of layers."""
-        return len(self.children())
-
-    def iterate(self, calls: Any) -> Iterator[Value]:
-        """Give the layers."""
-        yield from [one for one in self.attrs.values() if isinstance(one, Layer)]
-
-
-class LayerList(Layer):
-    """`nn.LayerList` and `nn.ParameterList`."""
-
-    label = "LayerList"
-
-    def init(self, run: Run, layers: Value = None) -> None:
-        """Take the layers in order."""
-        items = getattr(layers, "items", layers) or ()
-        for one in list(items) if isinstance(items, (list, tuple)) else ():
-            self.do_append(run, one)
-
-    def do_append(self, run: Run, layer: Value) -> Value:
-        """Add one."""
-        self.attrs[str(len(self.attrs))] = layer
-        return self
-
-    def do_extend(self, run: Run, layers: Value) -> Value:
-        """Add several."""
-        for one in layers:
-            self.do_append(run, one)
-        return self
-
-    def item(self, calls: Any, key: Value) -> Value:
-        """Index or slice."""
-        found = list(self.attrs.values())[key]
-        if isinstance(found, list):
-            made = LayerList()
-            made.init(calls.run, found)
-            return made
-        return found
-
-    def count(self, calls: Any) -> int:
-        """Number of layers."""
-        return len(self.attrs)
-
-    def iterate(self, calls: Any) -> Iterator[Value]:
-        """Give the layers."""
-        yield from list(self.attrs.values())
-
-
-class LayerDict(Layer):
-    """`nn.LayerDict`."""
-
-    label = "LayerDict"
-
-    def init(self, run: Run, layers: Value = None) -> None:
-        """Take the layers by name."""
-        self.attrs.update(dict(layers or {}))
-
-    def item(self, calls: Any, key: Value) -> Value:
-        """Index by name."""
-        return self.attrs[key]
-
-    def store(self, calls: Any, key: Value, value: Value) -> None:
-        """Set by name."""
-        self.attrs[key] = value
+def as_name(dtype: Value) -> str:
+    """Return the name of a type given as Paddle's object or by name; "" for anything else."""
+    name = getattr(dtype, "name", dtype)
+    return name if isinstance(name, str) and name in ITEM_BYTES else ""

@@ -7,20 +7,18 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     arrays,
-    blocks,
     creation,
     data,
-    functional,
     hapi,
-    layers,
     methods,
+    neural,
     numpy_api,
     pictures,
     stdlib,
     tensor_api,
     training,
-    weighted,
 )
+from gpuconsole.preflight.scan.attrs import Attr
 from gpuconsole.preflight.scan.metrics import Quiet
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
@@ -34,33 +32,6 @@ from gpuconsole.preflight.scan.values import (
 from gpuconsole.preflight.scan.written import Written
 
 
-class Attr(Native):
-    """`paddle.ParamAttr`, initialisers, regularisers: only `trainable=False` matters."""
-
-    label = "ParamAttr"
-
-    def init(self, run: Run, *_: Value, trainable: Value = True, **__: Value) -> None:
-        """Keep whether the parameter is trained."""
-        self.frozen = trainable is False
-
-    def call(self, calls: Any, *_: Value) -> None:
-        """Initialisers can be called on a parameter."""
-
-
-_INITIALIZERS = (
-    "Constant",
-    "Normal",
-    "TruncatedNormal",
-    "Uniform",
-    "XavierNormal",
-    "XavierUniform",
-    "KaimingNormal",
-    "KaimingUniform",
-    "Assign",
-    "Orthogonal",
-)
-
-
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
@@ -71,52 +42,6 @@ def _functions(table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
 
 def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
     return {name: NativeClass(kind, name) for name, kind in table.items()}
-
-
-def _nn() -> Namespace:
-    names: dict[str, Value] = {**functional.layer_classes()}
-    names.update(
-        _classes(
-            {
-                "Layer": layers.Layer,
-                "Sequential": layers.Sequential,
-                "LayerList": layers.LayerList,
-                "ParameterList": layers.LayerList,
-                "LayerDict": layers.LayerDict,
-                "Linear": weighted.Linear,
-                "Conv1D": weighted.Conv1D,
-                "Conv2D": weighted.Conv,
-                "Conv3D": weighted.Conv3D,
-                "Conv2DTranspose": weighted.ConvTranspose,
-                "Conv1DTranspose": weighted.Conv1DTranspose,
-                "BatchNorm": weighted.BatchNorm,
-                "BatchNorm1D": weighted.BatchNorm,
-                "BatchNorm2D": weighted.BatchNorm,
-                "BatchNorm3D": weighted.BatchNorm,
-                "SyncBatchNorm": weighted.BatchNorm,
-                "LayerNorm": weighted.LayerNorm,
-                "GroupNorm": weighted.GroupNorm,
-                "InstanceNorm1D": weighted.InstanceNorm,
-                "InstanceNorm2D": weighted.InstanceNorm,
-                "InstanceNorm3D": weighted.InstanceNorm,
-                "Embedding": weighted.Embedding,
-                "Identity": layers.Identity,
-                "PReLU": weighted.PReLU,
-                "LSTM": blocks.LSTM,
-                "GRU": blocks.GRU,
-                "SimpleRNN": blocks.SimpleRNN,
-                "MultiHeadAttention": blocks.MultiHeadAttention,
-                "TransformerEncoderLayer": blocks.TransformerEncoderLayer,
-                "TransformerEncoder": blocks.TransformerEncoder,
-            }
-        )
-    )
-    names.update(training.nn_names())
-    names["functional"] = Namespace("paddle.nn.functional", {**functional.functions()})
-    names["initializer"] = Namespace(
-        "paddle.nn.initializer", _classes(dict.fromkeys(_INITIALIZERS, Attr))
-    )
-    return Namespace("paddle.nn", names)
 
 
 def _io() -> Namespace:
@@ -170,7 +95,7 @@ def _vision(run: Run) -> Written:
 
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
-    nn, io, vision = _nn(), _io(), _vision(run)
+    nn, io, vision = neural.nn(run, training.nn_names()), _io(), _vision(run)
     device = Namespace("paddle.device", _functions({
         "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
         "is_compiled_with_cuda": lambda run: not run.on_cpu,
@@ -217,7 +142,8 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
                 made.setdefault("paddle", paddle(run)) if "paddle" not in made else made["paddle"]
             )
         elif root == "numpy":
-            found = made.setdefault("numpy", numpy_api.namespace()) if root not in made else made[root]
+            known = made.get(root)
+            found = known or made.setdefault(root, numpy_api.namespace())
         elif root == "PIL":
             found = pictures.pil()
         else:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from gpuconsole.preflight.scan import kernels, ops
 from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensors import Tensor, as_shape
-from gpuconsole.preflight.scan.values import (
-    ShapeFault,
-    Value,
-)
+from gpuconsole.preflight.scan.stateless import functional
+from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.values import ShapeFault, Value
 
 
 class Linear(Layer):
@@ -43,7 +39,7 @@ class Linear(Layer):
 
 
 class Conv(Layer):
-    """`nn.Conv1D`, `Conv2D`, `Conv3D`."""
+    """What `nn.Conv1D`, `nn.Conv2D` and `nn.Conv3D` share."""
 
     label = "Conv"
     rank = 2
@@ -61,14 +57,25 @@ class Conv(Layer):
         kernel = kernels.spread(kernel_size, self.rank)
         self.weight(run, "weight", (out_channels, in_channels // groups, *kernel), weight_attr)
         self.weight(run, "bias", (out_channels,), bias_attr)
+        self.padded: list[int] = []
+        if padding_mode != "zeros" and not isinstance(padding, str):
+            self.padded = [side for one in reversed(kernels.spread(padding, self.rank))
+                           for side in (one, one)]  # fmt: skip
+            padding = 0
         self.geometry = {"stride": stride, "padding": padding, "dilation": dilation,
                          "groups": groups, "data_format": data_format or "NCHW"}  # fmt: skip
 
     def forward(self, run: Run, x: Tensor) -> Value:
-        """Convolve."""
+        """Pad where the padding is not zeros, then convolve."""
+        if self.padded:
+            x = functional(run, "pad", x, self.padded)
+        return kernels.conv(run, x, self.filters(run), self.tensor("bias"), **self.geometry)
+
+    def filters(self, run: Run) -> Tensor:
+        """Return the weight as the kernel takes it."""
         weight = self.tensor("weight")
         assert weight is not None
-        return kernels.conv(run, x, weight, self.tensor("bias"), **self.geometry)
+        return weight
 
     def recover(self, run: Run, *args: Value) -> Value:
         """Channels-last data: go on as if they came channels-first."""
@@ -83,19 +90,34 @@ class Conv(Layer):
 
 
 class Conv1D(Conv):
-    """`nn.Conv1D`."""
+    """`nn.Conv1D`: computed in two dimensions, for which Paddle copies the weight."""
 
+    label = "Conv1D"
     rank = 1
+
+    def filters(self, run: Run) -> Tensor:
+        """Return a copy of the weight."""
+        weight = super().filters(run)
+        copy = run.tensor(weight.shape, weight.dtype)
+        ops.attach(run, (weight,), [copy], (), "view")
+        return copy
+
+
+class Conv2D(Conv):
+    """`nn.Conv2D`."""
+
+    label = "Conv2D"
 
 
 class Conv3D(Conv):
     """`nn.Conv3D`."""
 
+    label = "Conv3D"
     rank = 3
 
 
 class ConvTranspose(Layer):
-    """`nn.Conv1DTranspose`, `Conv2DTranspose`, `Conv3DTranspose`."""
+    """What `nn.Conv1DTranspose`, `nn.Conv2DTranspose` and `nn.Conv3DTranspose` share."""
 
     label = "ConvTranspose"
     rank = 2
@@ -123,120 +145,21 @@ class ConvTranspose(Layer):
 class Conv1DTranspose(ConvTranspose):
     """`nn.Conv1DTranspose`."""
 
+    label = "Conv1DTranspose"
     rank = 1
 
 
-class BatchNorm(Layer):
-    """`nn.BatchNorm1D/2D/3D`, `nn.BatchNorm`, `nn.SyncBatchNorm`."""
+class Conv2DTranspose(ConvTranspose):
+    """`nn.Conv2DTranspose`."""
 
-    label = "BatchNorm"
-
-    def init(self, run: Run, num_features: int, *_: Value, weight_attr: Value = None,
-             bias_attr: Value = None, data_format: str = "NCHW", act: Value = None,
-             **__: Value) -> None:  # fmt: skip
-        """Make scale, shift and the running statistics."""
-        self.channels = num_features
-        self.last = data_format in ("NHWC", "NLC", "NDHWC")
-        self.act = act
-        self.weight(run, "weight", (num_features,), weight_attr)
-        self.weight(run, "bias", (num_features,), bias_attr)
-        self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
-        self.attrs["_variance"] = run.parameter((num_features,), trainable=False)
-
-    def forward(self, run: Run, x: Tensor) -> Value:
-        """Normalise."""
-        out = kernels.batch_norm(
-            run, x, self.tensor("weight"), self.tensor("bias"), self.channels,
-            channels_last=self.last,
-        )  # fmt: skip
-        return ops.unary(run, self.act, out) if isinstance(self.act, str) else out
+    label = "Conv2DTranspose"
 
 
-class LayerNorm(Layer):
-    """`nn.LayerNorm`."""
+class Conv3DTranspose(ConvTranspose):
+    """`nn.Conv3DTranspose`."""
 
-    label = "LayerNorm"
-
-    def init(
-        self,
-        run: Run,
-        normalized_shape: Value,
-        epsilon: Value = 1e-5,
-        weight_attr: Value = None,
-        bias_attr: Value = None,
-        name: Value = None,
-    ) -> None:
-        """Make scale and shift of the normalised shape, flattened."""
-        self.shape = as_shape(normalized_shape)
-        self.weight(run, "weight", self.shape, weight_attr)
-        self.weight(run, "bias", self.shape, bias_attr)
-
-    def forward(self, run: Run, x: Tensor) -> Value:
-        """Normalise over the last axes."""
-        if x.shape[len(x.shape) - len(self.shape) :] != self.shape:
-            raise ShapeFault(
-                f"LayerNorm expects {list(self.shape)} at the end, {list(x.shape)} arrives",
-                x.shape, self.shape,
-            )  # fmt: skip
-        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
-        return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(self.shape)))
-
-
-class GroupNorm(Layer):
-    """`nn.GroupNorm`."""
-
-    label = "GroupNorm"
-
-    def init(
-        self,
-        run: Run,
-        num_groups: int,
-        num_channels: int,
-        epsilon: Value = 1e-5,
-        weight_attr: Value = None,
-        bias_attr: Value = None,
-        *_: Value,
-        **__: Value,
-    ) -> None:
-        """Make scale and shift per channel."""
-        self.groups, self.channels = num_groups, num_channels
-        self.weight(run, "weight", (num_channels,), weight_attr)
-        self.weight(run, "bias", (num_channels,), bias_attr)
-
-    def forward(self, run: Run, x: Tensor) -> Value:
-        """Normalise over groups of channels."""
-        if x.shape[1] != self.channels:
-            raise ShapeFault(
-                f"GroupNorm expects {self.channels} channels, {x.shape[1]} arrive", x.shape
-            )
-        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
-        return kernels.norm(run, "group_norm", x, given, x.shape[0] * self.groups)
-
-
-class InstanceNorm(Layer):
-    """`nn.InstanceNorm1D/2D/3D`."""
-
-    label = "InstanceNorm"
-
-    def init(
-        self,
-        run: Run,
-        num_features: int,
-        epsilon: Value = 1e-5,
-        momentum: Value = 0.9,
-        weight_attr: Value = None,
-        bias_attr: Value = None,
-        *_: Value,
-        **__: Value,
-    ) -> None:
-        """Make scale and shift per channel."""
-        self.weight(run, "scale", (num_features,), weight_attr)
-        self.weight(run, "bias", (num_features,), bias_attr)
-
-    def forward(self, run: Run, x: Tensor) -> Value:
-        """Normalise each channel of each sample."""
-        given = [one for one in (self.tensor("scale"), self.tensor("bias")) if one is not None]
-        return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
+    label = "Conv3DTranspose"
+    rank = 3
 
 
 class Embedding(Layer):
@@ -248,13 +171,38 @@ class Embedding(Layer):
              sparse: Value = False, weight_attr: Value = None, name: Value = None,
              **_: Value) -> None:  # fmt: skip
         """Make the table."""
+        self.sparse = sparse is True
         self.weight(run, "weight", (num_embeddings, embedding_dim), weight_attr)
 
     def forward(self, run: Run, ids: Tensor) -> Value:
         """Look up."""
         weight = self.tensor("weight")
         assert weight is not None
-        return kernels.embedding(run, ids, weight)
+        return kernels.embedding(run, ids, weight, sparse=self.sparse)
+
+
+class Bilinear(Layer):
+    """`nn.Bilinear`: each output is a form of both inputs."""
+
+    label = "Bilinear"
+
+    def init(self, run: Run, in1_features: int, in2_features: int, out_features: int,
+             weight_attr: Value = None, bias_attr: Value = None,
+             name: Value = None) -> None:  # fmt: skip
+        """Make weight [out, in1, in2] and bias [1, out]."""
+        self.weight(run, "weight", (out_features, in1_features, in2_features), weight_attr)
+        self.weight(run, "bias", (1, out_features), bias_attr)
+
+    def forward(self, run: Run, x1: Tensor, x2: Tensor) -> Value:
+        """Multiply; both kernels need room for one input's rows."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        out, left, right = weight.shape
+        if x1.shape[-1] != left or x2.shape[-1] != right:
+            raise ShapeFault(f"Bilinear expects {left} and {right} features", x1.shape, x2.shape)
+        given = [x1, x2, weight, *(one for one in [self.tensor("bias")] if one is not None)]
+        return ops.apply(run, "bilinear", given, (x1.shape[0], out),
+                         extra=0, flops=2.0 * x1.shape[0] * weight.size)  # fmt: skip
 
 
 class PReLU(Layer):

@@ -1,0 +1,80 @@
+"""The names of `paddle.nn`."""
+
+from __future__ import annotations
+
+from gpuconsole.preflight.scan import (
+    containers,
+    functional,
+    layers,
+    norms,
+    recurrent,
+    stateless,
+    weighted,
+)
+from gpuconsole.preflight.scan.attrs import Attr
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.values import Namespace, Native, NativeClass, NativeFunction, Value
+from gpuconsole.preflight.scan.written import Written
+
+LONG_SEQUENCE = 512
+"""Beyond this length a transformer is flagged: attention grows with its square."""
+_CLASSES: tuple[type[layers.Layer], ...] = (
+    layers.Layer, containers.Sequential, containers.LayerList, containers.ParameterList,
+    containers.LayerDict, weighted.Linear, weighted.Bilinear, weighted.Conv1D, weighted.Conv2D,
+    weighted.Conv3D, weighted.Conv1DTranspose, weighted.Conv2DTranspose,
+    weighted.Conv3DTranspose, weighted.Embedding, weighted.PReLU, norms.BatchNorm,
+    norms.BatchNorm1D, norms.BatchNorm2D, norms.BatchNorm3D, norms.SyncBatchNorm,
+    norms.LayerNorm, norms.GroupNorm, norms.InstanceNorm1D, norms.InstanceNorm2D,
+    norms.InstanceNorm3D, norms.SpectralNorm, recurrent.LSTM, recurrent.GRU, recurrent.SimpleRNN,
+)  # fmt: skip
+_INITIALIZERS = (
+    "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform",
+    "KaimingNormal", "KaimingUniform", "Assign", "Orthogonal", "Dirac", "Bilinear", "MSRA",
+    "Initializer",
+)  # fmt: skip
+_FILLERS = (
+    "constant_", "normal_", "uniform_", "zeros_", "ones_", "xavier_normal_", "xavier_uniform_",
+    "kaiming_normal_", "kaiming_uniform_", "trunc_normal_", "orthogonal_", "eye_", "dirac_",
+)  # fmt: skip
+
+
+def note_length(run: Run, length: Value) -> None:
+    """Flag a long sequence."""
+    if isinstance(length, int) and length > LONG_SEQUENCE:
+        run.flags.add("long-sequence")
+
+
+def _filled(run: Run, tensor: Value, *_: Value, **__: Value) -> Value:
+    return tensor
+
+
+def _initializers() -> Namespace:
+    names: dict[str, Value] = {name: NativeClass(Attr, name) for name in _INITIALIZERS}
+    names.update({name: NativeFunction(_filled, name) for name in _FILLERS})
+    names["set_global_initializer"] = NativeFunction(lambda run, *a, **k: None, "set")
+    names["calculate_gain"] = NativeFunction(lambda run, *a, **k: 1.0, "calculate_gain")
+    return Namespace("paddle.nn.initializer", names)
+
+
+def _clip(run: Run, parameters: Value, *_: Value, **__: Value) -> Value:
+    return run.number("the norm of the gradients")
+
+
+def nn(run: Run, more: dict[str, Value]) -> Written:
+    """Return `paddle.nn`; `more` are names that live elsewhere."""
+    classes: dict[str, type[Native]] = {one.__name__: one for one in _CLASSES}
+    utils = Written(run, "paddle.nn.utils", "nn_utils", {
+        "clip_grad_norm_": NativeFunction(_clip, "clip_grad_norm_"),
+        "clip_grad_value_": NativeFunction(_clip, "clip_grad_value_"),
+    })  # fmt: skip
+    return Written(run, "paddle.nn", "nn", {
+        **stateless.layer_classes(),
+        **{name: NativeClass(kind, name) for name, kind in classes.items()},
+        "ParameterDict": NativeClass(containers.LayerDict, "ParameterDict"),
+        **more,
+        "functional": Written(
+            run, "paddle.nn.functional", "functional", {**functional.functions()}
+        ),
+        "initializer": _initializers(), "utils": utils,
+        "_note_length": NativeFunction(note_length, "note_length"),
+    })  # fmt: skip

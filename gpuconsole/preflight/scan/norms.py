@@ -1,0 +1,192 @@
+"""Layers that normalise."""
+
+from __future__ import annotations
+
+from math import prod
+
+from gpuconsole.preflight.scan import kernels, ops
+from gpuconsole.preflight.scan.layers import Layer
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Tensor, as_shape
+from gpuconsole.preflight.scan.values import ShapeFault, Value
+
+
+class BatchNorm(Layer):
+    """`nn.BatchNorm`, and what those by dimension share."""
+
+    label = "BatchNorm"
+
+    def init(self, run: Run, num_features: int, *_: Value, weight_attr: Value = None,
+             bias_attr: Value = None, data_format: str = "NCHW", act: Value = None,
+             **__: Value) -> None:  # fmt: skip
+        """Make scale, shift and the running statistics."""
+        self.channels = num_features
+        self.last = data_format in ("NHWC", "NLC", "NDHWC")
+        self.act = act
+        self.weight(run, "weight", (num_features,), weight_attr)
+        self.weight(run, "bias", (num_features,), bias_attr)
+        self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
+        self.attrs["_variance"] = run.parameter((num_features,), trainable=False)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise."""
+        out = kernels.batch_norm(
+            run, x, self.tensor("weight"), self.tensor("bias"), self.channels,
+            channels_last=self.last,
+        )  # fmt: skip
+        return ops.unary(run, self.act, out) if isinstance(self.act, str) else out
+
+
+class BatchNorm1D(BatchNorm):
+    """`nn.BatchNorm1D`."""
+
+    label = "BatchNorm1D"
+
+
+class BatchNorm2D(BatchNorm):
+    """`nn.BatchNorm2D`."""
+
+    label = "BatchNorm2D"
+
+
+class BatchNorm3D(BatchNorm):
+    """`nn.BatchNorm3D`."""
+
+    label = "BatchNorm3D"
+
+
+class SyncBatchNorm(BatchNorm):
+    """`nn.SyncBatchNorm`."""
+
+    label = "BatchNorm"
+
+    @staticmethod
+    def static_convert_sync_batchnorm(run: Run, layer: Value) -> Value:
+        """Exchange figures between cards: the sizes stay."""
+        run.flags.add("distributed")
+        return layer
+
+
+class LayerNorm(Layer):
+    """`nn.LayerNorm`."""
+
+    label = "LayerNorm"
+
+    def init(
+        self,
+        run: Run,
+        normalized_shape: Value,
+        epsilon: Value = 1e-5,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        name: Value = None,
+    ) -> None:
+        """Make scale and shift of the normalised shape, flattened."""
+        self.shape = as_shape(normalized_shape)
+        self.weight(run, "weight", self.shape, weight_attr)
+        self.weight(run, "bias", self.shape, bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise over the last axes."""
+        if x.shape[len(x.shape) - len(self.shape) :] != self.shape:
+            raise ShapeFault(
+                f"LayerNorm expects {list(self.shape)} at the end, {list(x.shape)} arrives",
+                x.shape, self.shape,
+            )  # fmt: skip
+        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(self.shape)))
+
+
+class GroupNorm(Layer):
+    """`nn.GroupNorm`."""
+
+    label = "GroupNorm"
+
+    def init(
+        self,
+        run: Run,
+        num_groups: int,
+        num_channels: int,
+        epsilon: Value = 1e-5,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        *_: Value,
+        **__: Value,
+    ) -> None:
+        """Make scale and shift per channel."""
+        self.groups, self.channels = num_groups, num_channels
+        self.weight(run, "weight", (num_channels,), weight_attr)
+        self.weight(run, "bias", (num_channels,), bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise over groups of channels."""
+        if x.shape[1] != self.channels:
+            raise ShapeFault(
+                f"GroupNorm expects {self.channels} channels, {x.shape[1]} arrive", x.shape
+            )
+        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "group_norm", x, given, x.shape[0] * self.groups)
+
+
+class InstanceNorm(Layer):
+    """What `nn.InstanceNorm1D`, `2D` and `3D` share."""
+
+    label = "InstanceNorm"
+
+    def init(
+        self,
+        run: Run,
+        num_features: int,
+        epsilon: Value = 1e-5,
+        momentum: Value = 0.9,
+        weight_attr: Value = None,
+        bias_attr: Value = None,
+        *_: Value,
+        **__: Value,
+    ) -> None:
+        """Make scale and shift per channel."""
+        self.weight(run, "scale", (num_features,), weight_attr)
+        self.weight(run, "bias", (num_features,), bias_attr)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise each channel of each sample."""
+        given = [one for one in (self.tensor("scale"), self.tensor("bias")) if one is not None]
+        return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
+
+
+class InstanceNorm1D(InstanceNorm):
+    """`nn.InstanceNorm1D`."""
+
+    label = "InstanceNorm1D"
+
+
+class InstanceNorm2D(InstanceNorm):
+    """`nn.InstanceNorm2D`."""
+
+    label = "InstanceNorm2D"
+
+
+class InstanceNorm3D(InstanceNorm):
+    """`nn.InstanceNorm3D`."""
+
+    label = "InstanceNorm3D"
+
+
+class SpectralNorm(Layer):
+    """`nn.SpectralNorm`: a weight divided by its largest singular value."""
+
+    label = "SpectralNorm"
+
+    def init(self, run: Run, weight_shape: Value, dim: int = 0, power_iters: Value = 1,
+             *_: Value, **__: Value) -> None:  # fmt: skip
+        """Make the two vectors, which are not trained."""
+        shape = as_shape(weight_shape)
+        self.weight(run, "weight_u", (shape[dim],))
+        self.weight(run, "weight_v", (prod(shape) // shape[dim],))
+        for one in self.attrs.values():
+            one.stop_gradient = True
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Normalise; the kernel works on a copy of the weight as a matrix."""
+        return ops.apply(run, "scale", (x,), x.shape, extra=x.nbytes, temp=2 * x.nbytes,
+                         work=3 * x.nbytes, flops=4.0 * x.size)  # fmt: skip
