@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import truth
-from benchmarks.sets import Script, interpolated, largest_within
+from benchmarks.sets import Script, bounds, largest_within
 from gpuconsole.core.units import MIB
 
 Largest = Callable[[Path, Sequence[str], float], int | None]
@@ -25,12 +25,11 @@ class Case:
     budget: float
     suggested: int
     true_largest: int
-    peak: float
-
-    @property
-    def within(self) -> bool:
-        """Whether the suggestion keeps the budget."""
-        return self.peak <= self.budget
+    """Not below the real one."""
+    low: float
+    """Bytes: the real peak at the suggestion is at least this."""
+    high: float
+    """Bytes: and at most this."""
 
     @property
     def share(self) -> float:
@@ -51,8 +50,8 @@ def cases(scripts: Sequence[Script], largest: Largest, count: int) -> list[Case]
             suggested = largest(script.path, script.argv, budget / MIB)
             if suggested is None:
                 break
-            peak = interpolated(points, suggested) if suggested else 0.0
-            found.append(Case(script, budget, suggested, largest_within(points, budget), peak))
+            low, high = bounds(points, suggested) if suggested else (0.0, 0.0)
+            found.append(Case(script, budget, suggested, largest_within(points, budget), low, high))
     return found
 
 
@@ -60,21 +59,22 @@ def summary(found: Sequence[Case], near: float) -> str:
     """Say how the cases went, the true peak being interpolated."""
     if not found:
         return "largest batch: nothing was suggested"
-    within = sum(case.within for case in found) / len(found)
-    reached = sum(case.share >= near for case in found) / len(found)
-    # Between small batches one sample is more than a tenth: the next whole batch counts as reached.
-    whole = sum(
-        case.share >= near or case.suggested >= case.true_largest - 1 for case in found
-    ) / len(found)
-    worst = min(found, key=lambda case: case.share)
-    over = max(found, key=lambda case: case.peak / case.budget)
+    total = len(found) / 100
+    within = sum(case.high <= case.budget for case in found) / total
+    beyond = sum(case.low > case.budget for case in found) / total
+    reached = sum(case.share >= near for case in found) / total
+    # Among small batches one sample is more than a tenth: one short is as near as can be.
+    short = sum(case.share >= near or case.suggested >= case.true_largest - 1 for case in found)
+    least = min(found, key=lambda case: case.share)
+    over = max(found, key=lambda case: case.low / case.budget)
+    excess = max(0.0, 100 * (over.low / over.budget - 1))
     return (
-        f"largest batch, {len(found)} budgets, truth interpolated between measured batches (never "
-        f"below the real peak): {100 * within:.1f} % within budget (worst "
-        f"{100 * (over.peak / over.budget - 1):+.2f} %, {over.script.id}); {100 * reached:.1f} % "
-        f"reach {100 * near:.0f} % of the true largest ({100 * whole:.1f} % when one sample short "
-        f"counts; least {100 * worst.share:.0f} %, {worst.script.id} "
-        f"{worst.suggested} of {worst.true_largest})"
+        f"largest batch, {len(found)} budgets: {within:.1f} % within, {beyond:.1f} % beyond (by up "
+        f"to {excess:.2f} %, {over.script.id}), {100 - within - beyond:.1f} % cannot be told "
+        f"without a run; {reached:.1f} % reach {100 * near:.0f} % of the true largest, "
+        f"{short / total:.1f} % that or one sample less (least {100 * least.share:.0f} %, "
+        f"{least.script.id}: {least.suggested} of {least.true_largest}). The truth lies between "
+        "bounds from the measured batches."
     )
 
 

@@ -64,20 +64,33 @@ def _points(entry: dict[str, Any]) -> Iterator[Point]:
         yield Point(one["batch"], one["peak_bytes"], one["scoring"])
 
 
-def interpolated(points: tuple[Point, ...], batch: float) -> float:
-    """Return the peak between measured batches, on straight lines (continued beyond the ends).
+def bounds(points: tuple[Point, ...], batch: int) -> tuple[float, float]:
+    """Return between what the real peak at an unmeasured batch lies.
 
     A peak is the largest of several straight lines in the batch, so it is convex: between two
-    measured sizes the straight line is never below the real peak.
+    measured sizes the straight line is never below it, and the lines through the pairs to the left
+    and to the right, continued, are never above it. Beyond the ends the nearest line is continued.
     """
+    exact = next((float(point.peak) for point in points if point.batch == batch), None)
+    if exact is not None:
+        return exact, exact
     at = next((i for i, p in enumerate(points[1:-1], 1) if batch <= p.batch), len(points) - 1)
-    low, high = points[at - 1], points[at]
+    high = _on_line(points[at - 1], points[at], batch)
+    if not points[0].batch < batch < points[-1].batch:
+        return high, high
+    beside = [(at - 2, at - 1), (at, at + 1)]
+    lines = [_on_line(points[i], points[j], batch) for i, j in beside if i >= 0 and j < len(points)]
+    return min(high, max([float(points[at - 1].peak), *lines])), high
+
+
+def _on_line(low: Point, high: Point, batch: int) -> float:
     return low.peak + (high.peak - low.peak) / (high.batch - low.batch) * (batch - low.batch)
 
 
 def largest_within(points: tuple[Point, ...], budget: float) -> int:
-    """Return the largest batch whose interpolated peak is within the budget; 0 for none."""
-    batch = points[-1].batch
-    while batch > 0 and interpolated(points, batch) > budget:
-        batch -= 1
-    return batch
+    """Return the largest batch that may keep the budget: its lower bound does; 0 for none."""
+    low, high = 0, points[-1].batch
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if bounds(points, middle)[0] <= budget else (low, middle - 1)
+    return low
