@@ -72,7 +72,8 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
         if explain:
             yield from _reasons(found.verdicts)
     if found.suggestions and not estimate.errors:
-        yield _text("\nWhat would help", "bold")
+        yield _text("")
+        yield _text("What would help", "bold")
         for number, suggestion in enumerate(found.suggestions, start=1):
             yield from _suggestion(number, suggestion)
     if found.curve:
@@ -80,7 +81,8 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     if found.explanation is not None:
         yield from _layers(found.explanation)
     if explain:
-        yield _text("\nHow it was found", "bold")
+        yield _text("")
+        yield _text("How it was found", "bold")
         for sentence in estimate.notes:
             yield _text(f"  {sentence}")
 
@@ -276,7 +278,8 @@ def _suggestion(number: int, one: Suggestion) -> Iterator[Text]:
 
 
 def _layers(explanation: Explanation) -> Iterator[RenderableType]:
-    yield _text("\nLayers by what they keep for the backward pass", "bold")
+    yield _text("")
+    yield _text("Layers by what they keep for the backward pass", "bold")
     shown = table("SAVED", "PARAMETERS", "FLOPS", "LINE", "OUTPUT", "LAYER",
                   right=("SAVED", "PARAMETERS", "FLOPS"))  # fmt: skip
     for layer in explanation.layers[:MOST_LAYERS]:
@@ -326,7 +329,8 @@ def _source_line(file: str, line: int) -> str:
 
 def _curve(found: Report) -> Iterator[RenderableType]:
     """Plot the peak against the batch size, with a line for each limit within reach."""
-    yield _text("\nPeak against batch size", "bold")
+    yield _text("")
+    yield _text("Peak against batch size", "bold")
     points = found.curve
     top = max(point.high_mib for point in points) * 1.05
     limits = _limits(found.verdicts, top)

@@ -132,7 +132,7 @@ class _Asked:
         yield Suggestion(
             "batch-size", size, f"Reduce the batch size to {size} or below.",
             self.memory.total_mib - smaller.total_mib,
-            f"{ceil(batch / size)} times as many steps an epoch; the learning rate may need care",
+            f"{batch / size:.3g} times as many steps an epoch; the learning rate may need care",
             change.args, change.edits,
         )  # fmt: skip
 

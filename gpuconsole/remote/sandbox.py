@@ -12,7 +12,7 @@ import contextlib
 import os
 import shutil
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,13 +108,13 @@ class Sandbox:
     async def lines(
         self, argv: Sequence[str], *, stdin: bytes, readable: Sequence[Path], scratch: Path
     ) -> AsyncGenerator[bytes, None]:
-        """Run Python with `argv` and give the lines of its standard output as they come.
+        """Run Python with `argv` and give the lines of its output and errors as they come.
 
         SandboxTimeoutError when it takes too long. Leaving the iterator ends the child.
         """
         command = self.command(argv, readable=readable, scratch=scratch)
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd=scratch,
+            *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=scratch,
             env=_environment(scratch), start_new_session=True, limit=_LINE_LIMIT,
         )  # fmt: skip
         assert process.stdin is not None
