@@ -92,7 +92,7 @@ class Sandbox:
 
     def _wrapped(self, bwrap: str, readable: Sequence[Path], scratch: Path) -> tuple[str, ...]:
         hidden = {*HIDDEN, str(Path.home())}
-        shown = {Path(sys.prefix), Path(sys.base_prefix), *readable}
+        shown = {Path(sys.prefix), Path(sys.base_prefix), *(path.resolve() for path in readable)}
         made: list[str] = [
             bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
             "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
