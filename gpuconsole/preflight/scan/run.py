@@ -88,6 +88,8 @@ class Run:
     """Conditions that are not known and lead to different memory, by place, as written."""
     call: Callable[[Value, list[Value], dict[str, Value]], Value] | None = None
     calls: Any = None
+    sources: dict[str, Any] = field(default_factory=dict)
+    """Namespaces that are written as Paddle source, by folder."""
     ledger: Ledger = field(default_factory=Ledger)
     file: str = ""
     line: int = 0

@@ -40,6 +40,11 @@ def _index(folder: str) -> Mapping[str, str]:
     }
 
 
+def names_of(folder: str) -> tuple[str, ...]:
+    """Return the public names that stand in the sources of a folder."""
+    return tuple(_index(folder))
+
+
 @lru_cache(maxsize=64)
 def _tree(folder: str, stem: str) -> ast.Module:
     """Parse a source; without line numbers, the script's own line stays the current one."""
