@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuconsole.preflight.scan import amp
-from gpuconsole.preflight.scan.layers import Layer, LayerList, Sequential
+from gpuconsole.preflight.scan.containers import LayerList, Sequential
+from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.recomputing import recompute
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor
