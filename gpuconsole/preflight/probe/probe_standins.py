@@ -29,7 +29,7 @@ def _on_the_cpu(paddle):
         return set_device("cpu")
 
     paddle.set_device = paddle.device.set_device = on_cpu
-    paddle.CUDAPlace = lambda *_: paddle.CPUPlace()
+    paddle.CUDAPlace = _no_card(paddle.CPUPlace)
     paddle.Tensor.cuda = lambda self, *_, **__: self
     cuda = paddle.device.cuda
     for name in ("synchronize", "empty_cache"):
@@ -37,6 +37,15 @@ def _on_the_cpu(paddle):
     for name in ("max_memory_allocated", "max_memory_reserved", "memory_allocated",
                  "memory_reserved", "reset_max_memory_allocated"):  # fmt: skip
         setattr(cuda, name, lambda *_, **__: 0)
+
+
+def _no_card(instead):
+    """Return a class whose instances are another's; `isinstance` with it is always false."""
+    class Place:
+        def __new__(cls, *_):
+            return instead()
+
+    return Place
 
 
 def _weights(paddle):
