@@ -232,9 +232,12 @@ class Loader(Native):
             if setting.batch is None:
                 raise Blocked(size)
             size = setting.batch
+        if setting.batch is not None and not setting.batch_key:
+            # Nothing says where the number comes from: it is put in here.
+            size = setting.batch
         run.found_batch(size)
         # A second loader written with the same number, say for evaluation, follows the first.
-        if setting.batch is not None and (not setting.batch_key or size == setting.batch_was):
+        if setting.batch is not None and size == setting.batch_was:
             size = setting.batch
         if not isinstance(size, int) or size < 1:
             place = run.line

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuconsole.preflight.scan import asking, constants, lengths
-from gpuconsole.preflight.scan.evaluate import Expressions
+from gpuconsole.preflight.scan.ends import BREAK, CONTINUE, Returned, returns
+from gpuconsole.preflight.scan.generators import Generators
 from gpuconsole.preflight.scan.run import CYCLES
 from gpuconsole.preflight.scan.values import (
     MISSING,
@@ -23,22 +24,6 @@ from gpuconsole.preflight.scan.values import (
 MAX_LOOPS = 20_000
 
 
-class End(NamedTuple):
-    """How a block ended early: `break`, `continue` or `return` with a value."""
-
-    how: str
-    value: Value = None
-
-
-class Returned:
-    """A `return`, holding its value until the call is over."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
 def _counted(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names that a loop's body counts up or down."""
     return {
@@ -49,19 +34,15 @@ def _counted(body: Sequence[ast.stmt]) -> set[str]:
     }
 
 
-def _returns(end: Any) -> bool:
-    return isinstance(end, Returned)
-
-
 def _weightless(*values: Value) -> bool:
     """Whether what differs cannot be a size: a figure of a metric, or not known anyway."""
     return any(isinstance(one, (float, Unknown)) for one in values)
 
 
-BREAK, CONTINUE = End("break"), End("continue")
+__all__ = ["Flow", "Returned"]
 
 
-class Flow(Expressions):
+class Flow(Generators):
     """The part of the interpreter that decides what runs next."""
 
     def _if(self, node: ast.If, scope: Scope) -> Any:
@@ -105,7 +86,7 @@ class Flow(Expressions):
         merged, agreed = self._merge(outcomes[0], outcomes[1], test)
         scope.names.clear()
         scope.names.update(merged)
-        if not agreed or len(run.ledger.events) != events or any(map(_returns, ends)):
+        if not agreed or len(run.ledger.events) != events or any(map(returns, ends)):
             self._undecided(place, written)
         return self._joined_end(ends, outcomes, test, scope)
 
