@@ -31,7 +31,7 @@ def main():
     except (OSError, ValueError) as error:
         say(out, {"error": fault("request", "The request cannot be read: %s" % error)})
         return
-    say(out, symbolic(request, out) if request["mode"] == "symbolic" else traced(request, out))
+    say(out, measured(request, out))
 
 
 def read(names):
@@ -53,7 +53,7 @@ def fault(kind, message, file="", line=0):
     return {"kind": kind, "message": message, "file": file, "line": line}
 
 
-def traced(request, out):
+def measured(request, out):
     """Run the script at each batch size and return the message that ends the answer."""
     answer = {}
     for factor in DOUBLINGS:
@@ -78,29 +78,17 @@ def pair(request, sizes, out):
         if "error" in answer:
             return answer
         runs.append(answer["run"])
-    return {"document": document(request, "traced", runs)}
+    return {"document": document(request, runs)}
 
 
-def symbolic(request, out):
-    """Build the script's network as a program and return the message that ends the answer."""
-
-    def forward(share, stage):
-        say(out, {"progress": round(share, 3), "stage": stage})
-
-    answer = run(dict(request, size=request["batches"][0]), forward)
-    if "error" in answer:
-        return answer
-    return {"document": document(request, "symbolic", [answer["run"]])}
-
-
-def document(request, mode, runs):
+def document(request, runs):
     """Return the document of a finished measurement."""
     paddle = runs[0].pop("paddle")
     for one in runs[1:]:
         one.pop("paddle")
     return {
         "version": VERSION,
-        "mode": mode,
+        "mode": request["mode"],
         "script": request["script"],
         "paddle": paddle,
         "runs": runs,

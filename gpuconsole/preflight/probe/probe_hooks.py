@@ -109,7 +109,7 @@ class Session:
         self.name_blocks()
         made = probe_record.blocks(self.record, self.waiting)
         answer = probe_record.as_json(made)
-        readers = [self.readers.get(key, {}) for key in sorted(self.waiting)]
+        readers = [self.readers[key] for key in sorted(self.readers)]
         answer.update(
             batch=self.request["size"],
             paddle=self.paddle.__version__,
@@ -156,7 +156,7 @@ class Session:
         self.record.tag(found, "gradients")
 
     def batch(self, reader, batch):
-        """A loader gave a batch: remember its size, shape and place."""
+        """A loader gave a batch: remember its size, shape and place, and hand it on."""
         found = list(tensors(batch))
         shapes = [list(one.shape) for one in found]
         self.shapes.setdefault(reader, []).append(shapes)
@@ -164,6 +164,7 @@ class Session:
         total = sum(nbytes(one) for one in found)
         self.waiting[reader] = max(total, self.waiting.get(reader, 0))
         self.record.tag([address(one) for one in found], "inputs")
+        return batch
 
     # -- hooks
 
@@ -249,7 +250,7 @@ class Session:
         old = cls.run
 
         def run(self, program=None, feed=None, fetch_list=None, *args, **kwargs):
-            if fetch_list and not session.waiting:
+            if fetch_list and not session.readers:
                 session.boundary()
                 shapes = [list(getattr(one, "shape", ())) for one in (feed or {}).values()]
                 session.shapes.setdefault(0, []).append(shapes)

@@ -55,7 +55,6 @@ class Watched:
         if not self.open:
             self.open = True
             session.record.mark("open", self.number)
-            session.waiting[self.number] = 0
             session.readers[self.number] = self.length
         session.record.mark("fetch", session.record.count + 1)
         try:
@@ -65,8 +64,7 @@ class Watched:
             raise
         finally:
             session.record.mark("fetched")
-        session.batch(self.number, batch)
-        return batch
+        return session.batch(self.number, batch)
 
     next = __next__
 

@@ -1,12 +1,265 @@
-"""Placeholder until the symbolic tier arrives."""
+"""One training step built as a program: shapes only, nothing computed, no tensor memory.
+
+The script runs as it is until a loader gives its first batch (or, without a loader, until its
+network is called). From there on Paddle builds a program of it instead of computing: the batch is
+a symbolic value, parameters become the program's. `backward()` appends the gradient operators;
+`step()` and `clear_grad()` are noted with their place. When the next batch is asked for, the
+program is the step.
+"""
+
+import contextlib
+import sys
+import weakref
+
+import probe_batch
+import probe_loader
+import probe_program
+from probe_hooks import _subclasses, tensors
+
+
+class Needed(Exception):
+    """The script asks for a number that only a computation can tell."""
 
 
 class Session:
-    """Refuses."""
+    """One run: builds the program of a step and replays it as births and deaths of blocks."""
 
     def __init__(self, paddle, request, channel):
+        self.paddle = paddle
+        self.request = request
         self.channel = channel
+        self.lazy = None
+        self.program = None
+        self.entered = contextlib.ExitStack()
+        self.layers = weakref.WeakSet()
+        self.optimizers = []
+        self.inside = 0
+        self.trained = False
+        self.readers = {}
+        self.waiting = {}
+        self.shapes = {}
+        self.seen = set()
+        self.inputs = []
+        self.happened = []
+        self.held = []
+        self.gradients = {}
+        self.record = self
 
     def install(self):
-        """Refuse."""
-        self.channel.fail("unsupported", "The symbolic tier is not here yet.")
+        """Hook Paddle."""
+        if not self.paddle.framework.use_pir_api():
+            self.channel.fail("unsupported", "This Paddle builds no programs of the new kind.")
+        self.paddle.seed(1)
+        # Parameters get a shape and no memory.
+        self.lazy = self.paddle.LazyGuard()
+        self.lazy.__enter__()
+        probe_loader.install(self.paddle, self)
+        self._layers()
+        self._optimizers()
+        self._values()
+
+    # -- what a loader tells; nothing is recorded here
+
+    count = 0
+
+    def mark(self, what, key=0):
+        """Moments mean nothing here."""
+
+    def boundary(self):
+        """A batch is about to be asked for: with a program, the step is whole."""
+        if self.program is not None:
+            self.finish()
+
+    def batch(self, reader, batch):
+        """Put symbolic values in place of the first batch."""
+        found = list(tensors(batch))
+        self.shapes[reader] = [[list(one.shape) for one in found]]
+        self.seen.update(one.shape[0] for one in found[:4] if one.shape)
+        self.waiting[reader] = found
+        self.enter()
+        return self.symbolic(batch)
+
+    # -- the program
+
+    def enter(self):
+        """From here on the script builds a program."""
+        if self.program is not None:
+            return
+        self.channel.progress(0.4, "building the step")
+        paddle = self.paddle
+        from paddle.base.dygraph.base import to_static_mode_guard
+        from paddle.pir.core import _convert_into_value, static_op_arg_cast_guard
+
+        self.lazy.__exit__(None, None, None)
+        self.program = paddle.static.Program()
+        paddle.enable_static()
+        self.entered.enter_context(
+            paddle.static.program_guard(self.program, paddle.static.Program())
+        )
+        self.entered.enter_context(to_static_mode_guard(True))
+        self.entered.enter_context(static_op_arg_cast_guard(_convert_into_value))
+
+    def symbolic(self, value):
+        """Return a nested batch with symbolic values for its tensors."""
+        if isinstance(value, dict):
+            return {name: self.symbolic(one) for name, one in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.symbolic(one) for one in value)
+        if not isinstance(value, self.paddle.Tensor):
+            return value
+        name = "input_%d" % len(self.inputs)
+        made = self.paddle.static.data(name, list(value.shape), value.dtype)
+        made.stop_gradient = value.stop_gradient
+        self.inputs.append(made)
+        return made
+
+    def ended(self):
+        """The script came to its end by itself."""
+        if self.program is None:
+            self.channel.fail("no-step", "The script ended and ran no network.")
+        self.finish()
+
+    def finish(self):
+        """Replay the program and leave."""
+        if self.trained and not self.gradients:
+            self.channel.fail("no-step", "The first batch was not trained on.")
+        self.channel.progress(0.8, "replaying the step")
+        replay = probe_program.Replay(self)
+        answer = replay.run()
+        answer.update(
+            batch=self.request["size"], paddle=self.paddle.__version__,
+            readers=[self.readers[key] for key in sorted(self.readers)], flags=[],
+            shapes=list(self.shapes.values()), cycles_seen=2, batch_seen=sorted(self.seen),
+            trained=self.trained, own_batch=probe_batch.own_size(),
+        )
+        self.channel.end({"run": answer})
+
+    def place(self):
+        """Return how many operators the program has by now."""
+        return len(self.program.global_block().ops)
+
+    # -- hooks
+
+    def _layers(self):
+        session = self
+        cls = self.paddle.nn.Layer
+        old_init, old_call = cls.__init__, cls.__call__
+
+        def init(self, *args, **kwargs):
+            old_init(self, *args, **kwargs)
+            session.layers.add(self)
+
+        def call(self, *args, **kwargs):
+            if session.program is None and not session.readers:
+                session.enter()
+                args, kwargs = session.symbolic(args), session.symbolic(kwargs)
+            return old_call(self, *args, **kwargs)
+
+        cls.__init__, cls.__call__ = init, call
+
+    def _optimizers(self):
+        session = self
+        for cls in _subclasses(self.paddle.optimizer.Optimizer):
+            if "__init__" in cls.__dict__:
+                self._wrap_init(cls)
+            for name in ("step", "minimize"):
+                if name in cls.__dict__:
+                    setattr(cls, name, self._step(cls.__dict__[name], name))
+        base = self.paddle.optimizer.Optimizer
+
+        def clear_grad(self, set_to_zero=True):
+            if session.program is not None:
+                session.happened.append((session.place(), "clear", self, set_to_zero))
+
+        base.clear_grad = base.clear_gradients = clear_grad
+        self.paddle.nn.Layer.clear_gradients = lambda self, set_to_zero=True: None
+
+    def _wrap_init(self, cls):
+        old = cls.__dict__["__init__"]
+        session = self
+
+        def init(self, *args, **kwargs):
+            session.trained = True
+            old(self, *args, **kwargs)
+            if not any(one is self for one in session.optimizers):
+                session.optimizers.append(self)
+
+        cls.__init__ = init
+
+    def _step(self, old, name):
+        session = self
+
+        def step(self, *args, **kwargs):
+            if session.program is None:
+                return old(self, *args, **kwargs)
+            if name == "minimize" and not session.gradients and args:
+                session.backward(args[0], 2)
+            session.happened.append((session.place(), "step", self, None))
+            return None, []
+
+        return step
+
+    def _values(self):
+        """Give symbolic values what scripts ask of tensors."""
+        session = self
+        value = self.paddle.pir.Value
+
+        def backward(self, *_, **__):
+            session.backward(self, 2)
+
+        def number(self, *_, **__):
+            if not session.gradients and session.trained:
+                raise Needed("the script needs a computed value before its backward pass")
+            return 0.0
+
+        def array(self, *_, **__):
+            import numpy
+
+            number(self)
+            return numpy.zeros([max(1, one) for one in self.shape], "float32")
+
+        value.backward = backward
+        value.item = value.__float__ = number
+        value.__int__ = lambda self: int(number(self))
+        value.numpy = value.__array__ = array
+        value.tolist = lambda self: array(self).tolist()
+        value.clear_gradient = value.clear_grad = lambda self, *_: None
+
+    def backward(self, loss, depth):
+        """Append the gradient operators of a loss."""
+        from paddle.autograd.ir_backward import grad
+
+        start = self.place()
+        self.held.append((start, _held(sys._getframe(depth), self.paddle.pir.Value)))
+        parameters = [
+            one for op in self.program.global_block().ops if op.name() == "builtin.parameter"
+            for one in op.results() if not one.stop_gradient
+        ]
+        found = grad([loss], parameters, allow_unused=True)
+        pairs = [(one, two) for one, two in zip(parameters, found) if two is not None]
+        self.gradients[self.place()] = pairs
+        self.happened.append((start, "backward", loss, None))
+
+
+def _held(frame, kind):
+    """Return the values that names of the script hold while it calls backward."""
+    found = []
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "/paddle/" not in name and "/probe_" not in name:
+            found += _values_in(list(frame.f_locals.values()), kind, 0)
+        frame = frame.f_back
+    return found
+
+
+def _values_in(things, kind, depth):
+    found = []
+    for one in things:
+        if isinstance(one, kind):
+            found.append(one)
+        elif isinstance(one, (list, tuple)) and depth < 4 and len(one) < 1000:
+            found += _values_in(one, kind, depth + 1)
+        elif type(one) is dict and depth < 2 and len(one) < 1000:
+            found += _values_in(list(one.values()), kind, depth + 1)
+    return found
+
