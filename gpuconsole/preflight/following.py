@@ -91,6 +91,7 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
         run.fault(fault.message, fault.shapes)
     except values.UserRaise as raised:
         if run.cycles < CYCLES:
+            run.file, run.line = getattr(raised, "place", (run.file, run.line))
             run.fault(str(raised))
     except RecursionError:
         run.block(run.unknown("the script is nested too deep to follow"))

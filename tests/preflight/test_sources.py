@@ -8,98 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import analyse
-
-HEAD = """
-import numpy as np
-import paddle
-import paddle.nn as nn
-import paddle.nn.functional as F
-"""
-NET = """
-class Net(nn.Layer):
-    def __init__(self, width=48, classes=10):
-        super().__init__()
-        self.a = nn.Linear(64, width)
-        self.b = nn.Linear(width, classes)
-    def forward(self, x):
-        return self.b(F.relu(self.a(x)))
-"""
-DATA = """
-class Data(paddle.io.Dataset):
-    def __getitem__(self, i):
-        return np.zeros((64,), "float32"), np.int64(i % 10)
-    def __len__(self):
-        return 10000
-"""
-LOOP = """
-def fit(net, batch, opt=None):
-    opt = opt or paddle.optimizer.Adam(parameters=net.parameters())
-    for x, y in paddle.io.DataLoader(Data(), batch_size=batch):
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        opt.clear_grad()
-"""
-WHOLE = HEAD + NET + DATA + LOOP
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
-    """Write files below a folder and return it."""
-
-    def make(files: dict[str, str]) -> Path:
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(dedent(text))
-        return tmp_path
-
-    return make
-
-
-def key(estimate: Estimate) -> tuple[object, ...]:
-    assert estimate.memory is not None, (estimate.errors, estimate.unknowns)
-    assert not estimate.errors
-    memory = estimate.memory
-    return estimate.batch_size, memory.tensors_peak_mib, memory.parameters_mib
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> Callable[..., tuple[object, ...]]:
-    """Estimate the plain script of a network's arguments and a batch size."""
-
-    def make(arguments: str, batch: int) -> tuple[object, ...]:
-        folder = tmp_path / "plain"
-        folder.mkdir(exist_ok=True)
-        (folder / "plain.py").write_text(f"{WHOLE}\nfit(Net({arguments}), {batch})\n")
-        return key(analyse(folder / "plain.py").estimate(backend="cpu"))
-
-    return make
-
-
-@pytest.fixture
-def same(
-    project: Callable[..., Path], plain: Callable[..., tuple[object, ...]]
-) -> Callable[..., Estimate]:
-    """Hold a script against the plain one of the same width and batch size; also at another."""
-
-    def check(text: str, width: int, batch: int, *args: str, **files: str) -> Estimate:
-        root = project({"train.py": WHOLE + dedent(text), **files})
-        analysis = analyse(root / "train.py", args)
-        estimate = analysis.estimate(backend="cpu")
-        assert key(estimate) == plain(f"{width}", batch)
-        assert key(analysis.estimate(batch + 7, backend="cpu")) == plain(f"{width}", batch + 7)
-        return estimate
-
-    return check
-
+from tests.preflight.forms import DATA, HEAD, LOOP, NET, WHOLE, key
 
 # -- notebooks
 

@@ -32,7 +32,7 @@ class Parsed(Native):
 
     label = "Namespace"
 
-    def init(self, run: Run, **values: Value) -> None:
+    def init(self, run: Run, /, **values: Value) -> None:
         """Make one by hand."""
         self.attrs.update(values)
 
@@ -96,7 +96,7 @@ class Parser(Native):
         self.options.append(made)
         return Subparsers(made)
 
-    def do_set_defaults(self, run: Run, **values: Value) -> None:
+    def do_set_defaults(self, run: Run, /, **values: Value) -> None:
         """Change defaults."""
         self.defaults.update(values)
 

@@ -52,7 +52,7 @@ class Attributes:
     def lacking(self, message: str, kind: str) -> Unknown:
         """Note that a script fails here; raise where it may be prepared for that."""
         if self.trying:
-            raise exceptions.raised(kind, message)
+            raise exceptions.raised(self.run, kind, message)
         self.run.fault(message)
         return self.run.unknown(message)
 
@@ -175,7 +175,7 @@ class Attributes:
             return anything(self.run, name)
         what = f"{value.label} has no {name}"
         if self.trying and type(value) in _WHOLE:
-            raise exceptions.raised("AttributeError", what)
+            raise exceptions.raised(self.run, "AttributeError", what)
         return self.run.unknown(f"{what} that the analysis knows")
 
     def bind(self, found: Value, instance: Value) -> Value:

@@ -71,7 +71,7 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         "list": lambda run, items=(): list(run_iter(items)),
         "tuple": lambda run, items=(): tuple(run_iter(items)),
         "set": lambda run, items=(): {one for one in run_iter(items) if _hashable(one)},
-        "dict": lambda run, items=(), **k: _dict(calls, items, k),
+        "dict": lambda run, items=(), /, **k: _dict(calls, items, k),
         "sorted": lambda run, items, **k: _sorted(calls, items, k),
         "reversed": lambda run, items: list(run_iter(items))[::-1],
         "len": lambda run, value: _len(calls, value), "range": _range,

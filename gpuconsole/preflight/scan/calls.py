@@ -136,7 +136,7 @@ class Calls(Attributes):
         call = getattr(target, "call", None)
         if call is None:
             return self.run.unknown(f"{target.label} is not callable")
-        return self.guard(lambda run, *a, **k: call(self, *a, **k), target.label, args, kwargs)
+        return self.guard(lambda run, /, *a, **k: call(self, *a, **k), target.label, args, kwargs)
 
     def guard(
         self,

@@ -361,8 +361,9 @@ class DataParser(Parser):
         hints = {k: v for one in reversed(cls.mro())
                  for k, v in one.attrs.get("__annotations__", {}).items()}  # fmt: skip
         hint = hints.get(name, "").removeprefix("Optional[")
-        kind = next((one for one in _BY_NAME if hint.startswith(one)), "str")
         many = hint.lower().startswith("list")
+        hint = hint.partition("[")[2] if many else hint
+        kind = next((one for one in _BY_NAME if hint.startswith(one)), "str")
         flags = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
         convert = NativeFunction(_truth, "truth") if kind == "bool" else run.calls.builtins[kind]
         self.options.append(Option(

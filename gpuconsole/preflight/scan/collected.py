@@ -70,11 +70,11 @@ class Deque(list[Value]):
             self[:] = self[-by:] + self[:-by]
 
 
-def _ordered(run: Run, items: Value = None, **more: Value) -> Value:
+def _ordered(run: Run, items: Value = None, /, **more: Value) -> Value:
     return run.calls.call(run.calls.builtins["dict"], [] if items is None else [items], more)
 
 
-def _defaultdict(run: Run, factory: Value = None, items: Value = None, **more: Value) -> Value:
+def _defaultdict(run: Run, factory: Value = None, items: Value = None, /, **more: Value) -> Value:
     made = Defaults(mapping_of(items) or {}, **more)
     calls = run.calls
     if factory is not None:
@@ -253,12 +253,12 @@ class Partial(Native):
 
     label = "partial"
 
-    def init(self, run: Run, function: Value, *args: Value, **kwargs: Value) -> None:
+    def init(self, run: Run, function: Value, /, *args: Value, **kwargs: Value) -> None:
         """Keep the function and what was given."""
         self.function, self.args, self.kwargs = function, args, kwargs
         self.attrs.update(func=function, args=args, keywords=kwargs)
 
-    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, calls: Any, /, *args: Value, **kwargs: Value) -> Value:
         """Call with both."""
         return calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 

@@ -24,6 +24,12 @@ MAX_DEPTH = 32
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?')
 
 
+class FileText(str):
+    """What was read from a file of the project."""
+
+    path: Path
+
+
 def path_text(value: Value) -> str | None:
     """Return a path as text, or None when it is not known."""
     text = value if isinstance(value, str) else getattr(value, "text", None)
@@ -60,7 +66,7 @@ def text_at(run: Run, name: Value) -> tuple[Path, str] | Unknown:
         if found.stat().st_size > MAX_BYTES:
             return run.unknown(f"the file {found.name} is too large to read")
         run.calls.read.add(str(found))
-        return found, found.read_text("utf-8")
+        return found, found.read_text("utf-8").removeprefix("\ufeff")
     except (OSError, ValueError):
         return run.unknown(f"the file {found.name} cannot be read")
 
@@ -69,6 +75,8 @@ def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
     """Return place and text of an opened file, or of text that was read before."""
     if isinstance(file, Unknown):
         return file
+    if isinstance(file, FileText):
+        return file.path, file
     if isinstance(file, str):
         return Path(run.file), file
     path = getattr(file, "path", file)

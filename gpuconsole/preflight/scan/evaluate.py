@@ -192,7 +192,9 @@ class Expressions(Roots):
                 return first_unknown(left, right)
             if left is None or right is None or isinstance(left, bool):
                 return (left is right) is (kind is ast.Is)
-            equal = left is right or (constants.is_plain(left) and left == right)
+            # Constants that are equal are one; containers only when they are the same.
+            alike = all(isinstance(one, (int, float, str)) for one in (left, right))
+            equal = left is right or (alike and left == right)
             return equal is (kind is ast.Is)
         if kind in (ast.In, ast.NotIn):
             return self._contains(left, right, kind is ast.In)

@@ -28,9 +28,10 @@ class Error(Native):
 class Raised(UserRaise):
     """The script raises; carries the exception as the script sees it."""
 
-    def __init__(self, message: str, value: Value) -> None:
+    def __init__(self, message: str, value: Value, place: tuple[str, int]) -> None:
         super().__init__(message)
         self.value = value
+        self.place = place
 
 
 def _built_in() -> dict[str, type[Error]]:
@@ -49,9 +50,9 @@ def names() -> dict[str, Value]:
     return {name: NativeClass(kind, name) for name, kind in KINDS.items()}
 
 
-def raised(name: str, message: str) -> Raised:
+def raised(run: Run, name: str, message: str) -> Raised:
     """Return a built-in exception that an operation of the script raises."""
-    return Raised(message, KINDS[name]())
+    return Raised(message, KINDS[name](), (run.file, run.line))
 
 
 def is_general(wanted: Value) -> bool:

@@ -14,6 +14,7 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeClass,
     Scope,
+    Stop,
     Unknown,
     UserClass,
     UserRaise,
@@ -33,15 +34,17 @@ class Handling(Flow):
         value = self.eval(node.exc, scope)
         if isinstance(value, (NativeClass, UserClass)):
             value = self.call(value, [], {})
+        if getattr(value, "label", "") == "SystemExit":
+            raise Stop
         message = f"the script raises {ast.unparse(node.exc)[:120]}"
         if isinstance(value, (Native, Unknown)):
-            raise Raised(message, value)
+            raise Raised(message, value, (self.run.file, self.run.line))
         raise UserRaise(message)
 
     def _assert(self, node: ast.Assert, scope: Scope) -> Any:
         if self.truth(self.eval(node.test, scope)) is False:
             message = f"the script asserts {ast.unparse(node.test)[:120]}"
-            raise exceptions.raised("AssertionError", message)
+            raise exceptions.raised(self.run, "AssertionError", message)
 
     def _try(self, node: ast.Try, scope: Scope) -> Any:
         self.trying += bool(node.handlers)

@@ -26,7 +26,7 @@ class Mapping(Native):
         super().__init__()
         self.entries: dict[Value, Value] = {}
 
-    def init(self, run: Run, items: Value = None, *_: Value, **more: Value) -> None:
+    def init(self, run: Run, items: Value = None, /, *_: Value, **more: Value) -> None:
         """Take items like `dict`."""
         self.do_update(run, items, **more)
 
@@ -87,7 +87,7 @@ class Mapping(Native):
         """Give the pairs."""
         return list(self.entries.items())
 
-    def do_update(self, run: Run, items: Value = None, **more: Value) -> None:
+    def do_update(self, run: Run, items: Value = None, /, **more: Value) -> None:
         """Set many."""
         if isinstance(items, Unknown):
             run.note_unknown(items)
@@ -208,7 +208,7 @@ class SimpleNamespace(Native):
 
     label = "namespace"
 
-    def init(self, run: Run, **values: Value) -> None:
+    def init(self, run: Run, /, **values: Value) -> None:
         """Set the attributes."""
         self.attrs.update(values)
 
@@ -241,7 +241,7 @@ def unwrapped(value: Value) -> Value:
     return [unwrapped(one) for one in value] if type(value) is list else value
 
 
-def as_attributes(run: Run, value: Value = None, **more: Value) -> Value:
+def as_attributes(run: Run, value: Value = None, /, **more: Value) -> Value:
     """Turn plain dictionaries into attribute dictionaries, wherever they are."""
     return value if isinstance(value, Unknown) else AttrDict().wrap({**(value or {}), **more})
 

@@ -130,6 +130,9 @@ def check_choices(run: Run, option: Option, text: str, value: Value) -> None:
         return
     if any(isinstance(one, Unknown) for one in choices):
         return
+    if run.setting.batch is not None and value == run.setting.batch:
+        # Asked for by preflight, not by the command line.
+        return
     if value not in choices:
         run.fault(f"{option.shown} {text[:40]} is not one of its choices")
 

@@ -45,7 +45,9 @@ class Open(Native):
             return run.unknown("the contents of a file that the analysis does not read")
         found = documents.text_at(run, self.path)
         if not isinstance(found, Unknown):
-            return found[1]
+            text = documents.FileText(found[1])
+            text.path = found[0]
+            return text
         return run.unknown("the contents of a file that the analysis does not read", found)
 
     def enter(self, run: Run) -> Callable[[], None]:

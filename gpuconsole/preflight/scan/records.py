@@ -104,7 +104,7 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
     return None
 
 
-def _replace(run: Run, value: Value, **changes: Value) -> Value:
+def _replace(run: Run, value: Value, /, **changes: Value) -> Value:
     if isinstance(value, Unknown):
         return value
     now = {name: value.attrs[name] for name in fields_of(value.cls)}
@@ -245,7 +245,7 @@ class Record(Native):
 
     label = "tuple"
 
-    def init(self, run: Run, *args: Value, **kwargs: Value) -> None:
+    def init(self, run: Run, /, *args: Value, **kwargs: Value) -> None:
         """Take the fields by place or name."""
         assert self.cls is not None
         names = names_of(self.cls)
@@ -278,7 +278,7 @@ class Record(Native):
         """Give the fields by name."""
         return dict(self.attrs)
 
-    def do__replace(self, run: Run, **changes: Value) -> Value:
+    def do__replace(self, run: Run, /, **changes: Value) -> Value:
         """Give another with some fields changed."""
         return run.calls.call(self.cls, [], {**self.attrs, **changes})
 
