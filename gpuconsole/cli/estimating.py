@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
+from gpuconsole.cli import measuring
 from gpuconsole.cli.output import note
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import Report
@@ -66,6 +67,7 @@ def estimate(
         backend=cast("Backend", task.backend),
         analysis=analysis,
         calibration=None if tier else _history(state),
+        measured=measuring.known(task, analysis, tier),
     )
     report = preflight.noted(report, task, remembered)
     if explain and analysis is not None:

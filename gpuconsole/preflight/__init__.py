@@ -12,6 +12,7 @@ from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, cards
 from gpuconsole.preflight.curve import curve
 from gpuconsole.preflight.formula import Formula
+from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.report import report
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Calibration",
     "Card",
     "Formula",
+    "Measured",
     "analyse",
     "cards",
     "curve",

@@ -27,12 +27,13 @@ def report(
     backend: Backend = "gpu",
     analysis: Analysis | None = None,
     calibration: Calibration | None = None,
+    measured: advice.Estimator | None = None,
 ) -> Report:
     """Estimate a task and hold it against cards.
 
-    With a script the static tier answers, without one the formula; what `calibration` knows of
-    the script, of such estimates and of the cards corrects either. UsageError for a batch size
-    that is not positive, or a script that cannot be read.
+    With a script the static tier answers, or `measured` where it was measured; without one the
+    formula. What `calibration` knows of the script, of such estimates and of the cards corrects
+    each. UsageError for a batch size that is not positive, or a script that cannot be read.
     """
     if task.batch_size is not None and task.batch_size < 1:
         raise UsageError(
@@ -44,7 +45,7 @@ def report(
         analysis = analyse(
             Path(task.script), task.args, assumptions=task.assumptions, project=_project(task)
         )
-    estimator = analysis if analysis is not None else Formula(task)
+    estimator = measured or analysis or Formula(task)
     digest = script_digest(Path(task.script), task.args, _project(task)) if task.script else ""
     past = None if calibration is None else Past(calibration, digest, task.args)
     context = None

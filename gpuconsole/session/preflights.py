@@ -18,19 +18,21 @@ from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.calibration import Calibration
+from gpuconsole.session.measurements import MODES, Measurements
 
 REMEMBERED = 32
 SIBLINGS = 500
 """Files beside the script whose change counts as one of the script, which may import them."""
 Versions = frozenset[tuple[str, int, int]]
 """Files with change time and size."""
-TIERS = ("", "static", "formula")
+TIERS = ("", "static", "formula", *MODES)
 
 
 class Preflights:
     """Reports on demand; the scripts asked about last are remembered as analysed."""
 
-    def __init__(self) -> None:
+    def __init__(self, measurements: Measurements | None = None) -> None:
+        self._measurements = measurements
         self._known: OrderedDict[tuple[object, ...], tuple[preflight.Analysis, Versions]] = (
             OrderedDict()
         )
@@ -70,13 +72,14 @@ class Preflights:
             task = replace(task, script="")
         async with self._asking:
             return await asyncio.to_thread(
-                self._answer, task, cards, remembered, None if tier else calibration
+                self._answer, task, cards, tier, remembered, None if tier else calibration
             )
 
     def _answer(
         self,
         task: Task,
         cards: tuple[preflight.Card, ...],
+        tier: str,
         remembered: Mapping[str, str],
         calibration: Calibration | None,
     ) -> Report:
@@ -85,10 +88,21 @@ class Preflights:
         if analysis is not None:
             preflight.require_known(analysis, given)
         backend = cast(Backend, task.backend)
+        measured = self._measured(task, analysis, tier)
         report = preflight.report(
-            task, cards, backend=backend, analysis=analysis, calibration=calibration
-        )
+            task, cards, backend=backend, analysis=analysis, calibration=calibration,
+            measured=measured,
+        )  # fmt: skip
         return preflight.noted(report, task, remembered)
+
+    def _measured(
+        self, task: Task, analysis: preflight.Analysis | None, tier: str
+    ) -> preflight.Measured | None:
+        """Return what was measured of the script, where that tells more than reading it."""
+        if self._measurements is None:
+            return None
+        found = self._measurements.known(task, analysis, tier)
+        return None if found is None or (found.refusal and not tier) else found
 
     def _analysis(self, task: Task) -> preflight.Analysis:
         script = Path(task.script)

@@ -33,6 +33,8 @@ from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.history import History
 from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.measurements import Measurements, Mode, choose_host
+from gpuconsole.session.measuring import Progress
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
@@ -70,7 +72,8 @@ class Session:
         self._clock = parts.clock
         self._journal = parts.journal
         self._history = History(parts.journal)
-        self._preflights = parts.preflights or Preflights()
+        self._measurements = Measurements(parts.journal.folder)
+        self._preflights = parts.preflights or Preflights(self._measurements)
         self._assumptions = Assumptions(parts.journal.folder)
         self._placer = Placer(parts.settings)
         self._leases = LeaseBoard(parts.hosts, parts.clock)
@@ -157,6 +160,39 @@ class Session:
             if value.strip():
                 read_assumption(name, value)
         return self._assumptions.remember(script, given)
+
+    async def measure(
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        *,
+        host: str = "",
+        local: bool = False,
+    ) -> None:
+        """Measure a script with real Paddle in a sandbox; the estimates that follow use it.
+
+        On a host in a container of the job's image, or with `local` on this machine. Cancelling
+        ends it. RefusedError when the script cannot be measured, UsageError without a host.
+        """
+        self._require_writable("Measuring")
+        task = completed(task)
+        if local:
+            await self._measurements.here(task, mode, progress)
+            return
+        if self.simulated:
+            raise RefusedError(
+                "The simulated lab measures nothing",
+                "Its hosts run no containers.",
+                "`gpuconsole preflight SCRIPT --tier traced --local` measures on this machine.",
+            )
+        image_of = self._parts.default_image
+        chosen, image = choose_host(self.snapshot(), host, lambda one: task.image or image_of(one))
+        await self._measurements.on_host(
+            task, mode, progress, hosts=self.hosts, host=chosen, image=image,
+            journal=self._journal.id, pack=self._parts.pack,
+            limit_mib=self.settings.code_size_limit,
+        )  # fmt: skip
 
     def assumptions(self, script: str | Path) -> dict[str, str]:
         """Return the remembered answers for a script: name to value."""

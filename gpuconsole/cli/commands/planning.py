@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,16 +15,25 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpuconsole.session.measurements import Mode
     from gpuconsole.session.session import Session
 
-_TIERS = ("static", "formula")
+_TIERS = ("static", "formula", "traced", "symbolic")
+_MEASURED = ("traced", "symbolic")
 _FLEET_WAIT_S = 3.0
 """How long preflight waits for hosts before it judges by the common cards."""
 
 
 @click.command(cls=ScriptCommand)
 @task_options
-@click.option("--tier", metavar="T", help="How to estimate: static or formula; else the best.")
+@click.option(
+    "--tier",
+    metavar="T",
+    help="How to estimate: static, formula, or measured: traced, symbolic; else the best known.",
+)
+@click.option("--local", is_flag=True, help="Measure on this machine, in a sandbox.")
+@click.option("--host", default="", metavar="HOST", help="Measure on this host.")
+@click.option("--yes", is_flag=True, help="Do not ask before the script is run here.")
 @click.option(
     "--memory-mib",
     type=click.FloatRange(min=0, min_open=True),
@@ -48,6 +57,9 @@ def preflight(
     assume: tuple[tuple[str, str], ...],
     project: Path | None,
     tier: str | None,
+    local: bool,
+    host: str,
+    yes: bool,
     memory_mib: float | None,
     offline: bool,
     forget: bool,
@@ -56,20 +68,30 @@ def preflight(
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
-    The script is read, never run. Exit 0 when a device has room; 1 when none has, when the
-    script is wrong, or when memory cannot be told. Without an inventory it answers for cards
-    that are common in labs.
+    The script is read, never run, unless a measured tier is asked for: then real Paddle runs it in
+    a sandbox for three steps at two small batch sizes. Exit 0 when a device has room; 1 when none
+    has, when the script is wrong, or when memory cannot be told. Without an inventory it answers
+    for cards that are common in labs.
     """
     if tier is not None and tier not in _TIERS:
         raise UsageError(
             "This tier is not available",
-            f"{tier!r} is not one of {', '.join(_TIERS)} in this version.",
+            f"{tier!r} is not one of {', '.join(_TIERS)}.",
             "Leave --tier out for the best there is.",
         )
     task = build_task(
         script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend
     )
-    from gpuconsole.cli import estimating
+    from gpuconsole.cli import estimating, measuring
+
+    if tier in _MEASURED:
+        measuring.measure(task, cast("Mode", tier), local=local, host=host, yes=yes)
+    elif local or host:
+        raise UsageError(
+            "Nothing to measure",
+            "--local and --host say where a script is measured.",
+            "Add --tier traced or --tier symbolic.",
+        )
     from gpuconsole.cli.answers import recalled, remember
 
     remembered = recalled(task, options().state, forget=forget and not options().read_only)

@@ -1,0 +1,62 @@
+"""What measurements of scripts recorded, kept so that they need not be run again."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.state.filesystem import make_folder
+
+FOLDER = "measured"
+MOST_FILES = 64
+"""Measurements kept; the oldest goes first."""
+MAX_BYTES = 256 * 2**20
+"""A recording unpacks to less; more would not be one of ours."""
+
+
+def key_of(digest: str, settings: Sequence[str], tier: str) -> str:
+    """Return the name of a measurement: one script with one set of arguments, batch aside."""
+    whole = "\0".join((digest, *settings)).encode("utf-8", "surrogatepass")
+    return f"{hashlib.sha256(whole).hexdigest()[:32]}-{tier}"
+
+
+class MeasuredScripts:
+    """The recordings of one state folder, a file each."""
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / FOLDER
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return a recording; None where there is none that can be read."""
+        try:
+            with gzip.open(self._folder / f"{key}.json.gz", "rb") as file:
+                document = json.loads(file.read(MAX_BYTES))
+        except (OSError, EOFError, ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    def put(self, key: str, document: dict[str, Any]) -> None:
+        """Keep a recording. A disk that is full keeps none: it can be measured again."""
+        with contextlib.suppress(OSError):
+            make_folder(self._folder)
+            handle, name = tempfile.mkstemp(prefix=".", dir=self._folder)
+            try:
+                with os.fdopen(handle, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb") as file:
+                    file.write(json.dumps(document, separators=(",", ":")).encode())
+                os.replace(name, self._folder / f"{key}.json.gz")
+            except BaseException:
+                os.unlink(name)
+                raise
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        files = sorted(self._folder.glob("*.json.gz"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-MOST_FILES]:
+            file.unlink(missing_ok=True)
