@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _FLAT = frozenset({"relu", "relu6", "leaky_relu", "hardtanh", "abs", "dropout"})
 """Operators whose derivative does not change with their input: no second gradient reaches it."""
 
+_SUMS = frozenset({"add", "subtract"})
+"""Operators whose second derivative keeps the gradient it was given though nothing was saved."""
+
 
 def backward(run: Run, loss: Tensor, *, retain: bool = False) -> None:
     """Run the backward pass from `loss` into the gradients of the leaves."""
@@ -362,7 +365,7 @@ def _mirror(node: Node, grads: list[Gradient | None], results: deque[Gradient | 
     if not edges:
         return
     saved = list(node.saved)
-    if saved:
+    if node.name in _SUMS or (saved and node.name not in _FLAT):
         saved += [grad.storage for grad in grads if grad is not None]
     sizes = [edge.nbytes for edge in node.edges]
     made = Node(edges, sizes, saved, "new", 0)

@@ -85,6 +85,8 @@ class Optimizer(Native):
         self.owned: list[Tensor | Storage] = []
         self.stepped = False
         run.optimizers += 1
+        self.number = len(run.steps_of)
+        run.steps_of.append(0)
         variant = run.setting.variant
         self.master = self.master or (variant.amp == "O2" and not run.on_cpu)
         if variant.shard_level and variant.shards > 1:
@@ -140,6 +142,7 @@ class Optimizer(Native):
                 run.scratch(one.storage.nbytes)
         if pairs:
             run.optimizer_steps += 1
+            run.steps_of[self.number] += 1
 
     def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
         fused = KINDS[self.name].fused_decay

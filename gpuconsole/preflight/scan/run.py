@@ -27,6 +27,8 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 CYCLES = 2
 """Optimizer steps followed: from the second on, gradients and optimizer state exist."""
+MAX_WAIT = 8
+"""Further cycles followed for an optimizer that does not step in each."""
 MAX_STEPS = 400_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
 LARGEST_TENSOR = 2**50
@@ -80,6 +82,8 @@ class Run:
     """Answers to open questions, by the name or expression that they are given for."""
     asks: dict[str, Ask] = field(default_factory=dict)
     answers: Answers = field(init=False)
+    image_backend: str = "pil"
+    """How data sets of the library give their pictures: "pil" or "cv2"."""
     batch_now: int | None = None
     """The batch size of the loader being walked over."""
     loop: ast.For | None = None
@@ -130,6 +134,9 @@ class Run:
     steps_closed: int = 0
     backwards: int = 0
     optimizers: int = 0
+    steps_of: list[int] = field(default_factory=list)
+    """Steps of each optimizer."""
+    waited: int = 0
     loaders: int = 0
     fetched: bool = False
     batch_seen: int | None = None
@@ -242,7 +249,11 @@ class Run:
         if self.optimizers and self.optimizer_steps == self.steps_closed:
             return
         self.steps_closed = self.optimizer_steps
-        self.cycles += 1
+        if self.cycles == CYCLES - 1 and self.waited < MAX_WAIT and min(self.steps_of, default=CYCLES) < CYCLES:
+            # One of several optimizers steps more rarely: its own second step is waited for.
+            self.waited += 1
+        else:
+            self.cycles += 1
         self.flops_done, self.flops = self.flops, 0.0
         self.bytes_done, self.bytes = self.bytes, 0.0
 
