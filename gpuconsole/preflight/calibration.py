@@ -225,11 +225,11 @@ class Calibration:
             return 0.0
         point = log(free / memory.reserved_mib)
         share = HISTORY_MARGIN if estimate.tier == "history" else MARGINS.get(estimate.tier, 0.25)
-        distance = point / (log(1.0 + share) / UPPER_QUANTILE)
-        chance = 0.5 * (1.0 - erf(distance / sqrt(2.0)))
+        spread = log(1.0 + share) / UPPER_QUANTILE
+        chance = 0.5 * (1.0 - erf(point / spread / sqrt(2.0)))
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
-            seen = conformal.exceedance(errors, point, log(1.0 + LEAST_MARGIN))
+            seen = conformal.exceedance(errors, point, log(1.0 + LEAST_MARGIN), spread)
             chance = (len(errors) * seen + PRIOR_RUNS * chance) / (len(errors) + PRIOR_RUNS)
         return round(chance, 4)
 

@@ -26,22 +26,22 @@ class Residual:
     censored: bool = False
 
 
-def weights(residuals: Sequence[Residual], unseen: int = 1) -> list[tuple[float, float]]:
+def weights(residuals: Sequence[Residual]) -> list[tuple[float, float]]:
     """Return (value, weight) of the errors that are known, ascending.
 
-    Each of n errors, and the next one where `unseen` is 1, begins with an equal share of 1. What
-    is missing to 1 lies above all that was seen.
+    Each of n errors and the unseen next one begins with 1 / (n + 1). What is missing to 1 lies
+    above all that was seen.
     """
     # At equal values a known error comes first: "more than" means above it.
     ordered = sorted(residuals, key=lambda one: (one.value, one.censored))
-    share = 1.0 / (len(ordered) + unseen)
+    share = 1.0 / (len(ordered) + 1)
     found: list[tuple[float, float]] = []
     for place, one in enumerate(ordered):
-        heirs = len(ordered) - place - 1 + unseen
-        if not one.censored:
+        if one.censored:
+            # The unseen one is among the heirs, so there always is one.
+            share += share / (len(ordered) - place)
+        else:
             found.append((one.value, share))
-        elif heirs:
-            share += share / heirs
     return found
 
 
@@ -71,13 +71,24 @@ def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
     return None if bound is None else -bound
 
 
-def exceedance(residuals: Sequence[Residual], point: float, width: float) -> float:
-    """Return the chance that an error like those seen is above `point`, each of them blurred by a
-    normal of `width`. ZeroDivisionError without any."""
-    below = sum(
-        weight * _normal((point - value) / width) for value, weight in weights(residuals, unseen=0)
-    )
-    return min(1.0, max(0.0, 1.0 - below))
+def exceedance(residuals: Sequence[Residual], point: float, blur: float, spread: float) -> float:
+    """Return the chance that an error like those seen is above `point`.
+
+    Each known one is blurred by a normal of `blur`. How far one that is "more than" goes is not
+    known: it is taken from a normal around 0 of `spread`, cut off below it. ZeroDivisionError
+    without any.
+    """
+    return sum(_above(one, point, blur, spread) for one in residuals) / len(residuals)
+
+
+def _above(one: Residual, point: float, blur: float, spread: float) -> float:
+    if not one.censored:
+        return 1.0 - _normal((point - one.value) / blur)
+    if point <= one.value:
+        return 1.0
+    beyond = 1.0 - _normal(one.value / spread)
+    # So far out a normal says nothing any more.
+    return (1.0 - _normal(point / spread)) / beyond if beyond > _ROUNDING else 0.5
 
 
 def _normal(distance: float) -> float:

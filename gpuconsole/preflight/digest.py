@@ -16,9 +16,8 @@ from gpuconsole.preflight.scan import source
 MOST_FILES = 500
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 CONFIG_BYTES = 256 * 1024
-_BATCH_OPTION = re.compile(r"batch|^-bs?$|^--bs$", re.IGNORECASE)
-BATCH = "{batch}"
-"""Stands for the batch size among a script's arguments."""
+_BATCH_OPTION = re.compile(r"^(?!.*(val|test|pred|infer)).*batch|^--?bs?$", re.IGNORECASE)
+"""Names of options for the batch that trains; that of an evaluation is a setting as any other."""
 
 
 def script_digest(script: Path, args: Sequence[str] = (), project: Path | None = None) -> str:
@@ -43,19 +42,16 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
 
 
 def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
-    """Return the arguments with the batch size taken out, so that runs which differ in nothing
-    else are seen to be of one kind."""
-    if batch is None:
-        return tuple(args)
+    """Return the arguments without the batch size, so that runs which differ in nothing else, or
+    take it from the script's own default, are seen to be of one kind."""
     made: list[str] = []
-    option = ""
     for word in args:
         name, equals, value = word.partition("=")
         if equals and value == str(batch) and _BATCH_OPTION.search(name):
-            word = f"{name}={BATCH}"
-        elif word == str(batch) and _BATCH_OPTION.search(option):
-            word = BATCH
-        option = word if word.startswith("-") else ""
+            continue
+        if word == str(batch) and made and _BATCH_OPTION.search(made[-1]):
+            made.pop()
+            continue
         made.append(word)
     return tuple(made)
 

@@ -90,7 +90,14 @@ def test_with_censored_errors_the_bound_still_holds() -> None:
 
 def test_the_chance_above_a_point_follows_what_was_seen() -> None:
     errors = known(0.0, 0.1, 0.2, 0.3)
-    assert exceedance(errors, -1.0, 0.01) == 1.0
-    assert exceedance(errors, 1.0, 0.01) == 0.0
-    assert isclose(exceedance(errors, 0.15, 0.01), 0.5, abs_tol=1e-3)
-    assert exceedance([*errors, *more(0.4)], 1.0, 0.01) == pytest.approx(0.2)
+    assert exceedance(errors, -1.0, 0.01, 0.1) == 1.0
+    assert exceedance(errors, 1.0, 0.01, 0.1) == 0.0
+    assert isclose(exceedance(errors, 0.15, 0.01, 0.1), 0.5, abs_tol=1e-3)
+
+
+def test_more_than_reaches_as_far_as_the_default_would() -> None:
+    assert exceedance(more(0.1), 0.05, 0.01, 0.1) == 1.0
+    assert exceedance(more(0.1), 1.0, 0.01, 0.1) < 1e-6
+    # A normal beyond one deviation is beyond two in one of seven cases.
+    assert exceedance(more(0.1), 0.2, 0.01, 0.1) == pytest.approx(0.0228 / 0.1587, abs=1e-3)
+    assert exceedance(more(5.0), 6.0, 0.01, 0.1) == 0.5

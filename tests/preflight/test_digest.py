@@ -81,3 +81,6 @@ def test_arguments_that_differ_in_the_batch_alone_are_of_one_kind() -> None:
     assert settings_of(("--batch_size=8",), 8) == settings_of(("--batch_size=64",), 64)
     assert settings_of(("--depth", "8"), 8) != settings_of(("--depth", "16"), 16)
     assert settings_of(("-b", "4"), None) == ("-b", "4")
+    assert settings_of(("--eval-batch-size", "8"), 8) == ("--eval-batch-size", "8")
+    assert settings_of(("--depth", "8", "--bs", "8"), 8) == ("--depth", "8")
+    assert settings_of(("8", "--batch-size", "8", "--depth", "8"), 8) == ("8", "--depth", "8")

@@ -12,7 +12,9 @@ import io
 import os
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.real.rig.docker import LabDocker
 
@@ -24,16 +26,24 @@ def why_no_paddle() -> str:
     return "" if importlib.util.find_spec("paddle") else "paddlepaddle is not installed"
 
 
-def paddle_image(lab: LabDocker, name: str = PADDLE_IMAGE) -> str:
-    """Make the image on an engine and return its name. It has sh, coreutils, python and Paddle."""
+def paddle_image(
+    lab: LabDocker,
+    name: str = PADDLE_IMAGE,
+    *,
+    modules: Mapping[str, str] = MappingProxyType({}),
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Make the image on an engine and return its name. It has sh, coreutils, python and Paddle;
+    `modules` are put on Python's path before Paddle, by their file names."""
     repository, _, tag = name.rpartition(":")
     changes = [
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
-        f"ENV PYTHONPATH={_packages()}",
+        f"ENV PYTHONPATH=/opt/lab/python:{_packages()}",
         f"ENV LAB_STANDS_ON={':'.join(_folders())}",
+        *(f"ENV {key}={value}" for key, value in env.items()),
     ]
     lab.client().import_image_from_data(
-        _skeleton(), repository=repository, tag=tag, changes=changes
+        _skeleton(modules), repository=repository, tag=tag, changes=changes
     )
     return name
 
@@ -51,7 +61,7 @@ def _folders() -> list[str]:
     return ["/usr", *(folder for folder in outside if not folder.startswith("/usr/"))]
 
 
-def _skeleton() -> bytes:
+def _skeleton(modules: Mapping[str, str]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         # A folder, not a link into /usr: Docker binds its own init below it.
@@ -63,6 +73,9 @@ def _skeleton() -> bytes:
         python = os.path.realpath(sys.executable)
         for name in ("python", "python3"):
             _add(tar, f"opt/lab/bin/{name}", tarfile.SYMTYPE, link=python)
+        _add(tar, "opt/lab/python", tarfile.DIRTYPE)
+        for name, text in modules.items():
+            _file(tar, f"opt/lab/python/{name}", text.encode())
         _file(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
         _file(tar, "etc/group", b"root:x:0:\nvideo:x:44:\n")
     return out.getvalue()

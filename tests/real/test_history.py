@@ -1,0 +1,232 @@
+"""What really ran changes the next answer: peaks, a card that was full, a calibrated context."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.observation import Observation
+from gpuconsole.state import Journal
+from tests.real.rig.docker import LabDocker
+from tests.real.rig.gpu import gpu_image
+from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.image import PADDLE_IMAGE
+
+TRAIN = """
+import argparse
+import paddle
+from paddle import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--steps", type=int, default=30)
+options = parser.parse_args()
+net = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 10))
+adam = paddle.optimizer.Adam(learning_rate=0.001, parameters=net.parameters())
+for step in range(options.steps):
+    x = paddle.randn([options.batch_size, 512])
+    loss = net(x).mean()
+    loss.backward()
+    adam.step()
+    adam.clear_grad()
+    print("step", step, flush=True)
+"""
+CAPACITY_MIB = 4096
+
+
+class Desk:
+    """A user's machine and one host whose devices are stood in by the CPU."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.host: LabHost = lab.add()
+        self.host.driver.set(total_mib=CAPACITY_MIB)
+        self.engine: LabDocker = self.host.start_engine()
+        self.lab = lab
+        self.inventory = folder / "inventory.yaml"
+        self.state = folder / "state"
+        self.script = folder / "project" / "train.py"
+        self.script.parent.mkdir()
+        self.script.write_text(TRAIN)
+        self.image(gpu_image(self.engine))
+
+    def image(self, name: str) -> None:
+        """Let the host's containers come from this image."""
+        self.inventory.write_text(self.lab.inventory(image=name))
+
+    def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        base = [sys.executable, "-m", "gpuconsole", "--inventory", str(self.inventory)]
+        return subprocess.run(
+            [*base, "--state", str(self.state), *words],
+            capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+
+    def json(self, *words: str, status: int = 0) -> Any:
+        done = self.run(words[0], "--json", *words[1:])
+        assert done.returncode == status, done.stderr + done.stdout
+        return json.loads(done.stdout)
+
+    def finished(self, *args: str, status: int = 0) -> dict[str, Any]:
+        """Submit the script, wait for its end and return the job."""
+        job_id = self.json("submit", str(self.script), "--", *args)["job"]
+        done = self.run("wait", job_id)
+        assert done.returncode == status, done.stderr + self.run("logs", job_id).stdout
+        jobs = self.json("jobs")["jobs"]
+        found: dict[str, Any] = next(job for job in jobs if job["id"] == job_id)
+        return found
+
+    def seen(self) -> tuple[Observation, ...]:
+        journal = Journal(self.state, clock=time.time, read_only=True)
+        try:
+            return journal.observations()
+        finally:
+            journal.close()
+
+    @contextmanager
+    def driver(self, held_mib: float) -> Iterator[None]:
+        """Let the stand-in driver list the running container's process with so much memory."""
+        stop = threading.Event()
+
+        def tell() -> None:
+            client = self.engine.client()
+            while not stop.wait(0.05):
+                for item in client.containers(filters={"status": "running"}):
+                    state = client.inspect_container(item["Id"])
+                    uuids = state["Config"]["Labels"].get("gpuconsole.devices", "")
+                    if uuids in self.host.uuids and state["State"]["Pid"]:
+                        index = self.host.uuids.index(uuids)
+                        process = f"{state['State']['Pid']}:{held_mib:.0f}"
+                        self.host.driver.set(
+                            {f"{index}.procs": process, f"{index}.used_mib": held_mib}
+                        )
+            client.close()
+            for index in range(len(self.host.uuids)):
+                self.host.driver.clear(f"{index}.procs", f"{index}.used_mib")
+
+        thread = threading.Thread(target=tell)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture
+def desk(docker_lab: Lab, tmp_path: Path) -> Desk:
+    return Desk(docker_lab, tmp_path)
+
+
+def test_a_job_that_succeeds_is_the_next_answer(desk: Desk) -> None:
+    before = desk.json("preflight", str(desk.script))
+    assert before["tier"] == "static"
+    assert all("not calibrated" in verdict["reason"] for verdict in before["verdicts"])
+
+    job = desk.finished()
+    (seen,) = desk.seen()
+    assert (seen.job, seen.outcome, seen.backend, seen.batch) == (job["id"], "ok", "gpu", 32)
+    assert seen.steps == 30
+    assert seen.step_s is not None
+    assert seen.tier == "static"
+    assert seen.predicted_reserved_mib == before["memory"]["reserved_mib"]
+    assert seen.reserved_mib is not None
+    assert seen.allocated_mib is not None
+    # Paddle's own figure, and a fair one: the CPU's allocator is what preflight is proved on.
+    assert seen.allocated_mib == pytest.approx(before["memory"]["tensors_peak_mib"], rel=0.02)
+    assert job["peak_mib"] == seen.reserved_mib
+
+    after = desk.json("preflight", str(desk.script))
+    assert after["tier"] == "history"
+    assert after["memory"]["reserved_mib"] == seen.reserved_mib
+    assert after["digest"] == before["digest"]
+    assert "ran once with these settings" in after["notes"][0]
+    assert after["memory"]["high_mib"] < before["memory"]["high_mib"]
+    larger = desk.json("preflight", str(desk.script), "--", "--batch-size", "64")
+    assert larger["tier"] == "static"
+    desk.script.write_text(TRAIN + "# changed\n")
+    assert desk.json("preflight", str(desk.script))["tier"] == "static"
+
+
+def test_a_job_that_runs_out_changes_the_next_answer(desk: Desk) -> None:
+    """The stand-in's card is full at 12 MiB, long before the 4 GiB that its driver tells of."""
+    desk.image(gpu_image(desk.engine, full_at_mib=12, name="lab/full:1"))
+    before = desk.json("preflight", str(desk.script))
+    assert {verdict["verdict"] for verdict in before["verdicts"]} == {"fits"}
+    assert all(verdict["oom_probability"] < 0.01 for verdict in before["verdicts"])
+
+    job = desk.finished(status=1)
+    assert job["state"] == "oom"
+    assert "Out of memory on GPU 0" in job["cause"]
+    (seen,) = desk.seen()
+    assert (seen.outcome, seen.batch, seen.free_mib) == ("oom", 32, CAPACITY_MIB)
+    assert seen.requested_mib
+    assert seen.allocated_mib is not None
+    assert seen.allocated_mib > 12
+
+    after = desk.json("preflight", str(desk.script), status=1)
+    for verdict in after["verdicts"]:
+        assert verdict["verdict"] == "will-not-fit"
+        assert verdict["oom_probability"] >= 0.99
+        assert verdict["reason"].startswith("ran out here at batch 32 on ")
+        assert verdict["reason"].endswith("more than 4.0 GiB")
+        assert verdict["max_batch_size"] < 32
+    assert after["memory"]["total_mib"] > before["memory"]["high_mib"]
+    refused = desk.json("submit", str(desk.script), status=1)
+    assert refused["error"]["title"] == "It will not fit"
+    larger = desk.json("preflight", str(desk.script), "--", "--batch-size", "64", status=1)
+    assert "ran out here at batch 32" in larger["verdicts"][0]["reason"]
+    smaller = desk.json("preflight", str(desk.script), "--", "--batch-size", "8")
+    assert {verdict["verdict"] for verdict in smaller["verdicts"]} == {"fits"}
+
+    good = desk.json("calibrate", "--reliability")
+    assert (good["runs"], good["bins"][0]["ran_out"]) == (1, 1)
+    assert good["too_few"]
+
+
+def test_a_calibrated_card_keeps_its_context(desk: Desk) -> None:
+    """The figure of the process is the stand-in driver's; what Paddle reserved is Paddle's."""
+    with desk.driver(held_mib=460):
+        found = desk.json("calibrate", desk.host.name, "--device", "1")
+    assert found["uuid"] == desk.host.uuids[1]
+    assert "processes" in found["method"]
+    # 460 MiB less what the convolution's phase had reserved, a few pages of it.
+    assert 380 < found["context_mib"] < 460
+    assert found["after_tensor_mib"] >= found["context_mib"]
+    left = desk.engine.client().containers(all=True)
+    assert not left
+
+    answer = desk.json("preflight", str(desk.script))
+    assert answer["memory"]["context_mib"] == found["context_mib"]
+    assert all("not calibrated" not in verdict["reason"] for verdict in answer["verdicts"])
+    assert any(f"of {desk.host.name}: calibrated, " in note for note in answer["notes"])
+    shown = desk.run("preflight", str(desk.script), "--explain")
+    assert "not calibrated" not in shown.stdout.lower()
+
+
+def test_without_a_gpu_build_it_says_what_could_not_be_measured(desk: Desk) -> None:
+    done = desk.run("calibrate", desk.host.name, "--image", PADDLE_IMAGE)
+    assert done.returncode == 1
+    assert "0 MiB" in done.stdout
+    assert "not calibrated" in desk.json("preflight", str(desk.script))["verdicts"][0]["reason"]
+
+
+def test_a_busy_device_is_not_calibrated(desk: Desk) -> None:
+    desk.host.driver.set({"0.procs": "1:900", "0.used_mib": 900})
+    refused = desk.json("calibrate", desk.host.name, "--device", "0", status=1)
+    assert refused["error"]["title"] == "Device is busy"
+
+
+def test_the_driver_s_figure_is_the_peak_where_it_is_larger(desk: Desk) -> None:
+    with desk.driver(held_mib=777):
+        job = desk.finished("--steps", "3000")
+    (seen,) = desk.seen()
+    assert (seen.nvml_mib, job["peak_mib"]) == (777.0, 777.0)
+    assert seen.steps == 3000
