@@ -69,7 +69,9 @@ REDUCTIONS = [
     Call("logcumsumexp", "paddle.logcumsumexp(x, axis=1)"),
     Call("cummax", "paddle.cummax(x, axis=1)"),
     Call("topk", "paddle.topk(x, 3)"),
-    Call("sort", "paddle.sort(x, axis=-1)"),
+    Call("argsort_values", "paddle._C_ops.argsort(x, -1, False, False)", graph=False),
+    Call("median", "paddle._C_ops.median(x, [1], False, 'avg')", graph=False),
+    Call("frobenius_norm", "paddle.linalg.matrix_norm(x, axis=[1, 2])", cpu=False),
     Call("argsort", "paddle.argsort(x)", backward=False),
     Call("argmax", "paddle.argmax(x, axis=-1)", backward=False),
     Call("kthvalue", "paddle.kthvalue(x, 2)"),
@@ -233,6 +235,45 @@ LOSSES = [
     Call("label_smooth", "F.label_smooth(x)", "x=c(A,B)", backward=False),
 ]
 
+_COMPLEX = ("x = paddle.complex(x, x)",)
+SPECTRAL = [
+    Call("fft_c2c", "paddle.fft.fft(x)", graph=False, before=_COMPLEX),
+    Call("fft_r2c", "paddle.fft.rfft(x)", graph=False),
+    Call("fft_c2r", "paddle.fft.irfft(x)", graph=False, before=_COMPLEX),
+    Call("real", "paddle.real(x)", graph=False, before=_COMPLEX),
+    Call(
+        "cholesky",
+        "paddle.linalg.cholesky(x)",
+        "x=f(A,B,B)",
+        cpu=False,
+        graph=False,
+        before=("x = paddle.eye(B) * 50.0 + 0.0 * x",),
+    ),
+    Call("masked_fill", "paddle.masked_fill(x, y, 0.5)", "x=f(A,B,C) y=b(A,B,C)"),
+    Call(
+        "index_fill",
+        "paddle.index_fill(x, i, 1, 0.5)",
+        "x=f(A,B) i=i(3,<B)",
+        cpu=False,
+        eager_differs=True,
+    ),
+    Call("einsum", "paddle.einsum('abc,acd->abd', x, y)", "x=f(A,B,C) y=f(A,C,D)", cpu=False, eager_differs=True),
+    Call(
+        "max_unpool",
+        "F.max_unpool2d(x, y, 2)",
+        "x=f(A,B,3,3) y=i(A,B,3,3,<36)",
+        before=("y = y.astype('int32')",),
+        graph=False,
+    ),
+    Call(
+        "send_ue_recv",
+        "paddle.geometric.send_ue_recv(x, y, z, w)",
+        "x=f(A,B) y=f(C,B) z=i(C,<A) w=i(C,<A)",
+        cpu=False,
+        eager_differs=True,
+    ),
+]
+
 WARPCTC = Call(
     "ctc_loss",
     "paddle._C_ops.warpctc(x, y, a, b, 0, False)",
@@ -259,6 +300,7 @@ CALLS = [
     *CONVOLUTIONS,
     *NORMS,
     *LOSSES,
+    *SPECTRAL,
     WARPCTC,
     *GRAPHS,
 ]

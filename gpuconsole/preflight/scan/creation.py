@@ -78,6 +78,8 @@ def varargs(default: str = "") -> Callable[..., Value]:
 
 def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
     """`zeros_like`, `ones_like`, `full_like`."""
+    if dtype is None:
+        dtype = next((one for one in args if isinstance(one, (str, DType))), None)
     return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
 
 
@@ -113,3 +115,54 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
 def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
     """`paddle.linspace`."""
     return run.tensor((num,))
+
+
+def eye(run: Run, num_rows: int, num_columns: Value = None, dtype: Value = None,
+        *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`paddle.eye`."""
+    columns = num_columns if isinstance(num_columns, int) else num_rows
+    return run.tensor((num_rows, columns), dtype_of(run, dtype))
+
+
+def randperm(run: Run, n: int, dtype: Value = "int64", *_: Value) -> Value:
+    """`paddle.randperm`."""
+    return run.tensor((n,), dtype_of(run, dtype, "int64"))
+
+
+def randint_like(run: Run, x: Tensor, low: Value = 0, high: Value = None, dtype: Value = None,
+                 *_: Value) -> Value:  # fmt: skip
+    """`paddle.randint_like`."""
+    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+
+
+def multinomial(run: Run, x: Tensor, num_samples: int = 1, *_: Value, **__: Value) -> Value:
+    """`paddle.multinomial`."""
+    return run.tensor((*x.shape[:-1], num_samples), "int64")
+
+
+def tril_indices(run: Run, row: int, col: Value = None, offset: int = 0, *_: Value,
+                 **__: Value) -> Value:  # fmt: skip
+    """`paddle.tril_indices`."""
+    columns = col if isinstance(col, int) else row
+    count = sum(min(columns, max(0, place + offset + 1)) for place in range(row))
+    return run.tensor((2, count), "int64")
+
+
+def triu_indices(run: Run, row: int, col: Value = None, offset: int = 0, *_: Value,
+                 **__: Value) -> Value:  # fmt: skip
+    """`paddle.triu_indices`."""
+    columns = col if isinstance(col, int) else row
+    count = sum(columns - min(columns, max(0, place + offset)) for place in range(row))
+    return run.tensor((2, count), "int64")
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "to_tensor": to_tensor, "full": filled(), "randint": randint, "normal": normal,
+    "uniform": uniform, "arange": arange, "range": arange, "linspace": linspace,
+    "logspace": linspace, "eye": eye, "randperm": randperm, "randint_like": randint_like,
+    "multinomial": multinomial, "tril_indices": tril_indices, "triu_indices": triu_indices,
+    **{name: varargs() for name in ("zeros", "ones", "empty", "rand", "randn",
+                                    "standard_normal")},
+    **dict.fromkeys(("zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+                     "empty_like", "bernoulli", "poisson"), like),
+}  # fmt: skip

@@ -7,7 +7,7 @@ from math import ceil, floor, prod
 
 from gpuconsole.preflight.scan import ops
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
+from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import ShapeFault, Value
 
 
@@ -151,23 +151,34 @@ def conv_transpose(
     return _biased(run, x, weight, bias, shape, unfold, flops, False)
 
 
-def pool(run: Run, name: str, x: Tensor, kernel: Value, stride: Value, padding: Value,
-         ceil_mode: bool, rank: int) -> Tensor:  # fmt: skip
-    """Pool over the last `rank` axes (channels first)."""
+def pooled(
+    x: Tensor,
+    kernel: Value,
+    stride: Value,
+    padding: Value,
+    ceil_mode: bool,
+    rank: int,
+    *,
+    last: bool = False,
+) -> tuple[list[int], float]:
+    """Return the shape after pooling and how many elements are looked at."""
     if len(x.shape) != rank + 2:
-        raise ShapeFault(f"{rank}-D pooling needs {rank + 2} dimensions", x.shape)
-    kernels = spread(kernel, rank)
+        raise ShapeFault(
+            f"{rank}-D pooling needs {rank + 2} dimensions, {len(x.shape)} arrive", x.shape
+        )
+    spatial = x.shape[1:-1] if last else x.shape[2:]
+    sizes = spread(kernel, rank)
     strides = spread(kernel if stride is None else stride, rank)
-    sides = paddings(padding, rank, kernels, strides, [1] * rank, x.shape[2:])
+    sides = paddings(padding, rank, sizes, strides, [1] * rank, spatial)
     step = ceil if ceil_mode else floor
     extents = [
         step((size + before + after - k) / s) + 1
-        for size, k, s, (before, after) in zip(x.shape[2:], kernels, strides, sides, strict=True)
+        for size, k, s, (before, after) in zip(spatial, sizes, strides, sides, strict=True)
     ]
     if any(extent < 1 for extent in extents):
-        raise ShapeFault(f"a {kernels} window does not fit into {list(x.shape[2:])}", x.shape)
-    shape = [*x.shape[:2], *extents]
-    return ops.apply(run, name, (x,), shape, flops=prod(shape) * prod(kernels))
+        raise ShapeFault(f"a {sizes} window does not fit into {list(spatial)}", x.shape)
+    shape = [x.shape[0], *extents, x.shape[-1]] if last else [*x.shape[:2], *extents]
+    return shape, float(prod(shape) * prod(sizes))
 
 
 def adaptive_pool(run: Run, name: str, x: Tensor, size: Value, rank: int) -> Tensor:
@@ -219,52 +230,43 @@ def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) ->
     return out
 
 
-def reduced(run: Run, loss: Tensor, reduction: Value) -> Tensor:
-    """Reduce a loss as `reduction` says."""
-    if reduction == "mean":
-        return ops.reduce(run, "mean", loss, None, False)
-    if reduction == "sum":
-        return ops.reduce(run, "sum", loss, None, False)
-    return loss
-
-
-def cross_entropy(run: Run, logits: Tensor, label: Tensor, *, reduction: Value = "mean",
-                  soft_label: bool = False, axis: int = -1) -> Tensor:  # fmt: skip
+def cross_entropy_kernel(
+    run: Run, logits: Tensor, label: Tensor, soft_label: bool, axis: int
+) -> tuple[Tensor, Tensor]:
     """Softmax and negative log likelihood; the softmax is saved and becomes the gradient."""
-    axis = ops.check_axis(axis, len(logits.shape))
-    shape = (*logits.shape[:axis], *logits.shape[axis + 1 :])
-    plain = label.shape[:-1] if len(label.shape) == len(logits.shape) else label.shape
-    if not soft_label and axis == len(logits.shape) - 1 and plain != shape:
-        raise ShapeFault(
-            f"cross_entropy of logits {list(logits.shape)} and labels {list(label.shape)}",
-            logits.shape,
-            label.shape,
-        )
-    if soft_label and label.shape != logits.shape:
-        raise ShapeFault(
-            f"cross_entropy of logits {list(logits.shape)} and soft labels {list(label.shape)}",
-            logits.shape,
-            label.shape,
-        )
+    rank = len(logits.shape)
+    axis = check_label(logits, label, soft_label, axis)
+    shape = (*logits.shape[:axis], 1, *logits.shape[axis + 1 :])
     (logits,) = ops.amp_inputs(run, "full", (logits,), "cross_entropy")
     copies = ops.contiguous(run, (logits,))
-    softmax = run.storage(logits.nbytes)
-    out = run.tensor((*shape, 1), logits.dtype)
+    if run.on_cpu and axis != rank - 1:
+        copies.append(run.storage(0, "workspace"))
+    softmax = run.tensor(logits.shape, logits.dtype)
+    out = run.tensor(shape, logits.dtype)
     del copies
     run.flops += 5.0 * logits.size
-    ops.attach(run, (logits,), [out], (softmax, label.storage), "saved")
-    del softmax
-    if reduction in ("mean", "sum") and not soft_label:
-        run.scratch(2 * out.nbytes)
-    return reduced(run, out, reduction) if reduction != "none" else ops.reshape(run, out, shape)
+    run.bytes += 2 * logits.nbytes + out.nbytes
+    ops.attach(run, (logits,), [out], (softmax.storage, label.storage), "saved")
+    return softmax, out
 
 
-def interpolate(run: Run, x: Tensor, size: Value, scale: Value) -> Tensor:
-    """Resize the axes after the channels."""
-    rank = len(x.shape) - 2
-    if size is not None:
-        extents = spread(list(size) if isinstance(size, (list, tuple)) else size, rank)
-    else:
-        factors = list(scale) if isinstance(scale, (list, tuple)) else [scale] * rank
-        extents = [int(old * factor) for old, factor in zip(x.shape[2:], factors, strict=True)]
-    return ops.apply(run, "interpolate", (x,), [*x.shape[:2], *extents], flops=4.0 * prod(extents))
+def check_label(logits: Tensor, label: Tensor, soft_label: bool, axis: int) -> int:
+    """Return the axis of the classes; ShapeFault for labels that cannot be meant."""
+    axis = ops.check_axis(axis, len(logits.shape))
+    what = "soft labels" if soft_label else "labels"
+    wanted = list(logits.shape)
+    if not soft_label:
+        wanted[axis] = 1
+        if label.dtype in FLOATS:
+            raise ShapeFault(
+                f"cross_entropy takes class numbers, labels of {label.dtype} arrive",
+                logits.shape,
+                label.shape,
+            )
+    if list(label.shape) != wanted:
+        raise ShapeFault(
+            f"cross_entropy of logits {list(logits.shape)} and {what} {list(label.shape)}",
+            logits.shape,
+            label.shape,
+        )
+    return axis

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import autograd, functional, ops
+from gpuconsole.preflight.scan import autograd, functional, inplace, ops, shaping
 from gpuconsole.preflight.scan.arrays import Array, DType
+from gpuconsole.preflight.scan.creation import dtype_of
 from gpuconsole.preflight.scan.engine import backward_all
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.shaping import reshape, turned
 from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, cast
-from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor, as_shape
 from gpuconsole.preflight.scan.values import (
     ShapeFault,
     Value,
@@ -59,32 +60,77 @@ def _set_value(run: Run, x: Tensor, value: Value) -> None:
         raise ShapeFault(f"set_value of {list(shape)} into {list(x.shape)}", shape, x.shape)
 
 
-def _inplace(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
+def _to(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Value:
+    """`x.to("float16")`, `x.to(y)`, `x.to(device)`: there is one device, types are cast."""
+    given = next((one for one in (dtype, *args) if _names_type(one)), None)
+    other = next((one for one in args if isinstance(one, Tensor)), None)
+    if given is None:
+        return x if other is None else ops.cast(run, x, other.dtype)
+    return cast(run, x, given)
+
+
+def _names_type(value: Value) -> bool:
+    if isinstance(value, str):
+        return value.removeprefix("paddle.") in ITEM_BYTES
+    return isinstance(value, DType)
+
+
+def _type_as(run: Run, x: Tensor, other: Tensor) -> Value:
+    return ops.cast(run, x, other.dtype)
+
+
+def _new(run: Run, x: Tensor, *shape: Value, dtype: Value = None, **_: Value) -> Value:
+    wanted = shape[0] if shape and isinstance(shape[0], (list, tuple)) else shape
+    return run.tensor(as_shape(list(wanted)), dtype_of(run, dtype, x.dtype))
+
+
+def _view(run: Run, x: Tensor, *shape: Value, **options: Value) -> Value:
+    """`x.view`: another shape, or the bytes as another type."""
+    if shape and _names_type(shape[0]):
+        raise TypeError("the bytes of a tensor seen as another type")
+    return reshape(run, x, *shape, **options)
+
+
+def _require(x: Tensor, on: Value) -> Tensor:
+    x.stop_gradient = on is False
     return x
+
+
+def _itemsize(run: Run, x: Tensor) -> Value:
+    return ITEM_BYTES[x.dtype]
+
+
+def _as_type(name: str) -> Callable[..., Value]:
+    return lambda run, x, *_: ops.cast(run, x, name)
 
 
 def _item(run: Run, x: Tensor, *_: Value) -> Value:
     return run.number("a number out of a tensor")
 
 
+_NOT_METHODS = ("to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty",
+                "eye", "range", "linspace")  # fmt: skip
 METHODS: dict[str, Callable[..., Any]] = {
-    **{name: call for name, call in FUNCTIONS.items() if name not in (
-        "to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty")},
-    "softmax": functional.activation("softmax"), "backward": _backward, "item": _item,
-    "numpy": _numpy, "tolist": _tolist, "detach": _detach, "clear_gradient": _clear_gradient,
-    "clear_grad": _clear_gradient, "astype": cast, "set_value": _set_value, "cuda": _same,
-    "cpu": _same, "contiguous": _same, "to": _same, "pin_memory": _same,
-    "register_hook": autograd.register_hook,
-    "float": lambda run, x: ops.cast(run, x, "float32"), "view": reshape,
-    "int": lambda run, x: ops.cast(run, x, "int32"), "dim": lambda run, x: len(x.shape),
-    "long": lambda run, x: ops.cast(run, x, "int64"), "numel": lambda run, x: x.size,
-    "bool": lambda run, x: ops.cast(run, x, "bool"),
-    **{f"{name}_": _inplace for name in (
-        "add", "subtract", "multiply", "scale", "clip", "zero", "fill", "normal", "uniform",
-        "exponential",
-    )},
-    "copy_": _inplace, "is_leaf": lambda run, x: x.node is None,
-    "norm": FUNCTIONS["norm"], "__len__": lambda run, x: x.shape[0],
+    **{name: call for name, call in FUNCTIONS.items() if name not in _NOT_METHODS},
+    "softmax": functional.FUNCTIONS["softmax"], "backward": _backward, "item": _item,
+    "numpy": _numpy, "tolist": _tolist, "detach": _detach, "detach_": _same,
+    "clear_gradient": _clear_gradient, "clear_grad": _clear_gradient, "astype": cast,
+    "type": cast, "set_value": _set_value, "cuda": _same, "cpu": _same, "to": _to,
+    "pin_memory": _same, "register_hook": autograd.register_hook, "view": _view,
+    "contiguous": shaping.contiguous, "float": _as_type("float32"), "half": _as_type("float16"),
+    "double": _as_type("float64"), "int": _as_type("int32"), "long": _as_type("int64"),
+    "bool": _as_type("bool"), "bfloat16": _as_type("bfloat16"), "type_as": _type_as,
+    "dim": lambda run, x: len(x.shape), "ndimension": lambda run, x: len(x.shape),
+    "is_leaf": lambda run, x: x.node is None, "is_contiguous": lambda run, x: not x.strided,
+    "element_size": lambda run, x: ITEM_BYTES[x.dtype], "get_shape": lambda run, x: list(x.shape),
+    "is_floating_point": lambda run, x: x.dtype in FLOATS, "__len__": lambda run, x: x.shape[0],
+    "new_zeros": _new, "new_ones": _new, "new_full": _new, "new_empty": _new,
+    "view_as": lambda run, x, y: ops.reshape(run, x, y.shape),
+    "reshape_as": lambda run, x, y: ops.reshape(run, x, y.shape),
+    "requires_grad_": lambda run, x, on=True: _require(x, on),
+    **{f"{name}_": inplace.reshaped(getattr(shaping, name))
+       for name in ("reshape", "squeeze", "unsqueeze", "flatten")},
+    "masked_fill_": lambda run, x, *a: inplace.masked(run, x, *a),
 }  # fmt: skip
 PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
@@ -92,7 +138,9 @@ PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "grad": lambda run, x: x.grad, "T": turned, "name": lambda run, x: x.name or "tensor",
     "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
     "trainable": lambda run, x: not x.stop_gradient, "data": lambda run, x: x,
-    "is_leaf": lambda run, x: x.node is None,
+    "is_leaf": lambda run, x: x.node is None, "mT": shaping.matrix_turned,
+    "requires_grad": lambda run, x: not x.stop_gradient, "itemsize": _itemsize,
+    "is_cuda": lambda run, x: not run.on_cpu, "persistable": lambda run, x: x.trainable,
 }  # fmt: skip
 
 

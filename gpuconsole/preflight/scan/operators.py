@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import array_methods, arrays, constants, lengths, ops
+from gpuconsole.preflight.scan import array_methods, arrays, constants, lengths, ops, tensor_ops
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
+from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
@@ -17,7 +16,6 @@ from gpuconsole.preflight.scan.values import (
     More,
     Native,
     NativeClass,
-    ShapeFault,
     SomeInt,
     Unknown,
     UserClass,
@@ -28,10 +26,6 @@ from gpuconsole.preflight.scan.values import (
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.evaluate import Expressions
 
-NAMES: Mapping[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
-    ast.Pow: "elementwise_pow",
-}  # fmt: skip
 _SPECIAL = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
     ast.Mod: "__mod__", ast.MatMult: "__matmul__", ast.FloorDiv: "__floordiv__",
@@ -48,7 +42,7 @@ def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Val
     """Compute `left op right` where one side is a modelled object."""
     run = calls.run
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return tensor_binary(run, kind, left, right)
+        return tensor_ops.binary(run, kind, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
         return array_binary(run, kind, left, right)
     for one, other, first in ((left, right, True), (right, left, False)):
@@ -61,43 +55,6 @@ def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Val
         if operate is not None:
             return operate(calls, kind, other, first=first)
     return run.unknown("this operator is not known for these values")
-
-
-def tensor_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
-    """Compute with tensors: two tensors, or a tensor and a scalar."""
-    if isinstance(left, Array):
-        left = run.tensor(left.shape, left.dtype)
-    if isinstance(right, Array):
-        right = run.tensor(right.shape, right.dtype)
-    if kind is ast.MatMult:
-        return ops.matmul(run, left, right)
-    if isinstance(left, Tensor) and isinstance(right, Tensor):
-        if kind in NAMES:
-            return ops.binary(run, NAMES[kind], left, right)
-        shape = broadcast(left.shape, right.shape)
-        if shape is None:
-            raise ShapeFault("shapes do not broadcast together", left.shape, right.shape)
-        return run.tensor(shape, ops.promote(left, right))
-    tensor, scalar = (left, right) if isinstance(left, Tensor) else (right, left)
-    if not isinstance(scalar, (int, float, bool, Unknown)):
-        raise TypeError("a tensor and something else")
-    return _with_scalar(run, kind, tensor, scalar, isinstance(left, Tensor))
-
-
-def _with_scalar(
-    run: Run, kind: type[ast.operator], x: Tensor, scalar: Value, tensor_first: bool
-) -> Tensor:
-    dtype = x.dtype
-    if dtype not in FLOATS and (isinstance(scalar, float) or kind is ast.Div):
-        dtype = run.dtype
-    if dtype != x.dtype:
-        x = ops.cast(run, x, dtype)
-    if kind is ast.Pow:
-        return ops.unary(run, "square" if scalar == 2 and tensor_first else "pow", x)
-    if kind is ast.Div and not tensor_first:
-        full = run.tensor(x.shape, dtype)
-        return ops.binary(run, "divide", full, x)
-    return ops.apply(run, "scale", (x,), x.shape, dtype, flops=x.size)
 
 
 def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
@@ -125,11 +82,7 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
     """Compare modelled objects: elementwise on tensors and arrays."""
     run = calls.run
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        shapes = [one.shape for one in (left, right) if isinstance(one, (Tensor, Array))]
-        shape = shapes[0] if len(shapes) == 1 else broadcast(*shapes)
-        if shape is None:
-            raise ShapeFault("shapes do not broadcast together", *shapes)
-        return run.tensor(shape, "bool")
+        return tensor_ops.compare(run, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
         made = arrays.binary(run, left, right)
         if isinstance(made, Unknown) or not made.shape:
@@ -166,10 +119,7 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     if isinstance(target, Array):
         return arrays.picked(run, target, key)
     if isinstance(target, Tensor):
-        shape, strided, copied = indexed(target.shape, key)
-        if copied is not None:
-            return ops.apply(run, "gather", (target, copied), shape)
-        return ops.sliced(run, target, shape, strided=strided or target.strided)
+        return tensor_ops.item(run, target, key)
     if isinstance(target, Native):
         method = target.cls.find("__getitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
@@ -214,56 +164,6 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
         return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
-def indexed(shape: tuple[int, ...], key: Value) -> tuple[tuple[int, ...], bool, Tensor | None]:
-    """Return the shape of `x[key]`, whether it is strided, and the index tensor of a gather."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    consumed = sum(1 for one in keys if one is not None and one is not Ellipsis)
-    if Ellipsis in [one for one in keys if one is Ellipsis]:
-        at = next(place for place, one in enumerate(keys) if one is Ellipsis)
-        keys[at : at + 1] = [slice(None)] * (len(shape) - consumed)
-    out: list[int] = []
-    axis, strided, picked = 0, False, None
-    full = True
-    for one in keys:
-        if one is None:
-            out.append(1)
-            continue
-        if axis >= len(shape):
-            raise ShapeFault(f"too many indices for {list(shape)}", shape)
-        extent = shape[axis]
-        if isinstance(one, slice):
-            length = _slice_length(one, extent)
-            strided = strided or (length != extent and not full) or one.step not in (None, 1)
-            full = full and length == extent
-            full = full and axis == 0 if length != extent else full
-            if length != extent and axis:
-                strided = True
-            out.append(length)
-        elif isinstance(one, (Tensor, Array)):
-            if one.dtype == "bool":
-                raise TypeError("how many elements a mask picks depends on data")
-            out.extend(one.shape)
-            picked = one if isinstance(one, Tensor) else picked
-        elif isinstance(one, list):
-            out.append(len(one))
-        elif isinstance(one, (int, Unknown)):
-            if isinstance(one, int) and not -extent <= one < extent:
-                raise ShapeFault(f"index {one} on an axis of {extent}", shape)
-            strided = strided or axis > 0
-        else:
-            raise TypeError("an index of another kind")
-        axis += 1
-    out.extend(shape[axis:])
-    return tuple(out), strided, picked
-
-
-def _slice_length(one: slice, extent: int) -> int:
-    for part in (one.start, one.stop, one.step):
-        if part is not None and not isinstance(part, int):
-            raise TypeError("a slice whose ends are not known")
-    return len(range(*one.indices(extent)))
-
-
 def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
     if isinstance(target, dict):
@@ -276,7 +176,9 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     elif isinstance(target, list):
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value
-    elif isinstance(target, Native) and not isinstance(target, (Tensor, Array)):
+    elif isinstance(target, Tensor):
+        tensor_ops.store(calls.run, target, key, value)
+    elif isinstance(target, Native) and not isinstance(target, Array):
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
             calls.call(calls.bind(method, target), [key, value], {})

@@ -287,17 +287,21 @@ def reduce(
     run: Run, name: str, x: Tensor, axis: Sequence[int] | int | None, keepdim: bool
 ) -> Tensor:
     """Reduce over some or all axes."""
+    return apply(run, name, (x,), reduced_shape(x, axis, keepdim), flops=x.size)
+
+
+def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) -> list[int]:
+    """Return the shape that is left after reducing some or all axes."""
     rank = len(x.shape)
     if axis is None or (isinstance(axis, (list, tuple)) and not axis):
         gone = set(range(rank))
     else:
         gone = {check_axis(one, rank) for one in ([axis] if isinstance(axis, int) else axis)}
-    shape = [
+    return [
         1 if place in gone else extent
         for place, extent in enumerate(x.shape)
         if keepdim or place not in gone
     ]
-    return apply(run, name, (x,), shape, flops=x.size)
 
 
 def check_axis(axis: int, rank: int) -> int:

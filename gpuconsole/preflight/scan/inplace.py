@@ -1,0 +1,109 @@
+"""Functions that change a tensor in place: `x.add_(y)`, `F.relu_(x)`.
+
+Where the backward node needs what is overwritten, Paddle computes anew and the old block stays
+with the node; otherwise the tensor keeps its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.table import rules
+from gpuconsole.preflight.scan.tensors import Tensor, broadcast
+from gpuconsole.preflight.scan.values import ShapeFault, Value
+
+UNARY = (
+    "relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round",
+    "scale", "clip", "abs", "sin", "cos", "log", "pow", "erf", "square", "leaky_relu", "elu",
+    "softmax", "trunc", "tril", "triu", "cumsum",
+)  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide", "remainder")
+_KEEPS_RESULT = frozenset({"leaky_relu", "elu"})
+"""Operators whose in-place form makes its gradient from the result."""
+
+
+def changed(name: str) -> Callable[..., Value]:
+    """Return an operator that puts its result in the place of its first input."""
+
+    def call(run: Run, x: Tensor, *args: Value, **_: Value) -> Tensor:
+        other = next((one for one in args if isinstance(one, Tensor)), None)
+        row = name if name in BINARY and other is not None else _row(name)
+        if other is not None and broadcast(x.shape, other.shape) != x.shape:
+            raise ShapeFault(
+                f"{name}_ of {list(x.shape)} with {list(other.shape)}", x.shape, other.shape
+            )
+        if "x" in rules()[row].save and x.needs_grad and name not in _KEEPS_RESULT:
+            made = ops.binary(run, row, x, other) if other is not None else ops.unary(run, row, x)
+            return _put(x, made)
+        return _within(run, row, x, other)
+
+    return call
+
+
+def _row(name: str) -> str:
+    return "scale" if name in BINARY else name
+
+
+def _put(x: Tensor, made: Tensor) -> Tensor:
+    """Give a tensor the block and the history of another."""
+    x.storage, x.node, x.slot = made.storage, made.node, made.slot
+    x.stop_gradient, x.strided = made.stop_gradient, made.strided
+    return x
+
+
+def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
+    """Compute in the tensor's own block and hang a new node behind it."""
+    before = _before(x)
+    inputs = [before, other] if other is not None else [before]
+    kept = [one.storage for word, one in (("out", x), ("y", other))
+            if one is not None and word in rules()[row].save]  # fmt: skip
+    if row in _KEEPS_RESULT:
+        kept = [x.storage]
+    run.bytes += 2 * x.nbytes
+    ops.attach(run, inputs, [x], kept, rules()[row].grad)
+    return x
+
+
+def filled(run: Run, x: Tensor, *_: Value, **__: Value) -> Tensor:
+    """`x.zero_()`, `x.fill_(v)`, `x.normal_()`: the block stays."""
+    return x
+
+
+def masked(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value) -> Tensor:
+    """`x.masked_fill_(mask, v)`: in place, the mask stays saved."""
+    shape = broadcast(x.shape, mask.shape)
+    if shape != x.shape:
+        raise ShapeFault(
+            f"masked_fill_ of {list(x.shape)} by {list(mask.shape)}", x.shape, mask.shape
+        )
+    before = _before(x)
+    ops.attach(run, [before], [x], [mask.storage, run.storage(x.size)], "inplace")
+    return x
+
+
+def _before(x: Tensor) -> Tensor:
+    before = Tensor(x.shape, x.dtype, x.storage)
+    before.node, before.slot, before.stop_gradient = x.node, x.slot, x.stop_gradient
+    return before
+
+
+def reshaped(view: Callable[..., Value]) -> Callable[..., Value]:
+    """Return `reshape_`, `squeeze_`, `unsqueeze_`, `flatten_`: another shape of the same block."""
+
+    def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
+        made = view(run, x, *args, **kwargs)
+        x.shape = made.shape
+        return _put(x, made)
+
+    return call
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **{f"{name}_": changed(name) for name in (*UNARY, *BINARY)},
+    **dict.fromkeys(
+        ("zero_", "fill_", "normal_", "uniform_", "exponential_", "bernoulli_", "copy_",
+         "fill_diagonal_"), filled,
+    ),
+}  # fmt: skip

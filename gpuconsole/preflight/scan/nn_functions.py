@@ -1,0 +1,297 @@
+"""`paddle.nn.functional`: what one kernel of Paddle computes.
+
+What Paddle builds of several is written down in `data/paddle/functional`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from gpuconsole.preflight.scan import kernels, linalg, ops, picking, pooling
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.sources import sourced
+from gpuconsole.preflight.scan.tensors import Tensor, as_shape
+from gpuconsole.preflight.scan.values import ShapeFault, Value
+
+ACTIVATIONS = {
+    "relu": "ReLU", "relu6": "ReLU6", "sigmoid": "Sigmoid", "tanh": "Tanh",
+    "hardsigmoid": "Hardsigmoid", "gelu": "GELU", "silu": "Silu", "swish": "Swish",
+    "mish": "Mish", "hardswish": "Hardswish", "leaky_relu": "LeakyReLU", "elu": "ELU",
+    "selu": "SELU", "celu": "CELU", "softplus": "Softplus", "softsign": "Softsign",
+    "hardtanh": "Hardtanh", "softmax": "Softmax", "log_softmax": "LogSoftmax",
+    "log_sigmoid": "LogSigmoid", "hardshrink": "Hardshrink", "softshrink": "Softshrink",
+    "tanhshrink": "Tanhshrink", "thresholded_relu": "ThresholdedReLU",
+}  # fmt: skip
+"""Activations of one input by the names of their functions and layers."""
+
+
+def activation(name: str) -> Callable[..., Tensor]:
+    """Return the function of an activation."""
+
+    def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Tensor:
+        return ops.unary(run, name, x)
+
+    return call
+
+
+def softmax(name: str) -> Callable[..., Tensor]:
+    """Return `F.softmax` or `F.log_softmax`; a type asked for is cast to first."""
+
+    def call(run: Run, x: Tensor, axis: Value = -1, dtype: Value = None, *_: Value,
+             **__: Value) -> Tensor:  # fmt: skip
+        from gpuconsole.preflight.scan.creation import dtype_of
+
+        if isinstance(axis, int):
+            ops.check_axis(axis, len(x.shape))
+        return ops.unary(run, name, ops.cast(run, x, dtype_of(run, dtype, x.dtype)))
+
+    return call
+
+
+def maxout(run: Run, x: Tensor, groups: int, axis: Value = 1, *_: Value) -> Tensor:
+    """`F.maxout`."""
+    place = ops.check_axis(axis, len(x.shape))
+    if x.shape[place] % groups:
+        raise ShapeFault(f"maxout of {x.shape[place]} channels by {groups}", x.shape)
+    shape = (*x.shape[:place], x.shape[place] // groups, *x.shape[place + 1 :])
+    return ops.apply(run, "maxout", (x,), shape)
+
+
+def prelu(run: Run, x: Tensor, weight: Tensor, *_: Value, **__: Value) -> Tensor:
+    """`F.prelu`."""
+    return ops.apply(run, "prelu", (x, weight), x.shape, flops=x.size)
+
+
+def rrelu(run: Run, x: Tensor, lower: Value = 0.125, upper: Value = 0.333,
+          training: Value = True, *_: Value) -> Tensor:  # fmt: skip
+    """`F.rrelu`: the random slopes stay saved."""
+    return ops.apply(run, "rrelu", (x,), x.shape, flops=x.size)
+
+
+def dropout(run: Run, x: Tensor, p: Value = 0.5, axis: Value = None, training: Value = True,
+            mode: Value = "upscale_in_train", *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`F.dropout`; along axes Paddle builds it of a mask and a product."""
+    if axis is not None and not (isinstance(p, (int, float)) and p == 0):
+        return sourced("functional", "dropout_axis")(run, x, p, axis, training is not False, mode)
+    return kernels.dropout(run, x, p, training is not False)
+
+
+def alpha_dropout(run: Run, x: Tensor, p: Value = 0.5, training: Value = True,
+                  *_: Value) -> Tensor:  # fmt: skip
+    """`F.alpha_dropout`."""
+    if training is False or p == 0:
+        return x
+    noise = run.tensor(x.shape)
+    mask = run.tensor(x.shape, "bool")
+    kept = ops.cast(run, mask, x.dtype)
+    dropped = ops.unary(run, "scale", kept)
+    out = ops.binary(run, "add", ops.binary(run, "multiply", x, kept),
+                     ops.unary(run, "scale", dropped))  # fmt: skip
+    out = ops.unary(run, "scale", out)
+    del noise, mask, kept, dropped
+    return out
+
+
+def loss_kernel(name: str) -> Callable[..., Tensor]:
+    """Return a loss of two tensors of one shape with a kernel of its own."""
+
+    def call(run: Run, input: Tensor, label: Tensor, *more: Value, **_: Value) -> Tensor:
+        if input.shape != label.shape:
+            raise ShapeFault(
+                f"a loss of {list(input.shape)} and {list(label.shape)}", input.shape, label.shape
+            )
+        extra = sum(one.nbytes for one in more if isinstance(one, Tensor))
+        del more
+        return ops.apply(run, name, (input, label), input.shape, input.dtype, extra=extra,
+                         flops=4.0 * input.size)  # fmt: skip
+
+    return call
+
+
+def nll_loss(run: Run, input: Tensor, label: Tensor, weight: Value = None,
+             ignore_index: Value = -100, reduction: Value = "mean", *_: Value,
+             **__: Value) -> Tensor:  # fmt: skip
+    """`F.nll_loss`."""
+    picking.as_index(label)
+    if len(label.shape) != len(input.shape) - 1 or label.shape[:1] != input.shape[:1]:
+        raise ShapeFault(
+            f"nll_loss of {list(input.shape)} and labels {list(label.shape)}",
+            input.shape, label.shape,
+        )  # fmt: skip
+    shape = () if reduction in ("mean", "sum") else label.shape
+    return ops.apply(run, "nll_loss", (input, label), shape, input.dtype)
+
+
+def log_loss(run: Run, input: Tensor, label: Tensor, *_: Value, **__: Value) -> Tensor:
+    """`F.log_loss`."""
+    return loss_kernel("log_loss")(run, input, label)
+
+
+def ctc_kernel(run: Run, log_probs: Tensor, labels: Tensor, lengths: Value) -> Tensor:
+    """warp-ctc makes the logits' gradient in the forward pass and keeps it."""
+    if len(log_probs.shape) != 3:
+        raise ShapeFault("ctc_loss needs [time, batch, classes]", log_probs.shape)
+    given = [one for one in (labels, lengths) if isinstance(one, Tensor)]
+    return ops.apply(run, "ctc_loss", (log_probs, *given), (log_probs.shape[1], 1))
+
+
+def linear(run: Run, x: Tensor, weight: Tensor, bias: Value = None, name: Value = None) -> Tensor:
+    """`F.linear`."""
+    return ops.linear(run, x, weight, bias if isinstance(bias, Tensor) else None)
+
+
+def conv(rank: int) -> Callable[..., Tensor]:
+    """Return `F.conv1d`, `F.conv2d`, `F.conv3d`."""
+
+    def call(run: Run, x: Tensor, weight: Tensor, bias: Value = None, stride: Value = 1,
+             padding: Value = 0, dilation: Value = 1, groups: int = 1,
+             data_format: Value = "NCHW", name: Value = None) -> Tensor:  # fmt: skip
+        if len(weight.shape) != rank + 2:
+            raise ShapeFault(
+                f"a {rank}-D convolution with a weight of {list(weight.shape)}",
+                x.shape, weight.shape,
+            )  # fmt: skip
+        return kernels.conv(run, x, weight, bias if isinstance(bias, Tensor) else None,
+                            stride=stride, padding=padding, dilation=dilation, groups=groups,
+                            data_format=data_format)  # fmt: skip
+
+    return call
+
+
+def conv_transpose(run: Run, x: Tensor, weight: Tensor, bias: Value = None, stride: Value = 1,
+                   padding: Value = 0, output_padding: Value = 0, groups: int = 1,
+                   dilation: Value = 1, output_size: Value = None, *_: Value,
+                   **__: Value) -> Tensor:  # fmt: skip
+    """`F.conv1d_transpose` and its like; dilation and groups change places in 2-D and 3-D."""
+    return kernels.conv_transpose(
+        run, x, weight, bias if isinstance(bias, Tensor) else None, stride=stride,
+        padding=padding, output_padding=output_padding, groups=groups, dilation=dilation,
+        output_size=output_size,
+    )  # fmt: skip
+
+
+def embedding(run: Run, x: Tensor, weight: Tensor, padding_idx: Value = None,
+              max_norm: Value = None, norm_type: Value = 2.0, sparse: Value = False,
+              *_: Value, **__: Value) -> Tensor:  # fmt: skip
+    """`F.embedding`."""
+    return kernels.embedding(run, x, weight, sparse=sparse is True)
+
+
+def batch_norm(run: Run, x: Tensor, running_mean: Tensor, running_var: Tensor,
+               weight: Value = None, bias: Value = None, training: Value = False,
+               momentum: Value = 0.9, epsilon: Value = 1e-5, data_format: Value = "NCHW",
+               *_: Value, **__: Value) -> Tensor:  # fmt: skip
+    """`F.batch_norm`."""
+    scale = weight if isinstance(weight, Tensor) else None
+    shift = bias if isinstance(bias, Tensor) else None
+    last = data_format in ("NLC", "NHWC", "NDHWC")
+    return kernels.batch_norm(run, x, scale, shift, running_mean.size, channels_last=last)
+
+
+def layer_norm(run: Run, x: Tensor, normalized_shape: Value, weight: Value = None,
+               bias: Value = None, *_: Value, **__: Value) -> Tensor:  # fmt: skip
+    """`F.layer_norm`."""
+    extents = as_shape(normalized_shape)
+    if x.shape[len(x.shape) - len(extents) :] != extents:
+        raise ShapeFault(
+            f"layer_norm over {list(extents)}, {list(x.shape)} arrives", x.shape, extents
+        )
+    given = [one for one in (weight, bias) if isinstance(one, Tensor)]
+    return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(extents)))
+
+
+def group_norm(run: Run, x: Tensor, num_groups: int, *args: Value, weight: Value = None,
+               bias: Value = None, **_: Value) -> Tensor:  # fmt: skip
+    """`F.group_norm`."""
+    if x.shape[1] % num_groups:
+        raise ShapeFault(f"{x.shape[1]} channels do not divide into {num_groups} groups", x.shape)
+    given = [one for one in (*args, weight, bias) if isinstance(one, Tensor)]
+    return kernels.norm(run, "group_norm", x, given, x.shape[0] * num_groups)
+
+
+def instance_norm(run: Run, x: Tensor, running_mean: Value = None, running_var: Value = None,
+                  weight: Value = None, bias: Value = None, *_: Value,
+                  **__: Value) -> Tensor:  # fmt: skip
+    """`F.instance_norm`."""
+    given = [one for one in (weight, bias) if isinstance(one, Tensor)]
+    return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
+
+
+def label_smooth(run: Run, label: Tensor, *_: Value, **__: Value) -> Tensor:
+    """`F.label_smooth`."""
+    return ops.apply(run, "label_smooth", (label,), label.shape)
+
+
+def temporal_shift(run: Run, x: Tensor, seg_num: int, *_: Value, **__: Value) -> Tensor:
+    """`F.temporal_shift`."""
+    if x.shape[0] % seg_num:
+        raise ShapeFault(f"{x.shape[0]} frames do not divide into {seg_num} segments", x.shape)
+    return ops.apply(run, "temporal_shift", (x,), x.shape)
+
+
+def attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Value = None,
+              dropout_p: Value = 0.0, is_causal: Value = False, training: Value = True,
+              *_: Value, **__: Value) -> Tensor:  # fmt: skip
+    """`F.scaled_dot_product_attention` on [batch, sequence, heads, width].
+
+    The CPU takes the math path. On cards with halves (flash attention's types) Paddle 3.3.1
+    takes flash attention, which keeps one number per row of scores.
+    """
+    if len(query.shape) != 4 or query.shape[-1] != key.shape[-1]:
+        raise ShapeFault(
+            f"attention of queries {list(query.shape)} and keys {list(key.shape)}",
+            query.shape, key.shape,
+        )  # fmt: skip
+    if not run.on_cpu and (query.dtype in ("float16", "bfloat16") or run.amp.level != "O0"):
+        flops = 4.0 * query.size * key.shape[1]
+        return ops.apply(run, "flash_attn", (query, key, value), query.shape, flops=flops)
+    return _math_attention(run, query, key, value, attn_mask, dropout_p, is_causal, training)
+
+
+def _math_attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Value,
+                    dropout_p: Value, is_causal: Value, training: Value) -> Tensor:  # fmt: skip
+    if isinstance(attn_mask, Tensor) and attn_mask.dtype == "bool":
+        attn_mask = picking.where(run, attn_mask, 0.0, 0.0)
+    q, k, v = (ops.transpose(run, one, (0, 2, 1, 3)) for one in (query, key, value))
+    del query, key, value
+    scaled = ops.unary(run, "scale", q)
+    scores = ops.matmul(run, scaled, k, transpose_y=True)
+    del scaled
+    if is_causal is True:
+        rows = run.tensor(scores.shape[-2:], scores.dtype)
+        weights = ops.unary(run, "softmax", ops.binary(run, "add", scores, rows))
+        del rows
+    elif isinstance(attn_mask, Tensor):
+        scores = ops.binary(run, "add", scores, attn_mask)
+        weights = ops.unary(run, "softmax", scores)
+    else:
+        weights = ops.unary(run, "softmax", scores)
+    weights = kernels.dropout(run, weights, dropout_p, training is not False)
+    out = ops.matmul(run, weights, v)
+    return ops.transpose(run, out, (0, 2, 1, 3))
+
+
+def cross_entropy_kernel(run: Run, input: Tensor, label: Tensor, soft_label: Value = False,
+                         axis: int = -1) -> Value:  # fmt: skip
+    """Softmax and loss per row; the softmax is saved and becomes the gradient."""
+    return kernels.cross_entropy_kernel(run, input, label, soft_label is True, axis)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: activation(name) for name in ACTIVATIONS},
+    "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"), "maxout": maxout,
+    "prelu": prelu, "rrelu": rrelu, "gumbel_softmax": activation("gumbel_softmax"),
+    "dropout": dropout, "alpha_dropout": alpha_dropout, "nll_loss": nll_loss,
+    "bce_kernel": loss_kernel("bce"), "bce_logits_kernel": loss_kernel("bce_with_logits"),
+    "kl_div_kernel": loss_kernel("kl_div"), "huber_kernel": loss_kernel("huber_loss"),
+    "log_loss": log_loss, "ctc_kernel": ctc_kernel, "cross_entropy_kernel": cross_entropy_kernel,
+    "linear": linear, "bilinear": linalg.bilinear, "embedding": embedding,
+    "conv1d": conv(1), "conv2d": conv(2), "conv3d": conv(3),
+    **{f"conv{rank}d_transpose": conv_transpose for rank in (1, 2, 3)},
+    "batch_norm": batch_norm, "layer_norm": layer_norm, "group_norm": group_norm,
+    "instance_norm": instance_norm, "one_hot": picking.one_hot, "label_smooth": label_smooth,
+    "temporal_shift": temporal_shift, "sequence_mask": picking.sequence_mask,
+    "scaled_dot_product_attention": attention, **pooling.FUNCTIONS,
+}  # fmt: skip
