@@ -218,6 +218,10 @@ class Attributes:
         if isinstance(target, Tensor):
             if name == "stop_gradient" and isinstance(value, bool):
                 target.stop_gradient = value
+            elif name == "trainable" and isinstance(value, bool):
+                target.stop_gradient = not value
+            elif name in ("grad", "_grad") and value is None:
+                target.grad = None
         elif isinstance(target, Native):
             self._set_on_instance(target, name, value)
         elif isinstance(target, UserClass):

@@ -249,7 +249,8 @@ class Run:
         if self.optimizers and self.optimizer_steps == self.steps_closed:
             return
         self.steps_closed = self.optimizer_steps
-        if self.cycles == CYCLES - 1 and self.waited < MAX_WAIT and min(self.steps_of, default=CYCLES) < CYCLES:
+        rare = min(self.steps_of, default=CYCLES) < CYCLES
+        if rare and self.cycles == CYCLES - 1 and self.waited < MAX_WAIT:
             # One of several optimizers steps more rarely: its own second step is waited for.
             self.waited += 1
         else:
