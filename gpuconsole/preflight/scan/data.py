@@ -1,4 +1,4 @@
-"""Data sets, samplers and the loader: where batches, and their sizes, come from."""
+"""Samplers and the loader: where batches, and their sizes, come from."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuconsole.preflight.backends import terms
-from gpuconsole.preflight.scan import asking, ops
+from gpuconsole.preflight.scan import asking, known_data, lengths
 from gpuconsole.preflight.scan.arrays import Array, shape_of
+from gpuconsole.preflight.scan.datasets import (
+    Composed,
+    Concatenated,
+    Dataset,
+    Subset,
+    TensorDataset,
+    first_of,
+    random_split,
+    sample_of,
+)
 from gpuconsole.preflight.scan.pictures import Picture
 from gpuconsole.preflight.scan.run import CYCLES, Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
-    MISSING,
     Blocked,
     Function,
     Native,
+    NativeClass,
+    NativeFunction,
     ShapeFault,
     SomeInt,
     SomeNumber,
@@ -28,148 +39,87 @@ from gpuconsole.preflight.scan.values import (
 MAX_FETCHES = 512
 
 
-class Dataset(Native):
-    """`paddle.io.Dataset` and `IterableDataset`: user classes derive from it."""
+class Sampler(Native):
+    """`RandomSampler`, `SequenceSampler`, `SubsetRandomSampler`, `WeightedRandomSampler`."""
 
-    label = "Dataset"
+    label = "Sampler"
 
-    def sample(self, calls: Any) -> Value:
-        """Return one sample: what `__getitem__` gives for an index that nobody knows."""
-        cls = self.cls
-        run: Run = calls.run
-        if cls is None:
-            return run.unknown("a sample of this data set")
-        index = SomeInt(run.file, run.line, "the index of a sample")
-        getter = cls.find("__getitem__")
-        if isinstance(getter, Function):
-            return calls.call(calls.bind(getter, self), [index], {})
-        walker = cls.find("__iter__")
-        if isinstance(walker, Function):
-            for one in calls.iterate(calls.call(calls.bind(walker, self), [], {})):
-                return one
-        return run.unknown(f"class {cls.name} has no __getitem__")
-
-
-class TensorDataset(Dataset):
-    """`paddle.io.TensorDataset`."""
-
-    label = "TensorDataset"
-
-    def init(self, run: Run, tensors: Value) -> None:
-        """Keep the tensors."""
-        self.tensors = list(tensors)
-        if any(not isinstance(one, (Tensor, Array)) for one in self.tensors):
-            raise TypeError("a TensorDataset of something else than tensors")
-
-    def sample(self, calls: Any) -> Value:
-        """Give one row of each."""
-        return tuple(Array(one.shape[1:], one.dtype) for one in self.tensors)
+    def init(self, run: Run, source: Value = None, *args: Value, num_samples: Value = None,
+             **_: Value) -> None:  # fmt: skip
+        """Keep what is drawn from, and how many draws there are."""
+        self.source = source
+        self.attrs["data_source"] = source
+        self.draws = num_samples
 
     def count(self, calls: Any) -> Value:
-        """Number of rows."""
-        return self.tensors[0].shape[0]
+        """Number of samples drawn."""
+        if isinstance(self.draws, int) and not isinstance(self.draws, bool):
+            return self.draws
+        return calls.call(calls.builtins["len"], [self.source], {})
 
-
-class Subset(Dataset):
-    """`Subset`, `random_split`, `ConcatDataset`: samples of another data set."""
-
-    label = "Subset"
-
-    def init(self, run: Run, dataset: Value, *_: Value) -> None:
-        """Keep the first data set."""
-        self.dataset = dataset[0] if isinstance(dataset, (list, tuple)) else dataset
-
-    def sample(self, calls: Any) -> Value:
-        """Give a sample of it."""
-        return sample_of(calls, self.dataset)
-
-
-class KnownDataset(Dataset):
-    """A data set of `paddle.vision.datasets`, whose shapes are known by its name."""
-
-    picture: tuple[int | None, int | None, int] = (None, None, 3)
-    label_shape: tuple[int, ...] = ()
-    size = 0
-
-    def init(self, run: Run, *args: Value, transform: Value = None, **kwargs: Value) -> None:
-        """Keep the transform."""
-        self.transform = transform
-        for one in args:
-            if isinstance(one, Native) and hasattr(one, "call"):
-                self.transform = one
-
-    def sample(self, calls: Any) -> Value:
-        """Give a transformed picture and its label."""
-        image: Value = Picture(*self.picture)
-        if self.transform is not None:
-            image = calls.call(self.transform, [image], {})
-        return (image, Array(self.label_shape, "int64"))
-
-    def count(self, calls: Any) -> Value:
-        """Number of samples."""
-        return self.size or calls.run.unknown("the size of a data set on disk")
-
-
-def _known(name: str, picture: tuple[int | None, int | None, int], label: tuple[int, ...],
-           size: int) -> type[KnownDataset]:  # fmt: skip
-    return type(name, (KnownDataset,), {"label": name, "picture": picture, "label_shape": label,
-                                        "size": size})  # fmt: skip
-
-
-KNOWN: dict[str, type[KnownDataset]] = {
-    "MNIST": _known("MNIST", (28, 28, 1), (1,), 60_000),
-    "FashionMNIST": _known("FashionMNIST", (28, 28, 1), (1,), 60_000),
-    "Cifar10": _known("Cifar10", (32, 32, 3), (), 50_000),
-    "Cifar100": _known("Cifar100", (32, 32, 3), (), 50_000),
-    "Flowers": _known("Flowers", (None, None, 3), (1,), 0),
-    "DatasetFolder": _known("DatasetFolder", (None, None, 3), (), 0),
-}
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the index of a sample, as often as there are samples."""
+        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
+        yield from calls.iterate(lengths.opened(index, lengths.some(calls.run, "how many samples")))
 
 
 class BatchSampler(Native):
-    """`BatchSampler` and `DistributedBatchSampler`."""
+    """`BatchSampler` and `DistributedBatchSampler`; user classes may give batches of their own."""
 
     label = "BatchSampler"
+    dataset: Value = None
+    batch_size: Value = 1
+    drop_last: Value = False
 
-    def init(self, run: Run, dataset: Value = None, *args: Value, batch_size: Value = None,
-             **_: Value) -> None:  # fmt: skip
+    def init(self, run: Run, dataset: Value = None, *args: Value, sampler: Value = None,
+             batch_size: Value = None, drop_last: Value = False, **_: Value) -> None:  # fmt: skip
         """Keep data set and batch size."""
-        self.dataset = dataset
+        self.dataset = dataset if dataset is not None else sampler
         numbers = [one for one in args if isinstance(one, int) and not isinstance(one, bool)]
         self.batch_size = batch_size if batch_size is not None else (numbers or [1])[0]
+        self.drop_last = drop_last
+        self.attrs.update(batch_size=self.batch_size, drop_last=drop_last)
 
     def do_set_epoch(self, run: Run, *_: Value) -> None:
         """Change no sizes."""
 
     def count(self, calls: Any) -> Value:
         """Number of batches."""
-        return batches(calls, self.dataset, self.batch_size)
+        return batches(calls, self.dataset, self.batch_size, self.drop_last)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the indexes of a batch, as often as there are batches."""
+        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
+        one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
+        yield from calls.iterate(lengths.opened(one, lengths.some(calls.run, "how many batches")))
+
+    def size(self, calls: Any) -> Value:
+        """Return the number of samples in a batch."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if not isinstance(own, Function):
+            return self.batch_size
+        return own_size(calls, self)
 
 
-def batches(calls: Any, dataset: Value, batch_size: Value) -> Value:
+def own_size(calls: Any, sampler: Value) -> Value:
+    """Return the size of the batches that a sampler of the script's own gives."""
+    given = sampler.attrs.get("batch_size") if isinstance(sampler, Native) else None
+    if isinstance(given, int):
+        return given
+    first = first_of(calls, sampler)
+    if isinstance(first, Unknown):
+        return first
+    size = lengths.length_of(first)
+    return size if size is not None else calls.run.unknown("a sampler of its own")
+
+
+def batches(calls: Any, dataset: Value, batch_size: Value, drop_last: Value = False) -> Value:
     """Return how many batches a data set gives, or an unknown."""
     size = calls.call(calls.builtins["len"], [dataset], {})
     unknown = first_unknown(size, batch_size)
     if unknown is not None or not batch_size:
         return unknown or 0
-    return -(-size // batch_size)
-
-
-def sample_of(calls: Any, dataset: Value) -> Value:
-    """Return one sample of anything that serves as a data set."""
-    if isinstance(dataset, Dataset):
-        return dataset.sample(calls)
-    if isinstance(dataset, Unknown):
-        return dataset
-    if isinstance(dataset, (list, tuple)) and dataset:
-        return dataset[0]
-    cls = getattr(dataset, "cls", None)
-    getter = cls.find("__getitem__") if cls is not None else MISSING
-    if isinstance(getter, Function):
-        run: Run = calls.run
-        index = SomeInt(run.file, run.line, "the index of a sample")
-        return calls.call(calls.bind(getter, dataset), [index], {})
-    return calls.run.unknown("a sample of this data set")
+    return size // batch_size if drop_last is True else -(-size // batch_size)
 
 
 class Loader(Native):
@@ -178,15 +128,19 @@ class Loader(Native):
     label = "DataLoader"
 
     def init(self, run: Run, dataset: Value = None, *_: Value, batch_sampler: Value = None,
-             batch_size: Value = 1, collate_fn: Value = None, **__: Value) -> None:  # fmt: skip
+             batch_size: Value = 1, collate_fn: Value = None, drop_last: Value = False,
+             **__: Value) -> None:  # fmt: skip
         """Keep data set, batch size and collate function."""
         self.dataset = dataset
         self.collate = collate_fn
         self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.attrs.update(dataset=dataset, batch_sampler=batch_sampler)
         if isinstance(batch_sampler, BatchSampler):
-            self.batch_size = batch_sampler.batch_size
+            self.batch_size = batch_sampler.size(run.calls)
+            self.drop_last = batch_sampler.drop_last
         elif batch_sampler is not None:
-            self.batch_size = first_unknown(batch_sampler) or run.unknown("a sampler of its own")
+            self.batch_size = own_size(run.calls, batch_sampler)
         self.place = (run.file, run.line)
 
     def call(self, calls: Any) -> Value:
@@ -195,15 +149,18 @@ class Loader(Native):
 
     def count(self, calls: Any) -> Value:
         """Number of batches."""
-        return batches(calls, self.dataset, self.batch_size)
+        return batches(calls, self.dataset, self.batch_size, self.drop_last)
 
     def iterate(self, calls: Any) -> Iterator[Value]:
         """Give batches, closing a cycle whenever the next one is asked for after a step."""
         run: Run = calls.run
-        run.loaders += 1
-        batch = run.batch_now = self._size(run)
         names = asking.loop_names(run.loop) if run.loop is not None else ()
-        sample = sample_of(calls, self.dataset)
+        if self.batch_size is None:
+            yield from self._as_given(calls)
+            return
+        run.loaders += 1
+        batch = run.batch_now = self._present(calls, self._size(run))
+        sample = self._sample(calls)
         waiting: deque[Value] = deque()
         ahead = terms(run.setting.backend).waiting_batches
         before, count = run.backwards, 0
@@ -212,6 +169,28 @@ class Loader(Native):
                 waiting.append(self._named(run, names, self._batch(calls, sample, batch)))
             count += 1
             yield waiting.popleft()
+
+    def _as_given(self, calls: Any) -> Iterator[Value]:
+        """Give samples as they are: without a batch size the data set makes the batches."""
+        for one in calls.iterate(self.dataset):
+            yield self._tensors(calls.run, one)
+
+    def _sample(self, calls: Any) -> Value:
+        sample = sample_of(calls, self.dataset)
+        # Samples are gone once they are collated: one that is kept here must not hold memory.
+        return sample if self.collate is not None else _weightless(sample)
+
+    def _present(self, calls: Any, batch: int) -> int:
+        """Return the size of a batch: no more than there are samples."""
+        if isinstance(self.dataset, Unknown) or self.drop_last is True:
+            return batch
+        if isinstance(self.dataset, Native) and not hasattr(self.dataset, "count"):
+            method = self.dataset.cls.find("__len__") if self.dataset.cls is not None else None
+            if not isinstance(method, Function):
+                return batch
+        size = calls.call(calls.builtins["len"], [self.dataset], {})
+        known = isinstance(size, int) and not isinstance(size, bool)
+        return min(batch, size) if known and size > 0 else batch
 
     def _enough(self, run: Run, count: int, before: int) -> bool:
         if count:
@@ -252,11 +231,7 @@ class Loader(Native):
         if self.collate is not None:
             made = calls.call(self.collate, [[sample] * batch], {})
             return self._tensors(run, made)
-        if isinstance(sample, (list, tuple)):
-            return [stacked(run, one, batch) for one in sample]
-        if isinstance(sample, dict):
-            return {name: stacked(run, one, batch) for name, one in sample.items()}
-        return [stacked(run, sample, batch)]
+        return stacked(run, sample, batch)
 
     def _named(self, run: Run, names: tuple[str, ...], made: Value) -> Value:
         """Return a batch whose unknown fields are asked for, or answered, by their names."""
@@ -273,6 +248,7 @@ class Loader(Native):
         ]  # fmt: skip
 
     def _tensors(self, run: Run, made: Value) -> Value:
+        """Return what a collate function gave, arrays as tensors."""
         if isinstance(made, Array):
             return run.tensor(made.shape, made.dtype, "inputs")
         if isinstance(made, (list, tuple)):
@@ -282,8 +258,20 @@ class Loader(Native):
         return made
 
 
+def _weightless(sample: Value) -> Value:
+    if isinstance(sample, Tensor):
+        return Array(sample.shape, sample.dtype)
+    if isinstance(sample, (list, tuple)):
+        return type(sample)(_weightless(one) for one in sample)
+    if isinstance(sample, dict):
+        return {name: _weightless(one) for name, one in sample.items()}
+    return sample
+
+
 def stacked(run: Run, one: Value, batch: int) -> Value:
     """Return the batch of one field of a sample, as the default collate makes it."""
+    if isinstance(one, bool):
+        return run.tensor((batch,), "bool", "inputs")
     if isinstance(one, SomeInt):
         return run.tensor((batch,), "int64", "inputs")
     if isinstance(one, SomeNumber):
@@ -293,6 +281,8 @@ def stacked(run: Run, one: Value, batch: int) -> Value:
     if isinstance(one, Picture):
         raise ShapeFault("pictures reach the loader as images: a transform must make arrays")
     if isinstance(one, (list, tuple)):
+        if lengths.more_in(one) is not None:
+            return lengths.more_in(one)
         return [stacked(run, part, batch) for part in one]
     if isinstance(one, dict):
         return {name: stacked(run, part, batch) for name, part in one.items()}
@@ -302,14 +292,23 @@ def stacked(run: Run, one: Value, batch: int) -> Value:
     return run.tensor((batch, *shape), dtype, "inputs")
 
 
-def random_split(run: Run, dataset: Value, lengths: Value, *_: Value) -> Value:
-    """`paddle.io.random_split`."""
-    made = []
-    for _length in lengths:
-        part = Subset()
-        part.init(run, dataset)
-        made.append(part)
-    return made
+CLASSES: dict[str, type[Native]] = {
+    "Dataset": Dataset, "IterableDataset": Dataset, "DataLoader": Loader, "Sampler": Sampler,
+    "BatchSampler": BatchSampler, "DistributedBatchSampler": BatchSampler,
+    "TensorDataset": TensorDataset, "Subset": Subset, "ConcatDataset": Concatenated,
+    "ChainDataset": Concatenated, "ComposeDataset": Composed, "RandomSampler": Sampler,
+    "SequenceSampler": Sampler, "SubsetRandomSampler": Sampler, "WeightedRandomSampler": Sampler,
+}  # fmt: skip
+KNOWN = known_data.VISION
 
 
-__all__ = ["KNOWN", "BatchSampler", "Dataset", "Loader", "Subset", "TensorDataset", "ops"]
+def names() -> dict[str, Value]:
+    """Return `paddle.io`."""
+    return {
+        **{name: NativeClass(kind, name) for name, kind in CLASSES.items()},
+        "random_split": NativeFunction(random_split, "random_split"),
+        "get_worker_info": NativeFunction(lambda run: None, "get_worker_info"),
+    }
+
+
+__all__ = ["KNOWN", "BatchSampler", "Dataset", "Loader", "Sampler", "Subset", "TensorDataset"]

@@ -10,6 +10,8 @@ from gpuconsole.preflight.scan import (
     creation,
     data,
     hapi,
+    language,
+    known_data,
     methods,
     neural,
     numpy_api,
@@ -19,7 +21,6 @@ from gpuconsole.preflight.scan import (
     training,
 )
 from gpuconsole.preflight.scan.attrs import Attr
-from gpuconsole.preflight.scan.metrics import Quiet
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
@@ -44,14 +45,10 @@ def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
     return {name: NativeClass(kind, name) for name, kind in table.items()}
 
 
-def _io() -> Namespace:
-    names = _classes({
-        "Dataset": data.Dataset, "IterableDataset": data.Dataset, "DataLoader": data.Loader,
-        "BatchSampler": data.BatchSampler, "DistributedBatchSampler": data.BatchSampler,
-        "TensorDataset": data.TensorDataset, "Subset": data.Subset,
-        "ConcatDataset": data.Subset, "RandomSampler": Quiet, "SequenceSampler": Quiet,
-    })  # fmt: skip
-    return Namespace("paddle.io", {**names, **_functions({"random_split": data.random_split})})
+def _text() -> Namespace:
+    known = known_data.classes(known_data.TEXT)
+    datasets = Namespace("paddle.text.datasets", {**known})
+    return Namespace("paddle.text", {**known, "datasets": datasets})
 
 
 def _own_names() -> dict[str, Value]:
@@ -88,14 +85,14 @@ def _vision(run: Run) -> Written:
     ops = Written(run, "paddle.vision.ops", "vision_ops")
     return Written(run, "paddle.vision", "vision", {
         "models": models, "ops": ops, "transforms": pictures.transforms(),
-        "datasets": Namespace("paddle.vision.datasets", _classes({**data.KNOWN})),
-        "set_image_backend": NativeFunction(_nothing, "set_image_backend"),
+        "datasets": Namespace("paddle.vision.datasets", known_data.classes(known_data.VISION)),
+        "set_image_backend": NativeFunction(known_data.set_backend, "set_image_backend"),
     })  # fmt: skip
 
 
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
-    nn, io, vision = neural.nn(run, training.nn_names()), _io(), _vision(run)
+    nn, vision = neural.nn(run, training.nn_names()), _vision(run)
     device = Namespace("paddle.device", _functions({
         "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
         "is_compiled_with_cuda": lambda run: not run.on_cpu,
@@ -105,7 +102,8 @@ def paddle(run: Run) -> Namespace:
         **training.names(run),
         **{name: arrays.DType(name) for name in ITEM_BYTES},
         "nn": nn,
-        "io": io,
+        "io": Namespace("paddle.io", data.names()),
+        "text": _text(),
         "vision": vision,
         "device": device,
         "static": Namespace("paddle.static", _classes({"InputSpec": hapi.InputSpec})),
@@ -144,6 +142,8 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
         elif root == "numpy":
             known = made.get(root)
             found = known or made.setdefault(root, numpy_api.namespace())
+        elif root == "paddlenlp":
+            found = made.get(root) or made.setdefault(root, language.paddlenlp(run))
         elif root == "PIL":
             found = pictures.pil()
         else:
@@ -152,7 +152,7 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
             found = found.names.get(part)
             if not isinstance(found, Namespace):
                 return None
-        if root in ("paddle", "numpy") and not path:
+        if root in ("paddle", "numpy", "paddlenlp") and not path:
             made[root] = found
         made[name] = found if isinstance(found, Namespace) else None
         return made[name]

@@ -231,7 +231,7 @@ class Native:
         self.cls: UserClass | None = None
         self.attrs: dict[str, Value] = {}
 
-    def init(self, run: Any, *args: Value, **kwargs: Value) -> None:
+    def init(self, run: Any, /, *args: Value, **kwargs: Value) -> None:
         """Stand for the library's `__init__`."""
 
 
