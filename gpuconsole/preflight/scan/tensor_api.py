@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     creation,
+    graphs,
     inplace,
     linalg,
     ops,
@@ -20,9 +21,9 @@ from gpuconsole.preflight.scan.reductions import accuracy
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.sources import all_sourced
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor
-from gpuconsole.preflight.scan.values import Value
+from gpuconsole.preflight.scan.values import Namespace, NativeFunction, Value
 
-__all__ = ["FUNCTIONS", "accuracy", "binary", "cast", "unary"]
+__all__ = ["FUNCTIONS", "accuracy", "binary", "cast", "namespaces", "unary"]
 
 _UNARY = (
     "acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfinv exp expm1 floor lgamma log "
@@ -138,3 +139,20 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sigmoid": unary("sigmoid"), "lerp": lerp, "angle": angle, "shape": shape_value,
     "allclose": lambda run, x, y, *a, **k: run.tensor((), "bool"),
 }  # fmt: skip
+
+
+def namespaces() -> dict[str, Namespace]:
+    """Return the modules of `paddle` that hold nothing but functions on tensors."""
+    linear = {
+        **linalg.LINALG, "norm": FUNCTIONS["norm"], "vector_norm": FUNCTIONS["norm"],
+        "multi_dot": FUNCTIONS["multi_dot"], "cdist": FUNCTIONS["cdist"],
+    }  # fmt: skip
+    tables: dict[str, dict[str, Callable[..., Any]]] = {
+        "linalg": linear, "fft": linalg.FOURIER, "geometric": graphs.FUNCTIONS, "signal": {},
+    }  # fmt: skip
+    return {
+        name: Namespace(
+            f"paddle.{name}", {key: NativeFunction(call, key) for key, call in table.items()}
+        )
+        for name, table in tables.items()
+    }
