@@ -107,7 +107,7 @@ def paddle(run: Run) -> Namespace:
         "vision": vision,
         "device": device,
         "static": Namespace("paddle.static", _classes({"InputSpec": hapi.InputSpec})),
-        "linalg": Namespace("paddle.linalg", _functions({"norm": tensor_api.FUNCTIONS["norm"]})),
+        **tensor_api.namespaces(),
         "__version__": "3.3.1",
     }
     names.update(device.names)
