@@ -261,7 +261,7 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
         if isinstance(value, kind) and name in names:
             return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
     if isinstance(value, dict) and name in ("keys", "values", "items", "update"):
-        return NativeFunction(lambda run, *a, **k: _mapping(value, name, a, k), name)
+        return NativeFunction(lambda run, *a, **k: _mapping(calls, value, name, a, k), name)
     if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements"):
         return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
     if isinstance(value, str) and name == "format":
@@ -321,10 +321,15 @@ def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: An
     return value[0] if len(value) > 1 else lengths.likeness(more)
 
 
-def _mapping(value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+def _mapping(
+    calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+) -> Value:
     if name == "update":
-        if args and isinstance(args[0], dict):
-            value.update(args[0])
+        given = args[0] if args else {}
+        if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
+            given = dict(tuple(one) for one in calls.iterate(given))
+        given = getattr(given, "entries", given)
+        value.update(given if isinstance(given, dict) else {})
         value.update(kwargs)
         return None
     if name == "items":

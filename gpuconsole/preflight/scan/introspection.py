@@ -179,6 +179,8 @@ def _issubclass(run: Run, cls: Value, kinds: Value) -> Value:
         if isinstance(cls, UserClass):
             if kind in cls.mro():
                 return True
+            if isinstance(kind, NativeClass) and kind.name == "object":
+                return True
             if isinstance(kind, NativeClass) and cls.native is not None and (
                 issubclass(cls.native, kind.type) and kind.type is not Native
             ):  # fmt: skip
@@ -197,8 +199,9 @@ def class_bases(found: list[Value]) -> list[Value]:
              "defaultdict": mappings.Mapping, "NamedTuple": records.Record}  # fmt: skip
     made: list[Value] = []
     for one in found:
-        if isinstance(one, NativeFunction) and one.name in table:
-            made.append(NativeClass(table[one.name], one.name))
+        name = one.name.split(".")[-1] if isinstance(one, NativeFunction) else ""
+        if name in table:
+            made.append(NativeClass(table[name], name))
         else:
             made.append(one)
     return made

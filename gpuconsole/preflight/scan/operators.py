@@ -176,6 +176,8 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     elif isinstance(target, list):
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value
+        elif isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is None:
+            target[key] = list(calls.iterate(value))
     elif isinstance(target, Tensor):
         tensor_ops.store(calls.run, target, key, value)
     elif isinstance(target, Native) and not isinstance(target, Array):
