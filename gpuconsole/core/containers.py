@@ -19,6 +19,9 @@ LABEL_PREFIX = "gpuconsole."
 `job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, and for leases `lease` (the
 device's UUID), `since`."""
 
+CALIBRATION_FOLDER = "calibrate"
+"""The results folder that all calibrations of a host share; it stays empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:

@@ -17,6 +17,7 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import (
+    CALIBRATION_FOLDER,
     LABEL_PREFIX,
     ContainerSpec,
     ContainerStatus,
@@ -180,7 +181,8 @@ class DockerEngine:
         jobs, containers, leases = await self._calls.run(
             "pruning", _prune, keep_jobs, journal, self._lease_grace_s
         )
-        removed, kept = await docker_files.tidy(self._link, self.host, jobs, keep_jobs)
+        folders = [*jobs, CALIBRATION_FOLDER]
+        removed, kept = await docker_files.tidy(self._link, self.host, folders, keep_jobs)
         return PruneResult(containers, leases, results_kept=kept, results_removed=removed)
 
 

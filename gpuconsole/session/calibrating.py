@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.containers import Engine, Lease
+from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Lease
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
@@ -27,8 +27,8 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.spec import attempt_key, container_name, container_spec
 from gpuconsole.state import new_nonce
 
-FOLDER_OF = "calibrate"
-"""All calibrations share one empty results folder on a host."""
+JOB_PREFIX = "calibrate-"
+"""How the ids of what is no job begin."""
 READING_S = 30.0
 """How long a reading of the driver is waited for after each phase."""
 PROCESS_S = 5.0
@@ -183,7 +183,7 @@ class _Run:
 
     async def _claim(self) -> Job:
         nonce = new_nonce()
-        job_id = f"calibrate-{nonce}"
+        job_id = f"{JOB_PREFIX}{nonce}"
         attempt = Attempt(
             number=1,
             host=self.host.name,
@@ -211,7 +211,7 @@ class _Run:
 
     async def _start(self, job: Job) -> None:
         assert job.attempt is not None
-        account = await self.engine.prepare(FOLDER_OF)
+        account = await self.engine.prepare(CALIBRATION_FOLDER)
         spec = container_spec(
             job,
             job.attempt,

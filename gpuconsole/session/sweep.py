@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.calibrating import JOB_PREFIX
 
 
 async def sweep(bench: Bench, host: str) -> None:
@@ -16,9 +17,14 @@ async def sweep(bench: Bench, host: str) -> None:
         # Read after the listing: an attempt begun in between is in the journal by now.
         jobs = {job.id: job for job in bench.journal.jobs()}
         for status in found:
-            job = jobs.get(status.labels.get(LABEL_PREFIX + "job", ""))
-            over = job is not None and not job.state.active
-            if over and status.state in ("created", "exited", "dead"):
+            name = status.labels.get(LABEL_PREFIX + "job", "")
+            job = jobs.get(name)
+            if job is not None:
+                over = not job.state.active and status.state in ("created", "exited", "dead")
+            else:
+                # A calibration is no job. One that has not started may be another console's.
+                over = name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")
+            if over:
                 await engine.remove(status.id)
     except ConsoleError:
         return

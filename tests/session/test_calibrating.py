@@ -22,6 +22,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.remote.reporter.probe import MARK
 from gpuconsole.session.calibrating import calibrate
+from gpuconsole.session.sweep import sweep
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Container
 
@@ -215,6 +216,22 @@ async def test_an_interruption_leaves_nothing(lab: Lab, desk: Desk, probe: Probe
     with pytest.raises(asyncio.CancelledError):
         await work
     assert nothing_is_left(lab)
+
+
+async def test_what_a_killed_console_left_is_swept_once_it_has_ended(
+    lab: Lab, desk: Desk, probe: Probe
+) -> None:
+    work = asyncio.ensure_future(calibrate(desk.bench, "a", None, "", lambda said: None))
+    await lab.clock.until(lambda: probe.seen)
+    desk.console.dead = True
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    heir = lab.desk(state=lab.state)
+    await sweep(heir.bench, "a")
+    assert lab.docker.running
+    lab.docker.finish(3)
+    await sweep(heir.bench, "a")
+    assert not lab.docker.containers
 
 
 async def test_a_host_that_is_not_in_the_inventory_is_named(lab: Lab, desk: Desk) -> None:
