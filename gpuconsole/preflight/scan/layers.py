@@ -260,7 +260,8 @@ class Layer(Branch):
         """Move (there is one device) and cast the parameters and buffers that are floats."""
         wanted = as_name(dtype) or as_name(device)
         if wanted in FLOATS:
-            for _, one in [*self.parameters(), *self.buffers()]:
+            held: list[tuple[str, Tensor]] = [*self.parameters(), *self.buffers()]
+            for _, one in held:
                 if one.dtype in FLOATS and one.dtype != wanted:
                     one.dtype = wanted
                     one.storage = run.storage(one.nbytes, "parameters")

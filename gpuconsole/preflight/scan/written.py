@@ -45,6 +45,11 @@ def names_of(folder: str) -> tuple[str, ...]:
     return tuple(_index(folder))
 
 
+def names_in(folder: str) -> frozenset[str]:
+    """Return the public names that the sources of a folder define."""
+    return frozenset(_index(folder))
+
+
 @lru_cache(maxsize=64)
 def _tree(folder: str, stem: str) -> ast.Module:
     """Parse a source; without line numbers, the script's own line stays the current one."""

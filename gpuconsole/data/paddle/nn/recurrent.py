@@ -24,7 +24,7 @@ class RNNCellBase(nn.Layer):
         shapes = self.state_shape if shape is None else shape
         return _filled(shapes, like.shape[batch_dim_idx], init_value, dtype or "float32")
 
-    def _make_weights(self, rows, input_size, hidden_size, attrs):
+    def _make_weights(self, rows, input_size, hidden_size, *attrs):
         self.weight_ih = self.create_parameter([rows, input_size], attr=attrs[0])
         self.weight_hh = self.create_parameter([rows, hidden_size], attr=attrs[1])
         self.bias_ih = self.create_parameter([rows], attr=attrs[2], is_bias=True)
@@ -36,7 +36,7 @@ class SimpleRNNCell(RNNCellBase):
                  weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None, name=None):  # fmt: skip
         super().__init__()
         self._make_weights(hidden_size, input_size, hidden_size,
-                           (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr))  # fmt: skip
+                           weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)  # fmt: skip
         self.input_size, self.hidden_size = input_size, hidden_size
         self.activation = activation
         self._activation_fn = paddle.tanh if activation == "tanh" else nn.functional.relu
@@ -64,7 +64,7 @@ class LSTMCell(RNNCellBase):
                  bias_ih_attr=None, bias_hh_attr=None, proj_size=0, name=None):  # fmt: skip
         super().__init__()
         self._make_weights(4 * hidden_size, input_size, proj_size or hidden_size,
-                           (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr))  # fmt: skip
+                           weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)  # fmt: skip
         self.proj_size = proj_size
         if proj_size > 0:
             self.weight_ho = self.create_parameter([hidden_size, proj_size])
@@ -100,7 +100,7 @@ class GRUCell(RNNCellBase):
                  bias_ih_attr=None, bias_hh_attr=None, name=None):  # fmt: skip
         super().__init__()
         self._make_weights(3 * hidden_size, input_size, hidden_size,
-                           (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr))  # fmt: skip
+                           weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)  # fmt: skip
         self.input_size, self.hidden_size = input_size, hidden_size
 
     @property

@@ -102,22 +102,21 @@ def weight_norm(layer, name="weight", dim=0):
     return layer
 
 
-def _plain(layer, name, weight):
-    setattr(layer, name, paddle.create_parameter(weight.shape, weight.dtype))
+def _plain(layer, name, *kept):
+    """Let the computed weight be a parameter again."""
+    shape = getattr(layer, name).shape
+    for one in kept:
+        delattr(layer, one)
+    setattr(layer, name, layer.create_parameter(shape))
     return layer
 
 
 def remove_weight_norm(layer, name="weight"):
-    for kept in (f"{name}_v", f"{name}_g"):
-        weight = getattr(layer, kept)
-        delattr(layer, kept)
-    return _plain(layer, name, getattr(layer, name))
+    return _plain(layer, name, f"{name}_v", f"{name}_g")
 
 
 def remove_spectral_norm(layer, name="weight"):
-    weight = getattr(layer, f"{name}_orig")
-    delattr(layer, f"{name}_orig")
-    return _plain(layer, name, weight)
+    return _plain(layer, name, f"{name}_orig", f"{name}_u", f"{name}_v")
 
 
 def parameters_to_vector(parameters, name=None):
