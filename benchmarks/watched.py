@@ -1,0 +1,116 @@
+"""Read scripts in a process that watches itself: which files it opens, and what else it tries.
+
+    python -m benchmarks.watched < PATHS
+
+For each path on standard input one JSON line: `{"path", "seconds", "outcome", "broken": [...]}`.
+A script that takes longer than the limit ends the process with the stack on standard error.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import sysconfig
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+LIMIT_S = 5.0
+"""A deadline that only tells a hang."""
+READ_ONLY = {"open", "os.listdir", "os.scandir", "glob.glob", "glob.glob/2", "os.walk", "os.fwalk"}
+FORBIDDEN = ("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.spawn", "os.system",
+             "os.fork", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
+             "os.truncate", "os.chmod", "os.chown", "os.utime", "os.kill", "os.putenv", "os.chdir",
+             "shutil.", "tempfile.", "urllib.", "ctypes.", "pickle.", "signal.", "_thread.",
+             "pty.", "http.", "ftplib.", "smtplib.", "sqlite3.")  # fmt: skip
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class Watch:
+    """What the present script may read, and what was done beyond that."""
+
+    def __init__(self) -> None:
+        code = Path(__file__).resolve().parents[1] / "gpuconsole"
+        homes = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib", "purelib", "platlib")}
+        self.own = [os.path.realpath(one) for one in (*homes, code, *sys.path[1:]) if one]
+        self.own = [one for one in self.own if one != "/"]
+        self.project = ""
+        self.broken: list[str] = []
+        self.on = False
+
+    def hook(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note what an audit event does that reading a script must not do."""
+        if not self.on:
+            return
+        if event.startswith(FORBIDDEN):
+            self.broken.append(f"{event} {str(args)[:160]}")
+        elif event in READ_ONLY and args and isinstance(args[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(args[0]))
+            writes = event == "open" and bool((args[2] or 0) & WRITING)
+            if writes or not self.allowed(path):
+                self.broken.append(f"{event}{' for writing' if writes else ''} {path}")
+
+    def allowed(self, path: str) -> bool:
+        """Whether a file belongs to the project, or to Python and the program itself."""
+        roots = (self.project, *self.own)
+        return any(path == one or path.startswith(one + os.sep) for one in roots)
+
+
+def read(path: Path) -> str:
+    """Do what `gpuconsole preflight` does with a script; the outcome in a word or two."""
+    from gpuconsole import preflight
+    from gpuconsole.core.jobs import Task
+    from gpuconsole.errors import ConsoleError
+
+    card = preflight.Card("Card", "", "gpu", 16384.0)
+    try:
+        analysis = preflight.analyse(path, (), project=path.parent)
+        task = Task("job", script=str(path))
+        estimate = preflight.report(task, [card], analysis=analysis).estimate
+        analysis.explain()
+        if estimate.batch_size:
+            analysis.estimate(estimate.batch_size + 1, backend="cpu")
+    except ConsoleError as error:
+        if not (error.message and error.hint):
+            return "CRASH an error without message or hint"
+        return "refused"
+    return "will-fail" if estimate.errors else estimate.tier
+
+
+def outcome_of(path: Path, watch: Watch) -> str:
+    """Return the outcome, or CRASH and where."""
+    try:
+        watch.on = True
+        return read(path)
+    except BaseException as fault:
+        watch.on = False
+        ours = [f for f in traceback.extract_tb(fault.__traceback__) if "gpuconsole" in f.filename]
+        at = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
+        return f"CRASH {type(fault).__name__} at {at}: {str(fault)[:120]}"
+
+
+def main() -> None:
+    """Read each path on standard input."""
+    watch = Watch()
+    warm = Path(__file__).resolve().parents[1] / "gpuconsole" / "data" / "examples" / "mnist_cnn.py"
+    read(warm)
+    sys.addaudithook(watch.hook)
+    for line in sys.stdin:
+        path = Path(line.rstrip("\n"))
+        watch.project, watch.broken = os.path.realpath(path.parent), []
+        print(json.dumps({"path": str(path)}), flush=True)
+        faulthandler.dump_traceback_later(LIMIT_S, exit=True)
+        start = time.perf_counter()
+        outcome = outcome_of(path, watch)
+        watch.on = False
+        seconds = time.perf_counter() - start
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps({"path": str(path), "seconds": round(seconds, 3), "outcome": outcome,
+                          "broken": watch.broken[:5]}), flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
