@@ -69,7 +69,8 @@ class Expressions(Roots):
         owner = self.eval(node.value, scope)
         if isinstance(owner, Unknown):
             return self.part(node, owner)
-        return self.get_attr(owner, node.attr)
+        value = self.get_attr(owner, node.attr)
+        return self.of_owner(node, owner, value) if isinstance(value, Unknown) else value
 
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         if isinstance(node.func, ast.Name) and node.func.id == "super":

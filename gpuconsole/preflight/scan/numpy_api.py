@@ -106,12 +106,17 @@ def _eye(run: Run, n: Value, m: Value = None, *_: Value, dtype: Value = None, **
     return shape if isinstance(shape, Unknown) else Array(shape, dtype_name(dtype, "float64"))
 
 
+_COMPUTED: dict[str, Call] = {
+    "sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor, "log": math.log, "log2": math.log2,
+    "log10": math.log10, "exp": math.exp, "abs": abs, "sin": math.sin, "cos": math.cos,
+    "absolute": abs, "square": lambda x: x * x, "round": round, "log1p": math.log1p,
+    "tanh": math.tanh, "rint": round,
+}  # fmt: skip
+
+
 def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
     """Return a function of each item; of a plain number it is computed."""
-    known = {"sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor, "log": math.log,
-             "log2": math.log2, "log10": math.log10, "exp": math.exp, "abs": abs, "sin": math.sin,
-             "cos": math.cos, "absolute": abs, "square": lambda x: x * x, "round": round,
-             "log1p": math.log1p, "tanh": math.tanh, "rint": round}.get(name)  # fmt: skip
+    known = _COMPUTED.get(name)
 
     def call(run: Run, value: Value, *_: Value, **__: Value) -> Value:
         if isinstance(value, Array) and value.data is not None and not value.shape:

@@ -54,20 +54,22 @@ def _joined_type(parts: Sequence[tuple[tuple[int, ...], str]]) -> str:
 def concatenate(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
     """Join along an axis."""
     found = _parts(run, parts)
-    if isinstance(found, Unknown) or not found:
-        return found or run.unknown("nothing is joined")
+    if isinstance(found, Unknown):
+        return found
+    if not found:
+        return run.unknown("nothing is joined")
     if axis is None:
-        return Array((sum(prod(shape) for shape, _ in found),), _joined_type(found))
+        return Array((sum(prod(shape) for shape, _dtype in found),), _joined_type(found))
     first = found[0][0]
-    for shape, _ in found[1:]:
-        rest = list(shape), list(first)
-        for one in rest:
-            if one:
-                del one[axis]
-        if rest[0] != rest[1]:
+    for shape, _dtype in found[1:]:
+        rests: list[list[int]] = [list(shape), list(first)]
+        for rest in rests:
+            if rest:
+                del rest[axis]
+        if rests[0] != rests[1]:
             raise ShapeFault(f"arrays are joined along axis {axis}", first, shape)
-    total = sum(shape[axis] for shape, _ in found)
-    bounded = any(type(shape[axis]) is Bound for shape, _ in found)
+    total = sum(shape[axis] for shape, _dtype in found)
+    bounded = any(type(shape[axis]) is Bound for shape, _dtype in found)
     out = list(first)
     out[axis] = Bound(total) if bounded else total
     return Array(tuple(out), _joined_type(found))
@@ -76,10 +78,12 @@ def concatenate(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
 def stack(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
     """Join along a new axis."""
     found = _parts(run, parts)
-    if isinstance(found, Unknown) or not found:
-        return found or run.unknown("nothing is joined")
+    if isinstance(found, Unknown):
+        return found
+    if not found:
+        return run.unknown("nothing is joined")
     inner = found[0][0]
-    for shape, _ in found[1:]:
+    for shape, _dtype in found[1:]:
         if shape != inner:
             raise ShapeFault("arrays of different shapes are stacked", inner, shape)
     place = axis % (len(inner) + 1)

@@ -11,6 +11,8 @@ from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
+    Namespace,
+    Native,
     NativeClass,
     NativeFunction,
     Unknown,
@@ -61,6 +63,13 @@ class Roots(Calls):
         run.blocking, run.asks = blocking, asks
         return asking.answer(run, given)
 
+    def of_owner(self, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
+        """Return an unknown attribute; nobody can answer for what a library gives."""
+        modelled = isinstance(owner, Namespace) or (isinstance(owner, Native) and owner.cls is None)
+        if result.root is None and node.lineno and modelled:
+            return asking.rooted(node, result, self.run.file, "gap")
+        return result
+
     def part(self, node: ast.expr, owner: Unknown) -> Unknown:
         """Return an attribute or item of an unknown: it alone would have to be known."""
         value = plain(owner)
@@ -74,7 +83,7 @@ class Roots(Calls):
         if not node.lineno:
             return result
         if result.root is None:
-            gap = any(isinstance(one, Tensor) for one in args)
+            gap = any(isinstance(one, (Tensor, Layer)) for one in args)
             return asking.rooted(node, result, file, "gap" if gap else "value")
         if isinstance(target, NativeClass):
             if issubclass(target.type, Layer):
