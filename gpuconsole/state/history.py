@@ -10,17 +10,19 @@ from typing import Any
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.state import codec
 
-KEPT_OBSERVATIONS = 5000
-"""The newest; years of a lab's jobs, and read in some tens of milliseconds."""
+KEPT_OBSERVATIONS = 3000
+"""The newest; a year of a busy lab's jobs, and read in some tens of milliseconds."""
 KEPT_CALIBRATIONS = 1000
-ALL_OBSERVATIONS = "SELECT * FROM observations ORDER BY seq"
-ALL_CALIBRATIONS = "SELECT * FROM calibrations ORDER BY seq"
 VERSION_OF = (
     "SELECT (SELECT ifnull(max(seq), 0) FROM observations) AS observed,"
     " (SELECT ifnull(max(seq), 0) FROM calibrations) AS measured"
 )
 _OBSERVED = tuple(field.name for field in fields(Observation))
 _MEASURED = tuple(field.name for field in fields(HostCalibration))
+_ARGS = _OBSERVED.index("args")
+ALL_OBSERVATIONS = f"SELECT {', '.join(_OBSERVED)} FROM observations ORDER BY seq"
+ALL_CALIBRATIONS = f"SELECT {', '.join(_MEASURED)} FROM calibrations ORDER BY seq"
+"""In the order of the records' fields."""
 
 
 def add_observation(connection: sqlite3.Connection, observation: Observation) -> None:
@@ -40,18 +42,18 @@ def read_observations(rows: Iterable[sqlite3.Row]) -> tuple[Observation, ...]:
     """Return the observations of rows; one whose arguments are damaged is left out."""
     found = []
     for row in rows:
-        values = {name: row[name] for name in _OBSERVED}
+        values = list(row)
         try:
-            values["args"] = codec.load_list(row["args"])
+            values[_ARGS] = codec.load_list(values[_ARGS])
         except (ValueError, TypeError):
             continue
-        found.append(Observation(**values))
+        found.append(Observation(*values))
     return tuple(found)
 
 
 def read_calibrations(rows: Iterable[sqlite3.Row]) -> tuple[HostCalibration, ...]:
     """Return the calibrations of rows."""
-    return tuple(HostCalibration(**{name: row[name] for name in _MEASURED}) for row in rows)
+    return tuple(HostCalibration(*row) for row in rows)
 
 
 def _add(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
