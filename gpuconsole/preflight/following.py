@@ -44,6 +44,8 @@ class Outcome:
     widest_conv: int
     """Bytes of the largest input of a convolution; 0 on the CPU back end."""
     layers: Mapping[str, LayerCall]
+    recomputed: tuple[tuple[str, str, int], ...]
+    """Blocks that a variant recomputes: path of their container, class, how many."""
     files: frozenset[str]
     """What was read beside the script: modules of its project and documents."""
 
@@ -125,6 +127,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         notes=tuple(run.notes),
         bound=False,
         widest_conv=run.widest_conv,
+        recomputed=tuple(run.recomputed),
         files=files,
         layers=run.layers,
     )

@@ -59,6 +59,15 @@ class Ledger:
         self.backwards: list[int] = []
         self.open = True
 
+    def live(self, kind: Kind) -> int:
+        """Return the bytes of one kind that are alive now."""
+        kinds, total = self.kinds, 0
+        for one in self.events:
+            index = one if one >= 0 else ~one
+            if kinds[index] == kind:
+                total += self.sizes[index] if one >= 0 else -self.sizes[index]
+        return total
+
     def close(self) -> Trace:
         """End the recording: what dies from now on is only the interpreter's own tidying up."""
         self.open = False

@@ -86,7 +86,10 @@ def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
 
-_RECOMPUTE = {"recompute": recomputing.recompute, "recompute_sequential": recomputing.sequential}
+_RECOMPUTE: dict[str, Callable[..., Value]] = {
+    "recompute": recomputing.recompute,
+    "recompute_sequential": recomputing.sequential,
+}
 _RANKS: dict[str, Callable[..., Value]] = {
     "get_rank": lambda run, *a: 0, "get_world_size": lambda run, *a: world(run),
 }  # fmt: skip

@@ -18,6 +18,8 @@ from gpuconsole.preflight.trace import Kind, Storage
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
 
+TRAVELLING = 2**23
+"""Bytes of small gradients that sharded training gathers before it sends them (its default)."""
 _FLAT = frozenset({"relu", "relu6", "leaky_relu", "hardtanh", "abs", "dropout"})
 """Operators whose derivative does not change with their input: no second gradient reaches it."""
 
@@ -199,7 +201,10 @@ class _Pass:
         if id(leaf) in self.run.reduced:
             self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
         if self.run.kept is not None and id(leaf) not in self.run.kept:
-            # Reduced to the process that owns it, and dropped here.
+            # It travels to the process that owns it once the buffer is full.
+            self.groups.append(grad.storage)
+            if sum(one.nbytes for one in self.groups) > TRAVELLING:
+                self.groups.clear()
             return
         kept = leaf.grad
         if kept is None or kept.rows:

@@ -48,8 +48,6 @@ KINDS = {
 
 SEGMENT = 2**20
 """Elements beyond which `group_sharded_parallel` cuts a parameter (its default)."""
-BUFFER = 2**23
-"""Bytes of the buffer in which small gradients travel, one for each process (its default)."""
 
 
 class Optimizer(Native):
@@ -180,8 +178,6 @@ class Optimizer(Native):
             self.mine = owned(parameters, shards)
             if level == "os_g":
                 run.kept = (run.kept or set()) | self.mine
-                total = sum(one.nbytes for one in parameters)
-                self.owned.append(run.storage(min(total, BUFFER * shards), "gradients"))
             return
         self.slices, self.segment = shards, segment
         cut = [one for one in parameters if one.size > segment]

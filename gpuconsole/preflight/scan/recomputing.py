@@ -46,7 +46,10 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
             around, run.amp = run.amp, amp
             again_args = [_apart(one) for one in args]
             again_kwargs = {name: _apart(one) for name, one in kwargs.items()}
+            flops = run.flops
             again = calls.call(function, list(again_args), dict(again_kwargs))
+            # A step counts three forwards, of which this one more is a third.
+            run.flops = flops + (run.flops - flops) / 3
             run.amp = around
             moment = run.moment
             outputs = [one for one in _tensors(again) if one.node is not None]
@@ -100,7 +103,9 @@ class _Refill:
             return
         around, run.amp = run.amp, self.amp
         before, run.nodes = run.nodes, []
+        flops = run.flops
         run.calls.call(self.function, [_apart(one) for one in self.args], dict(self.kwargs))
+        run.flops = flops + (run.flops - flops) / 3
         again, run.nodes = run.nodes, before
         run.amp = around
         for old, new in zip(nodes, again, strict=False):

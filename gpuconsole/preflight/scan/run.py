@@ -29,6 +29,8 @@ CYCLES = 2
 """Optimizer steps followed: from the second on, gradients and optimizer state exist."""
 MAX_WAIT = 8
 """Further cycles followed for an optimizer that does not step in each."""
+SMALL = 1024
+"""Bytes by which a run may hold more after a step without being said to grow."""
 MAX_STEPS = 400_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
 LARGEST_TENSOR = 2**50
@@ -137,6 +139,8 @@ class Run:
     steps_of: list[int] = field(default_factory=list)
     """Steps of each optimizer."""
     waited: int = 0
+    held: int | None = None
+    """Bytes of activations alive when the last cycle was closed."""
     loaders: int = 0
     fetched: bool = False
     batch_seen: int | None = None
@@ -249,6 +253,7 @@ class Run:
         if self.optimizers and self.optimizer_steps == self.steps_closed:
             return
         self.steps_closed = self.optimizer_steps
+        self._watch_growth()
         rare = min(self.steps_of, default=CYCLES) < CYCLES
         if rare and self.cycles == CYCLES - 1 and self.waited < MAX_WAIT:
             # One of several optimizers steps more rarely: its own second step is waited for.
@@ -257,6 +262,15 @@ class Run:
             self.cycles += 1
         self.flops_done, self.flops = self.flops, 0.0
         self.bytes_done, self.bytes = self.bytes, 0.0
+
+    def _watch_growth(self) -> None:
+        """Flag a run that holds more after one step than after the step before."""
+        before, self.held = self.held, self.ledger.live("activations")
+        if before is not None and self.optimizers and self.held - before > SMALL:
+            self.flags.add("grows")
+            note = "Memory grows with every step: something keeps a step's tensors, such as a list."
+            if note not in self.notes:
+                self.notes.append(note)
 
     def close_hand_made_cycle(self) -> None:
         """Close a cycle at the end of a loop's turn in scripts without a loader."""
