@@ -7,8 +7,10 @@ project lies inside the sandbox.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,7 +59,20 @@ def build(
         "batch": _batch(analysis, root),
         "batches": list(BATCHES),
         "steps": STEPS,
+        "operators": _operators() if mode == "symbolic" else {},
     }
+
+
+def _operators() -> dict[str, dict[str, str]]:
+    """Return by kernel what a program does not show: gradients that take their input's memory,
+    and what CPU kernels need while they run."""
+    text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
+    made: dict[str, dict[str, str]] = {}
+    for row in json.loads(text)["ops"].values():
+        kernel = row.get("kernels", "").rstrip("_")
+        if kernel and " " not in kernel:
+            made.setdefault(kernel, {"grad": row["grad"], **row.get("cpu", {})})
+    return made
 
 
 def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:

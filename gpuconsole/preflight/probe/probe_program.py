@@ -19,6 +19,11 @@ STATES = {"SGD": 0, "Momentum": 1, "Adagrad": 1, "RMSProp": 3, "Adadelta": 2, "A
 RESERVED = {"LSTM": 7, "GRU": 5, "RNN_TANH": 2, "RNN_RELU": 2}
 
 
+def key_of(value):
+    """Return a name of a value that its wrappers share."""
+    return value.hash()
+
+
 def nbytes(value):
     """Return a value's bytes; an extent nobody knows is nothing on the CPU."""
     count = 1
@@ -54,7 +59,8 @@ class Replay:
         self.kept = {}
         self.widest = 0
         self.ops = list(self.program.global_block().ops)
-        self.keys = {}
+        self.stale = {}
+        self.rules = session.request.get("operators", {})
 
     def born(self, size, name, kind=0):
         """Take a block."""
@@ -76,18 +82,14 @@ class Replay:
         for one in made:
             self.dead(one)
 
-    def key(self, value):
-        """Return a name of a value that is equal for equal values."""
-        return value.id if hasattr(value, "id") else hash(value)
-
     def run(self):
         """Replay two steps and return the recording."""
         self.persistent()
         self.waiting()
         last = self.last_uses()
-        old = []
-        for cycle in range(2):
-            old = self.step(last, old)
+        held = {}
+        for _ in range(2):
+            held = self.step(last, held)
             self.cycles.append(len(self.events))
         words = sorted(set(self.names))
         number = {word: place for place, word in enumerate(words)}
@@ -100,7 +102,9 @@ class Replay:
     def persistent(self):
         """Parameters and buffers of all layers."""
         seen = set()
-        for layer in list(self.session.layers):
+        for layer in (one() for one in self.session.layers):
+            if layer is None:
+                continue
             for one in list(layer._parameters.values()) + list(layer._buffers.values()):
                 if one is not None and id(one) not in seen:
                     seen.add(id(one))
@@ -116,57 +120,54 @@ class Replay:
         last = {}
         for place, op in enumerate(self.ops):
             for value in _operands(op):
-                last[self.key(value)] = place
-        for start, values in self.session.held:
-            end = len(self.ops)
+                last[key_of(value)] = place
+        for _, values in self.session.held:
             for value in values:
-                last[self.key(value)] = max(end, last.get(self.key(value), 0))
-        for end, pairs in self.session.gradients.items():
-            for _, value in pairs:
-                last[self.key(value)] = max(end - 1, last.get(self.key(value), 0))
+                last[key_of(value)] = len(self.ops)
         return last
 
-    def step(self, last, old):
-        """Replay the operators once; return the blocks that names still hold at the end."""
-        self.blocks, self.strided = {}, set()
+    def step(self, last, stale):
+        """Replay the operators once; `stale` are the blocks that names hold from the step before,
+        by value. Return those that names hold at the end."""
+        self.blocks, self.strided, self.stale = {}, set(), dict(stale)
         for one in self.session.inputs:
             self.take(one, "input", 4)
-        moments = {}
+        moments, dying = {}, {}
         for place, what, thing, more in self.session.happened:
             moments.setdefault(place, []).append((what, thing, more))
-        stale = list(old)
-        dying = {}
         for key, place in last.items():
             dying.setdefault(place, []).append(key)
+        self.tidy(self.session.inputs, last)
         for place, op in enumerate(self.ops):
             for moment in moments.get(place, ()):
                 self.moment(*moment)
-            if place in self.session.gradients:
-                self.accumulate(self.session.gradients[place])
-            self.operate(op, stale)
+            self.operate(op, last.get, place)
+            self.accumulate(op)
             for key in dying.get(place, ()):
                 self.drop(key)
-            self.unused(op, last)
+            self.tidy(op.results(), last)
         for moment in moments.get(len(self.ops), ()):
-            if moment[0] != "backward":
-                self.pending(len(self.ops))
-                self.moment(*moment)
-        self.pending(len(self.ops))
-        for index in stale:
+            self.moment(*moment)
+        if self.session.gradients and not any(one[1] == "step" for one in self.session.happened):
+            # Gradients are accumulated over batches; the step comes later.
+            for optimizer in self.session.optimizers:
+                self.optimize(optimizer)
+        for index in set(self.stale.values()):
             self.dead(index)
-        held = {block.index for block in self.blocks.values() if block is not None}
-        return sorted(held)
+        return {key: block.index for key, block in self.blocks.items()}
 
-    def pending(self, place):
-        """Add up the gradients of a backward pass that ends the program."""
-        if place in self.session.gradients:
-            self.accumulate(self.session.gradients[place])
+    def overwritten(self, key):
+        """A name gets its value anew: what it held from the step before is let go."""
+        index = self.stale.pop(key, None)
+        if index is not None and index not in self.stale.values():
+            self.dead(index)
 
     def take(self, value, name, kind=0):
         """A value gets a block of its own."""
         block = Block(self.born(nbytes(value), name, kind))
         block.uses = 1
-        self.blocks[self.key(value)] = block
+        self.blocks[key_of(value)] = block
+        self.overwritten(key_of(value))
 
     def drop(self, key):
         """A value is needed no more."""
@@ -176,72 +177,91 @@ class Replay:
             if not block.uses:
                 self.dead(block.index)
 
-    def unused(self, op, last):
-        """Outputs that nobody needs die at once."""
-        for value in op.results():
-            key = self.key(value)
-            if key in self.blocks and key not in last:
-                self.drop(key)
+    def tidy(self, values, last):
+        """Values that nobody needs die at once."""
+        for value in values:
+            if key_of(value) in self.blocks and key_of(value) not in last:
+                self.drop(key_of(value))
 
-    def operate(self, op, stale):
+    def operate(self, op, last, place):
         """Run one operator."""
         name = op.name().split(".", 1)[-1]
         if name in NOTHING:
             return
         operands = _all_operands(op)
-        inplace = name.endswith("_") and not name.endswith("__")
+        inplace = name.endswith("_") and name != "batch_norm_"
         name = name.rstrip("_")
-        shared = self.blocks.get(self.key(operands[0])) if operands else None
-        key = self.key(operands[0]) if operands else None
-        if name in VIEWS and not (name.startswith("reshape") and key in self.strided):
-            for value in op.results():
+        key = key_of(operands[0]) if operands else 0
+        shared = self.blocks.get(key)
+        bent = key in self.strided
+        results = [one for one in op.results() if one.initialized() and one.is_dense_tensor_type()]
+        if name in VIEWS and shared is not None and not (bent and name.startswith(("resh", "flat"))):
+            for value in results:
                 self.alias(value, shared)
-                if name in STRIDED and not _plain(name, operands[0], value):
-                    self.strided.add(self.key(value))
-                elif key in self.strided:
-                    self.strided.add(self.key(value))
+                if bent or (name in STRIDED and not _plain(name, operands[0], value)):
+                    self.strided.add(key_of(value))
             return
-        copies = [self.born(nbytes(one), name) for one in operands if self.key(one) in self.strided]
-        extra = kernel_needs(op, name, operands)
+        rule = self.rules.get(name[:-5] if name.endswith("_grad") else name, {})
+        copies = [self.born(nbytes(one), name) for one in operands if key_of(one) in self.strided]
+        target = shared if inplace else self.taken_over(op, name, rule, operands, last, place)
         self.widest = max(self.widest, _convolved(name, operands))
-        first = True
-        for value in op.results():
-            if inplace and first and shared is not None:
-                self.alias(value, shared)
-            elif value.initialized() and not (inplace and first):
-                self.take_result(op, name, value)
-            first = False
-        self.within(extra, name)
+        if name == "batch_norm":
+            del results[1:3]
+        for value in results:
+            if target is not None and nbytes(value) == self.sizes[target.index]:
+                self.alias(value, target)
+                target = None
+            elif name == "rnn" and min(value.shape, default=0) < 0:
+                self.hold(value, _reserve(op), name)
+            else:
+                self.take(value, name)
+        self.within(kernel_needs(op, name, operands, rule), name)
         self.inside += copies
         for one in copies:
             self.dead(one)
 
-    def take_result(self, op, name, value):
-        """An output gets its block; what shape inference leaves open has a formula."""
-        if name == "rnn" and -1 in list(value.shape):
-            block = Block(self.born(_reserve(op), name))
-            block.uses = 1
-            self.blocks[self.key(value)] = block
-        elif value.type() is not None and hasattr(value, "shape"):
-            self.take(value, name)
+    def taken_over(self, op, name, rule, operands, last, place):
+        """Return the block in which a gradient kernel writes its result, where it may."""
+        if not name.endswith("_grad") or not operands:
+            return None
+        if rule.get("grad") == "inplace":
+            value = operands[-1]
+        elif rule.get("grad") == "saved":
+            value = next((one for one in operands if len(one.shape) and one is not operands[0]
+                          and nbytes(one) == nbytes(op.results()[0])), None)
+        else:
+            return None
+        block = self.blocks.get(key_of(value)) if value is not None else None
+        dies = value is not None and (last(key_of(value), -1) in (place, -1))
+        return block if block is not None and block.uses == 1 and dies else None
+
+    def hold(self, value, size, name):
+        """An output whose size shape inference leaves open gets its block."""
+        block = Block(self.born(size, name))
+        block.uses = 1
+        self.blocks[key_of(value)] = block
 
     def alias(self, value, block):
         """A value lies in another's memory."""
         if block is not None:
             block.uses += 1
-            self.blocks[self.key(value)] = block
+            self.blocks[key_of(value)] = block
+            self.overwritten(key_of(value))
 
-    def accumulate(self, pairs):
-        """New gradients become the kept ones, or are added into them."""
-        for parameter, gradient in pairs:
-            key = self.key(parameter)
-            block = self.blocks.get(self.key(gradient))
-            if key in self.kept or block is None:
-                self.drop(self.key(gradient))
+    def accumulate(self, op):
+        """A parameter's new gradient becomes the kept one, or is added into it."""
+        for value in op.results():
+            parameter = self.session.gradients.get(key_of(value))
+            block = self.blocks.get(key_of(value))
+            if parameter is None or block is None:
                 continue
-            self.kept[key] = block.index
-            self.kinds[block.index] = 2
-            self.blocks.pop(self.key(gradient), None)
+            key = key_of(parameter)
+            if key in self.kept:
+                self.drop(key_of(value))
+            else:
+                self.kept[key] = block.index
+                self.kinds[block.index] = 2
+                del self.blocks[key_of(value)]
 
     def moment(self, what, thing, more):
         """An optimizer steps or clears gradients."""
@@ -283,7 +303,7 @@ def _all_operands(op):
         define = value.get_defining_op()
         if define is not None and define.name() == "builtin.combine":
             found += [one for one in define.operands_source() if one.initialized()]
-        else:
+        elif value.is_dense_tensor_type():
             found.append(value)
     return found
 
@@ -298,7 +318,7 @@ def _operands(op):
         define = value.get_defining_op()
         if define is not None and define.name() == "builtin.combine":
             yield from (one for one in define.operands_source() if one.initialized())
-        elif not op.is_no_need_buffer(value):
+        elif value.is_dense_tensor_type() and not op.is_no_need_buffer(value):
             yield value
 
 
@@ -315,11 +335,12 @@ def _convolved(name, operands):
     return 0
 
 
-def kernel_needs(op, name, operands):
+def kernel_needs(op, name, operands, rule):
     """Return what a CPU kernel takes while it runs: the buffer that a convolution unfolds into."""
     plain = name[:-5] if name.endswith("_grad") else name
     if plain not in ("conv2d", "depthwise_conv2d", "conv3d") or len(operands) < 2:
-        return []
+        what = rule.get("work" if name.endswith("_grad") else "temp", "")
+        return [_amount(one, op, operands) for one in what.split(",") if one]
     weight = operands[1]
     out = operands[-1] if name.endswith("_grad") else op.results()[0]
     unfold = 4
@@ -328,6 +349,22 @@ def kernel_needs(op, name, operands):
     one_by_one = all(extent == 1 for extent in list(weight.shape)[2:])
     same = list(operands[0].shape)[2:] == list(out.shape)[2:]
     return [] if one_by_one and same else [unfold]
+
+
+def _amount(text, op, operands):
+    """Return bytes written as `8 per out`."""
+    rate, _, what = text.split()
+    grad = op.name().endswith("_grad")
+    whole = operands[-1] if grad else op.results()[0]
+    shape = list((operands[0] if what in "xy" else whole).shape)
+    if what == "call":
+        return int(rate)
+    size = nbytes(operands[1] if what == "y" and len(operands) > 1 else whole) // 4
+    if what in ("group", "row"):
+        size //= max(1, shape[-1] if shape else 1)
+    elif what == "channel":
+        size = shape[1] if len(shape) > 1 else 1
+    return int(rate) * size
 
 
 def _reserve(op):

@@ -72,6 +72,8 @@ def main():
         words = "%s: %s" % (type(error).__name__, str(error).strip()[-600:])
         traceback.print_exc()
         kind = "download" if probe_standins.wants_network(error) else "script"
+        if isinstance(error, probe_symbolic.Needed):
+            kind = "unsupported"
         channel.fail(kind, words, *place(error, script))
     session.ended()
 

@@ -8,6 +8,7 @@ program is the step.
 """
 
 import contextlib
+import os
 import sys
 import weakref
 
@@ -15,6 +16,10 @@ import probe_batch
 import probe_loader
 import probe_program
 from probe_hooks import _subclasses, tensors
+
+
+OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
+"""Where code lies whose names are not the script's."""
 
 
 class Needed(Exception):
@@ -31,7 +36,7 @@ class Session:
         self.lazy = None
         self.program = None
         self.entered = contextlib.ExitStack()
-        self.layers = weakref.WeakSet()
+        self.layers = []
         self.optimizers = []
         self.inside = 0
         self.trained = False
@@ -44,6 +49,7 @@ class Session:
         self.held = []
         self.gradients = {}
         self.record = self
+        self.flags = set()
 
     def install(self):
         """Hook Paddle."""
@@ -57,6 +63,28 @@ class Session:
         self._layers()
         self._optimizers()
         self._values()
+        self._refusals()
+
+    def _refusals(self):
+        """What a program shows otherwise than the dynamic graph runs it."""
+        def recompute(*_, **__):
+            raise Needed("recomputation happens only where the script really runs")
+
+        fleet = self.paddle.distributed.fleet
+        fleet.utils.recompute = recompute
+        for name in ("recompute", "recompute_sequential"):
+            if hasattr(fleet, name):
+                setattr(fleet, name, recompute)
+        auto_cast = self.paddle.amp.auto_cast
+        session = self
+
+        def plain(enable=True, *args, **kwargs):
+            if enable:
+                session.flags.add("amp")
+            return auto_cast(False)
+
+        # On a CPU Paddle computes in float32 whatever is asked: so do programs for one.
+        self.paddle.amp.auto_cast = plain
 
     # -- what a loader tells; nothing is recorded here
 
@@ -128,7 +156,7 @@ class Session:
         answer = replay.run()
         answer.update(
             batch=self.request["size"], paddle=self.paddle.__version__,
-            readers=[self.readers[key] for key in sorted(self.readers)], flags=[],
+            readers=[self.readers[key] for key in sorted(self.readers)], flags=sorted(self.flags),
             shapes=list(self.shapes.values()), cycles_seen=2, batch_seen=sorted(self.seen),
             trained=self.trained, own_batch=probe_batch.own_size(),
         )
@@ -147,7 +175,7 @@ class Session:
 
         def init(self, *args, **kwargs):
             old_init(self, *args, **kwargs)
-            session.layers.add(self)
+            session.layers.append(weakref.ref(self))
 
         def call(self, *args, **kwargs):
             if session.program is None and not session.readers:
@@ -237,7 +265,8 @@ class Session:
         ]
         found = grad([loss], parameters, allow_unused=True)
         pairs = [(one, two) for one, two in zip(parameters, found) if two is not None]
-        self.gradients[self.place()] = pairs
+        for parameter, gradient in pairs:
+            self.gradients[probe_program.key_of(gradient)] = parameter
         self.happened.append((start, "backward", loss, None))
 
 
@@ -246,7 +275,7 @@ def _held(frame, kind):
     found = []
     while frame is not None:
         name = frame.f_code.co_filename
-        if "/paddle/" not in name and "/probe_" not in name:
+        if not name.startswith(OWN):
             found += _values_in(list(frame.f_locals.values()), kind, 0)
         frame = frame.f_back
     return found
