@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, exceptions, introspection, lengths, mappings
+from gpuconsole.preflight.scan import constants, exceptions, introspection, lengths, mappings, texts
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.exceptions import Raised
@@ -87,7 +87,7 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
     return {
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
-        "abs": lambda run, x: abs(x) if isinstance(x, (int, float)) else x,
+        "abs": lambda run, x: _abs(calls, x),
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
         "pow": lambda run, a, b: calls.binary(ast.Pow, a, b),
         "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
@@ -172,12 +172,16 @@ def _range(run: Run, *args: Value) -> Value:
     return unknown if unknown is not None else range(*args)
 
 
+def _abs(calls: Calls, value: Value) -> Value:
+    if isinstance(value, Tensor):
+        return calls.call(calls.get_attr(value, "abs"), [], {})
+    return abs(value) if isinstance(value, (int, float)) else value
+
+
 def _sum(calls: Calls, items: Value, start: Value) -> Value:
     total = start
     for item in calls.iterate(items):
-        total = item if isinstance(item, Tensor) and total == 0 else (
-            calls.binary(ast.Add, total, item)
-        )  # fmt: skip
+        total = calls.binary(ast.Add, total, item)
     return total
 
 
@@ -253,7 +257,7 @@ def _float(run: Run, value: Value = 0.0) -> Value:
 def _str(run: Run, value: Value = "") -> Value:
     if isinstance(value, (int, float, bool)) or value is None:
         return str(value)
-    return value if isinstance(value, str) else constants.shown(run.calls, value)
+    return value if isinstance(value, str) else texts.shown(run.calls, value)
 
 
 def _bool(calls: Calls, value: Value) -> Value:

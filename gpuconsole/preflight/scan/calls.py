@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, copying, introspection, lengths, records
+from gpuconsole.preflight.scan import constants, copying, introspection, lengths, records, texts
 from gpuconsole.preflight.scan.attributes import Attributes
 from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.run import MAX_STEPS, Run
@@ -348,7 +348,7 @@ class Calls(Attributes):
 
     def shown(self, value: Value, spec: Value = "") -> Value:
         """Return a value as `format` shows it."""
-        return constants.shown(self, value, spec)
+        return texts.shown(self, value, spec)
 
     def bases(self, found: Sequence[Value]) -> list[Value]:
         """Return the bases of a class as the interpreter has them."""

@@ -1,13 +1,12 @@
-"""click, typer, fire, and data classes as command lines: options declared around a function."""
+"""click, typer and fire: options declared around a function, or by its parameters."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-from gpuconsole.preflight.scan import records
 from gpuconsole.preflight.scan.arguments import Parser
-from gpuconsole.preflight.scan.options import Option
+from gpuconsole.preflight.scan.options import BY_NAME, Option
 from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
@@ -18,12 +17,8 @@ from gpuconsole.preflight.scan.values import (
     NativeClass,
     NativeFunction,
     Stop,
-    Unknown,
-    UserClass,
     Value,
 )
-
-_BY_NAME = ("int", "float", "str", "bool")
 
 
 class Command(Native):
@@ -270,7 +265,7 @@ def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
         flags = default.flags or flags
         default = default.default
     hint = ast.unparse(node.annotation) if node.annotation is not None else ""
-    kind = next((one for one in _BY_NAME if hint == one or hint.startswith(f"Optional[{one}")
+    kind = next((one for one in BY_NAME if hint == one or hint.startswith(f"Optional[{one}")
                  or hint.startswith(f"Annotated[{one}")), "")  # fmt: skip
     kind = kind or (type(default).__name__ if isinstance(default, (bool, float, str)) else
                     "int" if isinstance(default, int) else "")  # fmt: skip
@@ -333,77 +328,3 @@ def typer() -> Namespace:
 def fire() -> Namespace:
     """Return `fire`."""
     return Namespace("fire", {"Fire": NativeFunction(_run_function, "fire.Fire")})
-
-
-# -- options out of data classes
-
-
-class DataParser(Parser):
-    """`HfArgumentParser`, `PdArgumentParser`: an option for each field of data classes."""
-
-    label = "ArgumentParser"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.classes: list[Value] = []
-
-    def init(self, run: Run, types: Value = (), *_: Value, **__: Value) -> None:
-        """Make the options."""
-        self.classes = list(types) if isinstance(types, (list, tuple)) else [types]
-        for cls in self.classes:
-            if isinstance(cls, UserClass):
-                for name, default in records.fields_of(cls).items():
-                    self._field(run, cls, name, records.default_of(run.calls, default))
-            elif isinstance(cls, Unknown):
-                run.note_unknown(cls)
-
-    def _field(self, run: Run, cls: UserClass, name: str, default: Value) -> None:
-        hints = {k: v for one in reversed(cls.mro())
-                 for k, v in one.attrs.get("__annotations__", {}).items()}  # fmt: skip
-        hint = hints.get(name, "").removeprefix("Optional[")
-        many = hint.lower().startswith("list")
-        hint = hint.partition("[")[2] if many else hint
-        kind = next((one for one in _BY_NAME if hint.startswith(one)), "str")
-        flags = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
-        convert = NativeFunction(_truth, "truth") if kind == "bool" else run.calls.builtins[kind]
-        self.options.append(Option(
-            flags, name, run.file, cls.line, default=None if default is MISSING else default,
-            type=convert, nargs="?" if kind == "bool" else "+" if many else None,
-            const=True if kind == "bool" else None, required=default is MISSING,
-        ))  # fmt: skip
-
-    def do_parse_args_into_dataclasses(self, run: Run, args: Value = None, *_: Value,
-                                       **__: Value) -> Value:  # fmt: skip
-        """Parse into an instance of each class."""
-        values: dict[str, Value] = {}
-        words = list(args) if isinstance(args, (list, tuple)) else list(run.args)
-        self.fill(run, values, words, [])
-        return self._made(run, values)
-
-    def do_parse_dict(self, run: Run, values: Value, *_: Value, **__: Value) -> Value:
-        """Make an instance of each class out of a mapping."""
-        return values if isinstance(values, Unknown) else self._made(run, values)
-
-    def _made(self, run: Run, values: dict[str, Value]) -> Value:
-        made = []
-        for cls in self.classes:
-            if not isinstance(cls, UserClass):
-                made.append(cls if isinstance(cls, Unknown) else run.unknown("options of a class"))
-                continue
-            fields = records.fields_of(cls)
-            made.append(run.calls.call(cls, [], {k: values[k] for k in fields if k in values}))
-        return tuple(made)
-
-
-def _truth(run: Run, text: Value) -> Value:
-    return text.lower() in ("true", "1", "yes", "y", "t") if isinstance(text, str) else bool(text)
-
-
-def data_parsers(root: str) -> Namespace:
-    """Return the library that gives a parser of data classes; the rest of it is unknown."""
-    names: dict[str, Value] = {
-        "PdArgumentParser": NativeClass(DataParser, "PdArgumentParser"),
-        "HfArgumentParser": NativeClass(DataParser, "HfArgumentParser"),
-    }
-    trainer = Namespace(f"{root}.trainer", names)
-    return Namespace(root, {**names, "trainer": trainer})

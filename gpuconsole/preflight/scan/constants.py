@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan import lengths
+from gpuconsole.preflight.scan import lengths, texts
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     More,
@@ -24,9 +24,8 @@ from gpuconsole.preflight.scan.values import (
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.calls import Calls
-    from gpuconsole.preflight.scan.run import Run
 
-MAX_LENGTH = 200_000
+MAX_LENGTH = texts.MAX_LENGTH
 MAX_BITS = 4096
 MAX_EXPONENT = 4096
 
@@ -207,7 +206,7 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
     if joined and len(left) + len(right) > MAX_LENGTH:
         return run.unknown("a sequence too long to follow")
     if kind is ast.Mod and isinstance(left, (str, bytes)):
-        return percent(calls, left, right)
+        return texts.percent(calls, left, right)
     if (kind is ast.Pow or kind is ast.Mult) and isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() * (right if kind is ast.Pow else 1) + right.bit_length()
         if bits > MAX_BITS:
@@ -216,42 +215,6 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
         return BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         return run.unknown(f"this cannot be computed: {error}")
-
-
-def percent(calls: Calls, template: Value, values: Value) -> Value:
-    """Format with `%`; only what cannot blow up."""
-    parts = values if isinstance(values, tuple) else (values,)
-    if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
-        return calls.run.unknown("text made from a value that is not known")
-    if _wide(template):
-        return calls.run.unknown("text too long to follow")
-    try:
-        return template % values
-    except (TypeError, ValueError, OverflowError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
-
-
-def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Format with `str.format`; only plain numbers and text, no attribute access."""
-    values = [*args, *kwargs.values()]
-    if not all(isinstance(one, (int, float, str, bool)) for one in values):
-        return calls.run.unknown("text made from a value that is not known")
-    if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
-        return calls.run.unknown("text that the analysis does not format")
-    try:
-        return template.format(*args, **kwargs)
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
-
-
-def _wide(template: str) -> bool:
-    """Whether a template asks for a width of five or more digits, or takes it from a value."""
-    digits = 0
-    for letter in template:
-        digits = digits + 1 if letter.isdigit() else 0
-        if digits > 4:
-            return True
-    return len(template) > MAX_LENGTH or "*" in template
 
 
 def attribute(calls: Calls, value: Value, name: str) -> Value:
@@ -265,13 +228,13 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
     if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements"):
         return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
     if isinstance(value, str) and name == "format":
-        return NativeFunction(lambda run, *a, **k: formatted(calls, value, list(a), k), name)
+        return NativeFunction(lambda run, *a, **k: texts.formatted(calls, value, list(a), k), name)
     if isinstance(value, str) and name in ("join", "replace"):
-        return NativeFunction(lambda run, *a: _text(calls, value, name, a), name)
+        return NativeFunction(lambda run, *a: texts.joined_or_replaced(calls, value, name, a), name)
     if isinstance(value, list) and name == "sort":
         return NativeFunction(lambda run, **k: _sort(calls, value, k), name)
     if isinstance(value, str) and name in ("zfill", "rjust", "ljust", "center"):
-        return NativeFunction(lambda run, *a: _padded(run, value, name, a), name)
+        return NativeFunction(lambda run, *a: texts.padded(run, value, name, a), name)
     if isinstance(value, (int, float)) and name in ("real", "imag", "numerator", "denominator"):
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in ("item", "numpy", "astype"):
@@ -321,9 +284,7 @@ def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: An
     return value[0] if len(value) > 1 else lengths.likeness(more)
 
 
-def _mapping(
-    calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any
-) -> Value:
+def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
     if name == "update":
         given = args[0] if args else {}
         if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
@@ -337,51 +298,10 @@ def _mapping(
     return list(value) if name == "keys" else list(value.values())
 
 
-def _text(calls: Calls, value: str, name: str, args: Any) -> Value:
-    if name == "join":
-        parts = list(calls.iterate(args[0]))
-        if not all(isinstance(one, str) for one in parts):
-            return calls.run.unknown("text made from a value that is not known")
-        if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
-            return calls.run.unknown("text too long to follow")
-        return value.join(parts)
-    if len(value) * (len(args[1]) + 1) > 10 * MAX_LENGTH:
-        return calls.run.unknown("text too long to follow")
-    return value.replace(*args)
-
-
 def _sort(calls: Calls, value: list[Value], options: dict[str, Value]) -> None:
     made = in_order(calls, list(value), options)
     if isinstance(made, list):
         value[:] = made
-
-
-def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) -> Value:
-    """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
-    if isinstance(value, bool) or value is None:
-        value = str(value)
-    elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str)) for v in value):
-        value = str(value) if len(value) < 1000 else None
-    elif not isinstance(value, (int, float, str)):
-        text = getattr(value, "text", None)
-        value = text if isinstance(text, str) else calls.as_text(value)
-    if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
-        return first_unknown(value, spec) or calls.run.unknown(
-            "text made from a value that is not known"
-        )
-    try:
-        if conversion == ord("r") or conversion == ord("a"):
-            value = repr(value)
-        return format(str(value) if conversion == ord("s") or not spec else value, spec)
-    except (ValueError, TypeError, OverflowError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
-
-
-def _padded(run: Run, value: str, name: str, args: Any) -> Value:
-    unknown = first_unknown(*args)
-    if unknown is not None or not args or args[0] > MAX_LENGTH:
-        return unknown or run.unknown("text too long to follow")
-    return getattr(value, name)(*args)
 
 
 def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:

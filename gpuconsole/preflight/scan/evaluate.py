@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths, operators
+from gpuconsole.preflight.scan import constants, lengths, operators, texts
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import MAX_YIELDS
 from gpuconsole.preflight.scan.mappings import mapping_of
@@ -381,7 +381,7 @@ class Expressions(Roots):
             assert isinstance(one, ast.FormattedValue)
             value = self.eval(one.value, scope)
             spec = "" if one.format_spec is None else self.eval(one.format_spec, scope)
-            text = constants.shown(self, value, spec, one.conversion)
+            text = texts.shown(self, value, spec, one.conversion)
             if isinstance(text, str):
                 parts.append(text)
             else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.datasets import Library
+from gpuconsole.preflight.scan.fields import data_parsers
 from gpuconsole.preflight.scan.metrics import Quiet
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
@@ -210,6 +211,7 @@ def paddlenlp(run: Run) -> Namespace:
         "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,
     }  # fmt: skip
     return Namespace("paddlenlp", {
+        **data_parsers("paddlenlp").names,
         "transformers": Transformers(run, "paddlenlp.transformers", "nlp", names),
         "data": Written(run, "paddlenlp.data", "nlp_data"),
         "datasets": Namespace("paddlenlp.datasets", {

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import NativeFunction, Unknown, Value
 
+BY_NAME = ("int", "float", "str", "bool")
+"""Built-in types that words are converted with."""
 SUPPRESS = "==SUPPRESS=="
 """argparse's own mark: no default at all."""
 _BARE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version",
@@ -79,7 +81,7 @@ def convert(run: Run, option: Option, text: str) -> Value:
     kind = option.type
     if kind is None:
         return text
-    if isinstance(kind, NativeFunction) and kind.name in ("int", "float", "str", "bool"):
+    if isinstance(kind, NativeFunction) and kind.name in BY_NAME:
         try:
             if kind.name == "int":
                 return sourced(run, option, int(text[:64]), "argument")

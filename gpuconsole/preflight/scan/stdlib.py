@@ -43,8 +43,7 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "importlib": _importlib, "configparser": _configparser, "glob": _glob,
         "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
         "fire": lambda: _clicking().fire(), "string": _string,
-        "paddlenlp": lambda: _clicking().data_parsers(root),
-        "transformers": lambda: _clicking().data_parsers(root),
+        "transformers": lambda: _data_parsers(root),
     }  # fmt: skip
     if root in makers:
         found: Value = makers[root]()
@@ -66,6 +65,12 @@ def _clicking() -> Any:
     from gpuconsole.preflight.scan import clicking
 
     return clicking
+
+
+def _data_parsers(root: str) -> Namespace:
+    from gpuconsole.preflight.scan import fields
+
+    return fields.data_parsers(root)
 
 
 def _configparser() -> Namespace:

@@ -1,0 +1,91 @@
+"""Text made from values: formats and methods of `str` that can make it longer, with bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.preflight.scan.values import Value, first_unknown
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.calls import Calls
+    from gpuconsole.preflight.scan.run import Run
+
+MAX_LENGTH = 200_000
+"""Items or characters of anything that the analysis makes."""
+
+
+def percent(calls: Calls, template: Value, values: Value) -> Value:
+    """Format with `%`; only what cannot blow up."""
+    parts = values if isinstance(values, tuple) else (values,)
+    if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
+        return calls.run.unknown("text made from a value that is not known")
+    if _wide(template):
+        return calls.run.unknown("text too long to follow")
+    try:
+        return template % values
+    except (TypeError, ValueError, OverflowError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Format with `str.format`; only plain numbers and text, no attribute access."""
+    values = [*args, *kwargs.values()]
+    if not all(isinstance(one, (int, float, str, bool)) for one in values):
+        return calls.run.unknown("text made from a value that is not known")
+    if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
+        return calls.run.unknown("text that the analysis does not format")
+    try:
+        return template.format(*args, **kwargs)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) -> Value:
+    """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
+    if isinstance(value, bool) or value is None:
+        value = str(value)
+    elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str)) for v in value):
+        value = str(value) if len(value) < 1000 else None
+    elif not isinstance(value, (int, float, str)):
+        text = getattr(value, "text", None)
+        value = text if isinstance(text, str) else calls.as_text(value)
+    if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
+        return first_unknown(value, spec) or calls.run.unknown(
+            "text made from a value that is not known"
+        )
+    try:
+        if conversion == ord("r") or conversion == ord("a"):
+            value = repr(value)
+        return format(str(value) if conversion == ord("s") or not spec else value, spec)
+    except (ValueError, TypeError, OverflowError) as error:
+        return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def _wide(template: str) -> bool:
+    """Whether a template asks for a width of five or more digits, or takes it from a value."""
+    digits = 0
+    for letter in template:
+        digits = digits + 1 if letter.isdigit() else 0
+        if digits > 4:
+            return True
+    return len(template) > MAX_LENGTH or "*" in template
+
+
+def padded(run: Run, value: str, name: str, args: Any) -> Value:
+    unknown = first_unknown(*args)
+    if unknown is not None or not args or args[0] > MAX_LENGTH:
+        return unknown or run.unknown("text too long to follow")
+    return getattr(value, name)(*args)
+
+
+def joined_or_replaced(calls: Calls, value: str, name: str, args: Any) -> Value:
+    if name == "join":
+        parts = list(calls.iterate(args[0]))
+        if not all(isinstance(one, str) for one in parts):
+            return calls.run.unknown("text made from a value that is not known")
+        if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
+            return calls.run.unknown("text too long to follow")
+        return value.join(parts)
+    if len(value) * (len(args[1]) + 1) > 10 * MAX_LENGTH:
+        return calls.run.unknown("text too long to follow")
+    return value.replace(*args)
