@@ -21,7 +21,7 @@ from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.text import clean
-from gpuconsole.errors import JournalError, ReadOnlyError, RefusedError
+from gpuconsole.errors import JournalError, ReadOnlyError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision, launch_command
 from gpuconsole.preflight import read_assumption, with_remembered
 from gpuconsole.preflight.cost import work_of
@@ -161,6 +161,27 @@ class Session:
                 read_assumption(name, value)
         return self._assumptions.remember(script, given)
 
+    @property
+    def isolation(self) -> str:
+        """What keeps a script in that is measured on this machine, as a sentence."""
+        from gpuconsole.remote.sandbox import Sandbox
+
+        return Sandbox().isolation
+
+    def can_measure(self, task: Task) -> bool:
+        """Tell whether a host is there to measure on."""
+        if self.simulated:
+            return False
+        try:
+            self._measuring_place(task, "")
+        except UsageError:
+            return False
+        return True
+
+    def _measuring_place(self, task: Task, host: str) -> tuple[str, str]:
+        image_of = self._parts.default_image
+        return choose_host(self.snapshot(), host, lambda one: task.image or image_of(one))
+
     async def measure(
         self,
         task: Task,
@@ -186,8 +207,7 @@ class Session:
                 "Its hosts run no containers.",
                 "`gpuconsole preflight SCRIPT --tier traced --local` measures on this machine.",
             )
-        image_of = self._parts.default_image
-        chosen, image = choose_host(self.snapshot(), host, lambda one: task.image or image_of(one))
+        chosen, image = self._measuring_place(task, host)
         await self._measurements.on_host(
             task, mode, progress, hosts=self.hosts, host=chosen, image=image,
             journal=self._journal.id, pack=self._parts.pack,

@@ -193,6 +193,16 @@ KEYS: tuple[Key, ...] = (
     Key("submit.second", "f3", "apply(1)", "apply 2nd", "Apply the second suggestion"),
     Key("submit.third", "f4", "apply(2)", "apply 3rd", "Apply the third suggestion"),
     Key("submit.rerun", "f5", "rerun", "rerun", "Estimate again", footer=True),
+    Key("submit.answer", "f7", "answer", "answer", "Answer what preflight asks", footer=True),
+    Key(
+        "submit.measure",
+        "f8",
+        "measure",
+        "measure",
+        "Measure with real Paddle in a sandbox; again to cancel",
+        footer=True,
+        writes=True,
+    ),
     Key(
         "submit.pane",
         "f6",

@@ -26,6 +26,7 @@ FIELDS: tuple[Field, ...] = (
     Field("args", "arguments", "--epochs 3"),
     Field("name", "name", "the script's name"),
     Field("batch", "batch size", "as the script says"),
+    Field("answers", "answers", "vocab_size=30000  (what preflight asks)"),
     Field("devices", "devices", "1, or auto"),
     Field("prefer", "prefer", "A100 RTX_3090"),
     Field("image", "image", "the host's default"),
@@ -64,6 +65,7 @@ def build_task(values: Mapping[str, str]) -> Task:
         priority=_number(values, "priority", 0) or 0,
         labels=_pairs(values, "labels"),
         preferred_devices=tuple(_words(values, "prefer")),
+        assumptions=_pairs(values, "answers"),
     )
 
 
@@ -72,12 +74,18 @@ def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] |
     changed = dict(values)
     if suggestion.kind == "batch-size":
         changed["batch"] = str(suggestion.value)
-        changed["args"] = _with_batch(values.get("args", ""), str(suggestion.value))
-        return changed
-    if suggestion.kind == "device":
-        changed["prefer"] = str(suggestion.value).replace(" ", "_")
+        if suggestion.args is not None:
+            changed["args"] = shlex.join(suggestion.args)
+        elif not suggestion.edits:
+            changed["args"] = _with_batch(values.get("args", ""), str(suggestion.value))
         return changed
     return None
+
+
+def with_question(values: Mapping[str, str], name: str) -> str:
+    """Return the answers with the beginning of one more, to be typed on."""
+    given = values.get("answers", "").strip()
+    return f"{given} {shlex.quote(name) if ' ' in name else name}=".strip()
 
 
 def _with_batch(args: str, batch: str) -> str:

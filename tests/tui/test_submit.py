@@ -320,7 +320,7 @@ def test_a_batch_among_the_arguments_follows(args: str, expected: str) -> None:
 
 
 def test_other_suggestions() -> None:
-    assert apply({}, Suggestion("device", "RTX 3090", "there"))["prefer"] == "RTX_3090"  # type: ignore[index]
+    assert apply({}, Suggestion("device", 24, "there")) is None
     assert apply({}, Suggestion("amp", "O1", "mixed")) is None
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from rich.style import Style
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
@@ -44,13 +45,16 @@ def short_path(file: str, script: str) -> str:
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
 
 
-def report_lines(ink: Ink, report: Report, uuids: Sequence[str], width: int) -> Lines:
-    """Return the whole report."""
+def report_lines(
+    ink: Ink, report: Report, uuids: Sequence[str], width: int, edits: Sequence[Edit] = ()
+) -> Lines:
+    """Return the whole report, with what will be changed in the shipped copy."""
     verdict = best(report, uuids)
     memory = report.estimate.memory
     lines = _headline(ink, report, verdict, width)
     lines += _method(ink, report.estimate, width)
     lines += _trouble(ink, report.estimate, width)
+    lines += _edits(ink, report.estimate.script, edits, width)
     help_lines: Lines = []
     if report.suggestions:
         help_lines = [[], [("what would help", ink.title)], *_suggestions(ink, report, width)]
@@ -121,6 +125,19 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
     more = len(estimate.errors[4:]) + len(estimate.unknowns[4:])
     if more:
         lines.append([(f"  and {more} more", ink.muted)])
+    for ask in estimate.asks:
+        example = f" F7 answers: {ask.name}={ask.example}" if ask.example else " F7 answers."
+        lines += _marked(ink, ">", ask.question + example, ink.strong, width)
+    return lines
+
+
+def _edits(ink: Ink, script: str, edits: Sequence[Edit], width: int) -> Lines:
+    lines: Lines = []
+    for edit in edits:
+        place = f"{short_path(edit.file, script)}:{edit.line}"
+        lines.append([(fit(f"shipped copy, {place}", width), ink.muted)])
+        lines.append([(fit(f"- {edit.old.strip()}", width), ink.bad)])
+        lines.append([(fit(f"+ {edit.new.strip()}", width), ink.good)])
     return lines
 
 
@@ -256,4 +273,7 @@ def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
             [(f"F{number}  " if at == 0 else "    ", ink.key), (part, ink.text)]
             for at, part in enumerate(parts)
         ]
+        if suggestion.costs:
+            costs = wrapped(f"costs: {suggestion.costs}", width - 4)
+            lines += [[("    ", ink.text), (part, ink.muted)] for part in costs]
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from textual import events, on
@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
@@ -22,10 +23,10 @@ from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
 from gpuconsole.tui.presentation.placement import decision_lines
 from gpuconsole.tui.presentation.report import MOST_SUGGESTIONS, overall, report_lines, short_path
-from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen
+from gpuconsole.tui.screens.measuring import MeasuringScreen
 from gpuconsole.tui.screens.picker import PickerScreen
-from gpuconsole.tui.taskform import FormError, apply, build_task
+from gpuconsole.tui.taskform import FormError, apply, build_task, with_question
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.line import Line
 from gpuconsole.tui.widgets.panel import Panel, name_box
@@ -60,9 +61,13 @@ class Draft:
     stale: bool = False
     pane: str = "form"
     answer: Answer = field(default_factory=Answer)
+    edits: tuple[Edit, ...] = ()
+    """Lines to change in the shipped copy of the script."""
+    script: str = ""
+    """The script that they are for."""
 
 
-class SubmitScreen(ConsoleScreen):
+class SubmitScreen(MeasuringScreen):
     """Form left, verdict right."""
 
     AREA = "submit"
@@ -128,14 +133,43 @@ class SubmitScreen(ConsoleScreen):
         if changed is None:
             self.tell(f"This one is for the script: {report.suggestions[number].text}")
             return
-        before = form.values
+        before, chosen = form.values, report.suggestions[number]
+        self._draft.edits, self._draft.script = chosen.edits, before["script"]
         form.fill(changed)
         source = report.estimate.batch_source
-        follows = changed["args"] != before["args"]
-        if report.suggestions[number].kind == "batch-size" and source and not follows:
+        if chosen.edits:
+            places = ", ".join(
+                f"{short_path(edit.file, report.estimate.script)}:{edit.line}"
+                for edit in chosen.edits
+            )
+            self.tell(f"The shipped copy will be changed at {places}; your file stays as it is.")
+        elif changed["args"] == before["args"] and source:
             file = short_path(source.file, report.estimate.script)
             place = f"{file}:{source.line}" if source.kind != "given" else "the script"
             self.tell(f"The script must follow: change the batch size at {place} too.")
+
+    def action_answer(self) -> None:
+        """Begin the answer to the first question."""
+        report = self._draft.answer.report
+        if report is None or not report.estimate.asks:
+            self.tell("Preflight asks nothing.")
+            return
+        form = self.query_one(Form)
+        ask = report.estimate.asks[0]
+        form.fill({"answers": with_question(form.values, ask.name)})
+        form.begin("answers")
+
+    def measurable(self) -> Task | None:
+        """The task as typed."""
+        return self._typed_task()
+
+    def measured(self) -> None:
+        """Estimate again."""
+        self.action_rerun()
+
+    def progressed(self) -> None:
+        """Draw the preflight's title again."""
+        self._draw_preflight()
 
     def action_rerun(self) -> None:
         """Estimate again."""
@@ -221,7 +255,9 @@ class SubmitScreen(ConsoleScreen):
             form.complain(error.field, "" if empty else error.message)
             return None
         form.complain("", "")
-        return task
+        if values["script"] != self._draft.script:
+            self._draft.edits = ()
+        return replace(task, edits=self._draft.edits)
 
     # -- submitting -------------------------------------------------------------------------
 
@@ -286,7 +322,8 @@ class SubmitScreen(ConsoleScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        panel.entitle(f"preflight{self._freshness()}", "F5 again  F2-F4 apply")
+        told = self.measuring or "F5 again  F2-F4 apply  F8 measures"
+        panel.entitle(f"preflight{self._freshness()}", told)
         panel.set_class(self._draft.stale, "-stale")
         if answer.error is not None:
             lines = [[(part, ink.bad)] for part in wrapped(answer.error.message, width)]
@@ -300,7 +337,7 @@ class SubmitScreen(ConsoleScreen):
             )
             panel.put([[(part, ink.muted)] for part in wrapped(words, width)])
         else:
-            panel.put(report_lines(ink, answer.report, answer.uuids, width))
+            panel.put(report_lines(ink, answer.report, answer.uuids, width, self._draft.edits))
 
     def _freshness(self) -> str:
         answer = self._draft.answer

@@ -96,9 +96,9 @@ class Form(VerticalScroll, can_focus=False):
         note = f"{field}: {message}" if message else ""
         self.query_one("#form-note", Static).update(note)
 
-    def begin(self) -> None:
-        """Type into the first field."""
-        self._input("script").focus()
+    def begin(self, name: str = "script") -> None:
+        """Type into a field, the first unless told otherwise."""
+        self._input(name).focus()
 
     def action_next(self) -> None:
         """Go to the next field."""
