@@ -33,6 +33,12 @@ def completed(task: Task) -> Task:
     script = Path(task.script).expanduser()
     if not script.is_file():
         raise UsageError("No such script", f"{script} is not a file.", "Check the path.")
+    if script.suffix == ".ipynb":
+        raise UsageError(
+            "A notebook cannot be submitted",
+            f"{script}: Python runs scripts; preflight alone reads notebooks.",
+            "Export it first: jupyter nbconvert --to script NOTEBOOK.",
+        )
     if task.batch_size is not None and task.batch_size < 1:
         raise UsageError(
             "Batch size is not positive", f"It is {task.batch_size}.", "Use 1 or more."
