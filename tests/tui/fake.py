@@ -170,6 +170,10 @@ class FakeSession:
     gate: asyncio.Event | None = None
     """When set, preflight waits for it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    measures: bool = True
+    """Whether a host can measure."""
+    measuring: asyncio.Event = field(default_factory=asyncio.Event)
+    """A measurement waits for it."""
 
     async def __aenter__(self) -> FakeSession:
         self.calls.append(("enter",))
@@ -207,6 +211,21 @@ class FakeSession:
             await self.gate.wait()
         self._fail()
         return self.answer
+
+    @property
+    def isolation(self) -> str:
+        return "in a sandbox made for tests"
+
+    def can_measure(self, task: Task) -> bool:
+        return self.measures
+
+    async def measure(
+        self, task: Task, mode: str, progress: Callable[[float, str], None], *, local: bool = False
+    ) -> None:
+        self.calls.append(("measure", task, mode, local))
+        progress(0.4, "batch 2, step 1")
+        await self.measuring.wait()
+        self._fail()
 
     async def placements(self, task: Task, report: Report) -> Decision:
         self.calls.append(("placements", task))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from gpuconsole.core.estimate import BatchSource, ScriptFault, Suggestion, Unknown
+from gpuconsole.core.edits import Edit
+from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Suggestion, Unknown
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.model import Rejection
@@ -104,6 +105,98 @@ async def test_function_keys_apply_suggestions() -> None:
         await console.told("This one is for the script")
         await console.press("f4")
         await console.told("There is no such suggestion.")
+
+
+async def test_a_suggestion_changes_the_shipped_copy_alone() -> None:
+    edit = Edit("train.py", 12, "BATCH = 64", "BATCH = 48")
+    smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0, edits=(edit,))
+    session = FakeSession(answer=replace(report(), suggestions=(smaller,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        await console.press("f2")
+        await console.until(lambda: asked(session).edits == (edit,))
+        assert asked(session).batch_size == 48
+        await console.shows("shipped copy, train.py:12", "- BATCH = 64", "+ BATCH = 48")
+        await console.press("ctrl+j")
+        await console.until(lambda: session.named("submit"))
+        assert session.named("submit")[0][1].edits == (edit,)
+
+
+async def test_edits_go_with_the_script_that_they_are_for() -> None:
+    edit = Edit("train.py", 12, "BATCH = 64", "BATCH = 48")
+    smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0, edits=(edit,))
+    session = FakeSession(answer=replace(report(), suggestions=(smaller,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.press("f2")
+        await console.until(lambda: asked(session).edits == (edit,))
+        console.app.screen.query_one("#field-script", Input).value = "other.py"
+        await console.until(lambda: asked(session).script == "other.py")
+        assert asked(session).edits == ()
+
+
+async def test_f7_begins_the_answer_to_a_question() -> None:
+    answer = report()
+    ask = Ask("vocab_size", "train.py", 40, "How large is the vocabulary?", "30000")
+    answer = replace(answer, estimate=replace(answer.estimate, asks=(ask,)))
+    session = FakeSession(answer=answer)
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.shows("How large is the vocabulary?", "vocab_size=30000")
+        await console.press("f7")
+        await console.type("30000")
+        assert value(console, "answers") == "vocab_size=30000"
+        await console.until(lambda: asked(session).assumptions == {"vocab_size": "30000"})
+
+
+async def test_f7_without_a_question_says_so() -> None:
+    async with opened(FakeSession()) as console:
+        await form(console)
+        await console.press("f7")
+        await console.told("Preflight asks nothing.")
+
+
+async def test_f8_measures_with_progress_and_estimates_again() -> None:
+    session = FakeSession()
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        before = len(session.named("preflight"))
+        await console.press("f8")
+        await console.shows("measuring 40%: batch 2, step 1")
+        session.measuring.set()
+        await console.told("Measured")
+        await console.until(lambda: len(session.named("preflight")) > before)
+        assert session.named("measure")[0][2:] == ("traced", False)
+        await console.until(lambda: "measuring" not in console.text)
+
+
+async def test_f8_again_cancels() -> None:
+    session = FakeSession()
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.press("f8")
+        await console.shows("measuring 40%")
+        await console.press("f8")
+        await console.until(lambda: "measuring 40%" not in console.text)
+        assert len(session.named("measure")) == 1
+
+
+async def test_without_a_host_f8_asks_before_it_runs_the_script_here() -> None:
+    session = FakeSession(measures=False)
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.press("f8")
+        await console.shows("Run the script here?", "made for tests.")
+        await console.press("n")
+        assert session.named("measure") == []
+        await console.press("f8")
+        await console.shows("Run the script here?", "made for tests.")
+        await console.press("y")
+        await console.until(lambda: session.named("measure"))
+        assert session.named("measure")[0][3] is True
+        session.measuring.set()
+        await console.told("Measured")
 
 
 async def test_submit_sends_the_task_and_opens_the_job() -> None:
