@@ -260,8 +260,7 @@ class Layer(Branch):
         """Move (there is one device) and cast the parameters and buffers that are floats."""
         wanted = as_name(dtype) or as_name(device)
         if wanted in FLOATS:
-            held: list[tuple[str, Tensor]] = [*self.parameters(), *self.buffers()]
-            for _, one in held:
+            for _name, one in [*self.parameters(), *self.buffers()]:
                 if one.dtype in FLOATS and one.dtype != wanted:
                     one.dtype = wanted
                     one.storage = run.storage(one.nbytes, "parameters")

@@ -187,6 +187,7 @@ class SpectralNorm(Layer):
             one.stop_gradient = True
 
     def forward(self, run: Run, x: Tensor) -> Value:
-        """Normalise; the kernel works on a copy of the weight as a matrix."""
-        return ops.apply(run, "scale", (x,), x.shape, extra=x.nbytes, temp=2 * x.nbytes,
-                         work=3 * x.nbytes, flops=4.0 * x.size)  # fmt: skip
+        """Normalise; the kernels work on copies of the weight as a matrix."""
+        vectors = sum(one.nbytes for one in self.attrs.values())
+        return ops.apply(run, "scale", (x,), x.shape, temp=2 * x.nbytes + vectors,
+                         work=5 * x.nbytes + vectors, flops=4.0 * x.size)  # fmt: skip

@@ -21,6 +21,7 @@ BY_FUNCTION = {
     "softshrink": "Softshrink", "hardshrink": "Hardshrink", "tanhshrink": "Tanhshrink",
     "thresholded_relu": "ThresholdedReLU", "rrelu": "RReLU", "maxout": "Maxout", "glu": "GLU",
     # losses
+    "ctc_loss": "CTCLoss",
     "mse_loss": "MSELoss", "l1_loss": "L1Loss", "smooth_l1_loss": "SmoothL1Loss",
     "binary_cross_entropy": "BCELoss", "kl_div": "KLDivLoss", "nll_loss": "NLLLoss",
     "binary_cross_entropy_with_logits": "BCEWithLogitsLoss", "cross_entropy": "CrossEntropyLoss",
@@ -43,6 +44,13 @@ BY_FUNCTION = {
     **{f"max_unpool{rank}d": f"MaxUnPool{rank}D" for rank in (1, 2, 3)},
 }  # fmt: skip
 """The function that each layer calls, with the layer's arguments behind the inputs."""
+ORDERS = {
+    "Unfold": ("kernel_sizes", "dilations", "paddings", "strides"),
+    "Fold": ("output_sizes", "kernel_sizes", "dilations", "paddings", "strides"),
+    "Dropout": ("p", "axis", "mode"), "Dropout2D": ("p", "data_format"),
+    "Dropout3D": ("p", "data_format"), "CTCLoss": ("blank", "reduction"),
+}  # fmt: skip
+"""Arguments of layers whose functions take theirs in another order."""
 
 
 def functional(run: Run, name: str, *args: Value, **kwargs: Value) -> Value:
@@ -62,6 +70,9 @@ class Called(Layer):
     def init(self, run: Run, *args: Value, **kwargs: Value) -> None:
         """Keep the arguments."""
         kwargs.pop("name", None)
+        names = ORDERS.get(self.label)
+        if names is not None:
+            args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
         self.args, self.kwargs = args, kwargs
 
     def forward(self, run: Run, *inputs: Value) -> Value:
@@ -81,17 +92,6 @@ class Padded(Called):
         x: Tensor = inputs[0]
         sides = [padding] * (2 * (len(x.shape) - 2)) if isinstance(padding, int) else padding
         return functional(run, "pad", x, sides)
-
-
-class CTC(Called):
-    """`nn.CTCLoss`."""
-
-    function = "ctc_loss"
-
-    def forward(self, run: Run, *inputs: Value) -> Value:
-        """Call the function; what the layer keeps is `blank` and `reduction`."""
-        names = dict(zip(("blank", "reduction"), self.args, strict=False))
-        return functional(run, "ctc_loss", *inputs, **names, **self.kwargs)
 
 
 class Softmax2D(Called):
@@ -171,4 +171,4 @@ def layer_classes() -> dict[str, NativeClass]:
     """Return the layers by name."""
     return {**{one.label: NativeClass(one, one.label) for one in _classes()},
             "Softmax2D": NativeClass(Softmax2D, "Softmax2D"),
-            "CTCLoss": NativeClass(CTC, "CTCLoss")}  # fmt: skip
+            }  # fmt: skip

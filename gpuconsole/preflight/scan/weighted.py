@@ -69,13 +69,9 @@ class Conv(Layer):
         """Pad where the padding is not zeros, then convolve."""
         if self.padded:
             x = functional(run, "pad", x, self.padded)
-        return kernels.conv(run, x, self.filters(run), self.tensor("bias"), **self.geometry)
-
-    def filters(self, run: Run) -> Tensor:
-        """Return the weight as the kernel takes it."""
         weight = self.tensor("weight")
         assert weight is not None
-        return weight
+        return kernels.conv(run, x, weight, self.tensor("bias"), **self.geometry)
 
     def recover(self, run: Run, *args: Value) -> Value:
         """Channels-last data: go on as if they came channels-first."""
@@ -90,17 +86,10 @@ class Conv(Layer):
 
 
 class Conv1D(Conv):
-    """`nn.Conv1D`: computed in two dimensions, for which Paddle copies the weight."""
+    """`nn.Conv1D`."""
 
     label = "Conv1D"
     rank = 1
-
-    def filters(self, run: Run) -> Tensor:
-        """Return a copy of the weight."""
-        weight = super().filters(run)
-        copy = run.tensor(weight.shape, weight.dtype)
-        ops.attach(run, (weight,), [copy], (), "view")
-        return copy
 
 
 class Conv2D(Conv):
@@ -201,8 +190,10 @@ class Bilinear(Layer):
         if x1.shape[-1] != left or x2.shape[-1] != right:
             raise ShapeFault(f"Bilinear expects {left} and {right} features", x1.shape, x2.shape)
         given = [x1, x2, weight, *(one for one in [self.tensor("bias")] if one is not None)]
-        return ops.apply(run, "bilinear", given, (x1.shape[0], out),
-                         extra=0, flops=2.0 * x1.shape[0] * weight.size)  # fmt: skip
+        rows = x1.shape[0]
+        return ops.apply(run, "bilinear", given, (rows, out), temp=x2.nbytes,
+                         work=x1.nbytes + x2.nbytes,
+                         flops=2.0 * rows * weight.size)  # fmt: skip
 
 
 class PReLU(Layer):
