@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
@@ -112,25 +112,30 @@ def read_reports(files: Mapping[str, bytes]) -> Reported:
     )
 
 
+def named(outcome: Outcome, reported: Reported) -> Outcome:
+    """Return the outcome; a failure is `oom` also where only the reporter heard why."""
+    if outcome.state is JobState.FAILED and reported.oom is not None:
+        return reported.oom
+    return outcome
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """An attempt's end, with all that is known of it."""
 
     job: Job
     attempt: Attempt
-    state: JobState
     outcome: Outcome
     watch: Watch
     reported: Reported
-    at: float
     image: str = ""
-    devices: Sequence[Device] = field(default=())
+    devices: Sequence[Device] = ()
 
     def observation(self) -> Observation | None:
         """Return what the history keeps of it; None when its peak was not reached."""
         job, said = self.job, self.reported
         document = job.estimate or {}
-        nvml = max(self.watch.peak_mib, self.attempt.peak_mib or 0.0) or None
+        nvml = self.watch.peak_mib or None
         ending = self._ending()
         if ending is None or (said.peak_mib is None and nvml is None and ending == "ok"):
             return None
@@ -141,7 +146,7 @@ class Ended:
         return Observation(
             job=job.id,
             attempt=self.attempt.number,
-            at=self.at,
+            at=self.attempt.ended_at or 0.0,
             outcome="oom" if ending == "oom" else "ok",
             digest=str(document.get("digest") or ""),
             script=job.task.script,
@@ -168,9 +173,9 @@ class Ended:
         )
 
     def _ending(self) -> str | None:
-        if self.state is JobState.OOM:
+        if self.outcome.state is JobState.OOM:
             return "oom"
-        if self.state is JobState.SUCCEEDED or self.reported.steps >= ENOUGH_STEPS:
+        if self.outcome.state is JobState.SUCCEEDED or self.reported.steps >= ENOUGH_STEPS:
             return "ok"
         return None
 

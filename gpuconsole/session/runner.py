@@ -27,7 +27,7 @@ from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import follow_log, log_file, read_tail
 from gpuconsole.session.launch import Launch
-from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, read_reports
+from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, named, read_reports
 from gpuconsole.session.outcome import TAIL_BYTES, outcome_of
 from gpuconsole.session.recovery import Step, may_have_container, next_step
 from gpuconsole.session.spec import attempt_key, memory_limit_mib
@@ -221,17 +221,20 @@ class Runner:
             cancelled=job.cancel_requested,
         )
         reported = await self._reported(engine, status)
+        outcome = named(outcome, reported)
+        # A console before this one may have seen more.
+        self._seen.peak_mib = self._peak() or 0.0
         ended = replace(
             attempt,
             container_id=status.id,
             started_at=attempt.started_at or status.started_at,
+            ended_at=status.ended_at or self._bench.clock.now(),
             exit_code=status.exit_code,
             # The driver is asked now and then, Paddle itself knows its peak.
-            peak_mib=max(self._peak() or 0.0, reported.peak_mib or 0.0) or None,
+            peak_mib=max(self._seen.peak_mib, reported.peak_mib or 0.0) or None,
         )
-        self._remember(Ended(job, attempt, outcome.state, outcome, self._seen, reported,
-                             status.ended_at or self._bench.clock.now(), image,
-                             devices_of(self._bench.hosts.snapshot(), attempt)))  # fmt: skip
+        devices = devices_of(self._bench.hosts.snapshot(), attempt)
+        self._remember(Ended(job, ended, outcome, self._seen, reported, image, devices))
         await self._end(engine, ended, outcome.state, outcome.cause, ended_at=status.ended_at)
 
     async def _reported(self, engine: Engine, status: ContainerStatus) -> Reported:

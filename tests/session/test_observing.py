@@ -10,7 +10,7 @@ import pytest
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.units import MIB
-from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, read_reports
+from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, named, read_reports
 from gpuconsole.session.outcome import Outcome
 from tests.session.conftest import Lab
 from tests.session.fakes import Container
@@ -52,9 +52,10 @@ def ended(
     *files: bytes, state: JobState = JobState.SUCCEEDED, watch: Watch | None = None, job: Job = JOB
 ) -> Ended:
     reported = read_reports({f"{n}.json": content for n, content in enumerate(files)})
-    outcome = Outcome(state)
-    return Ended(job, ATTEMPT, state, outcome, watch or Watch(), reported, 5.0, "img",
-                 devices_of(fleet(0.0), ATTEMPT))  # fmt: skip
+    return Ended(
+        job, replace(ATTEMPT, ended_at=5.0), Outcome(state), watch or Watch(), reported, "img",
+        devices_of(fleet(0.0), ATTEMPT),
+    )  # fmt: skip
 
 
 def test_a_success_keeps_the_prediction_beside_what_was_taken() -> None:
@@ -98,6 +99,13 @@ def test_a_limit_of_the_script_s_own_says_nothing_about_the_device() -> None:
 )
 def test_an_end_before_the_peak_teaches_nothing(state: JobState, steps: int, kept: bool) -> None:
     assert (ended(said(steps=steps), state=state).observation() is not None) is kept
+
+
+def test_a_failure_is_named_where_only_the_reporter_heard_why() -> None:
+    heard = read_reports({"1": said(oom=OOM)})
+    assert named(Outcome(JobState.FAILED, "Exit code 1."), heard).state is JobState.OOM
+    assert named(Outcome(JobState.SUCCEEDED), heard).state is JobState.SUCCEEDED
+    assert named(Outcome(JobState.FAILED, "x"), Reported()).cause == "x"
 
 
 def test_nothing_seen_is_nothing_kept() -> None:
