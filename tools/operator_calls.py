@@ -143,8 +143,8 @@ LINALG = [
     Call("kron", "paddle.kron(x, y)", "x=f(A,B) y=f(C,D)", cpu=False),
     Call("cross", "paddle.cross(x, y, axis=1)", "x=f(A,3,C) y=f(A,3,C)"),
     Call("bilinear", "F.bilinear(x, y, z)", "x=f(A,B) y=f(A,C) z=l(D,B,C)", cpu=False),
-    Call("inverse", "paddle.inverse(x)", "x=f(A,B,B)", cpu=False),
-    Call("det", "paddle.linalg.det(x)", "x=f(A,B,B)", cpu=False),
+    Call("inverse", "paddle.inverse(x)", "x=f(A,B,B)"),
+    Call("det", "paddle.linalg.det(x)", "x=f(A,B,B)"),
     Call("complex", "paddle.complex(x, y)", PAIR),
 ]
 
@@ -249,7 +249,7 @@ SPECTRAL = [
         graph=False,
         before=("x = paddle.eye(B) * 50.0 + 0.0 * x",),
     ),
-    Call("masked_fill", "paddle.masked_fill(x, y, 0.5)", "x=f(A,B,C) y=b(A,B,C)"),
+    Call("masked_fill", "paddle.masked_fill(x, y, 0.5)", "x=f(A,B,C) y=b(A,1,C)", cpu=False),
     Call(
         "index_fill",
         "paddle.index_fill(x, i, 1, 0.5)",
@@ -257,7 +257,13 @@ SPECTRAL = [
         cpu=False,
         eager_differs=True,
     ),
-    Call("einsum", "paddle.einsum('abc,acd->abd', x, y)", "x=f(A,B,C) y=f(A,C,D)", cpu=False, eager_differs=True),
+    Call(
+        "einsum",
+        "paddle.einsum('abc,acd->abd', x, y)",
+        "x=f(A,B,C) y=f(A,C,D)",
+        cpu=False,
+        eager_differs=True,
+    ),
     Call(
         "max_unpool",
         "F.max_unpool2d(x, y, 2)",

@@ -131,8 +131,11 @@ def randperm(run: Run, n: int, dtype: Value = "int64", *_: Value) -> Value:
 
 def randint_like(run: Run, x: Tensor, low: Value = 0, high: Value = None, dtype: Value = None,
                  *_: Value) -> Value:  # fmt: skip
-    """`paddle.randint_like`."""
-    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+    """`paddle.randint_like`: whole numbers first, then cast."""
+    whole = run.storage(8 * x.size, "workspace")
+    out = run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+    del whole
+    return out
 
 
 def multinomial(run: Run, x: Tensor, num_samples: int = 1, *_: Value, **__: Value) -> Value:

@@ -20,8 +20,6 @@ UNARY = (
     "softmax", "trunc", "tril", "triu", "cumsum",
 )  # fmt: skip
 BINARY = ("add", "subtract", "multiply", "divide", "remainder")
-_KEEPS_RESULT = frozenset({"leaky_relu", "elu"})
-"""Operators whose in-place form makes its gradient from the result."""
 
 
 def changed(name: str) -> Callable[..., Value]:
@@ -34,7 +32,7 @@ def changed(name: str) -> Callable[..., Value]:
             raise ShapeFault(
                 f"{name}_ of {list(x.shape)} with {list(other.shape)}", x.shape, other.shape
             )
-        if "x" in rules()[row].save and x.needs_grad and name not in _KEEPS_RESULT:
+        if "x" in rules()[row].save and x.needs_grad:
             made = ops.binary(run, row, x, other) if other is not None else ops.unary(run, row, x)
             return _put(x, made)
         return _within(run, row, x, other)
@@ -59,8 +57,6 @@ def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
     inputs = [before, other] if other is not None else [before]
     kept = [one.storage for word, one in (("out", x), ("y", other))
             if one is not None and word in rules()[row].save]  # fmt: skip
-    if row in _KEEPS_RESULT:
-        kept = [x.storage]
     run.bytes += 2 * x.nbytes
     ops.attach(run, inputs, [x], kept, rules()[row].grad)
     return x

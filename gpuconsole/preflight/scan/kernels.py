@@ -86,17 +86,31 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
     if prod(kernel) == 1 and all(one == 1 for one in strides):
         unfold = 0
     flops = 2.0 * prod(out_shape) * weight.shape[1] * prod(kernel)
-    return _biased(run, x, weight, bias, out_shape, unfold, flops, last)
+    return _biased(run, row_of(x, weight), x, weight, bias, out_shape, unfold, flops, last)
 
 
-def _biased(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, shape: Sequence[int],
-            unfold: int, flops: float, last: bool) -> Tensor:  # fmt: skip
-    work = workspace(run, x, unfold)
-    out = ops.apply(run, "conv", (x, weight), shape, temp=work, work=work, flops=flops)
+def _biased(run: Run, row: str, x: Tensor, weight: Tensor, bias: Tensor | None,
+            shape: Sequence[int], unfold: int, flops: float, last: bool) -> Tensor:  # fmt: skip
+    temp = work = workspace(run, x, unfold)
+    if run.on_cpu and last:
+        # The CPU kernel turns pictures to channels-first and back.
+        turned = x.nbytes + prod(shape) * ITEM_BYTES[x.dtype]
+        temp, work = temp + turned, work + turned + x.nbytes
+    out = ops.apply(run, row, (x, weight), shape, temp=temp, work=work, flops=flops)
     if bias is None:
         return out
-    row = bias.shape if last else (1, bias.shape[0], *[1] * (len(shape) - 2))
-    return ops.binary(run, "add", out, ops.view(run, bias, row))
+    line = bias.shape if last else (1, bias.shape[0], *[1] * (len(shape) - 2))
+    return ops.binary(run, "add", out, ops.view(run, bias, line))
+
+
+def row_of(x: Tensor, weight: Tensor) -> str:
+    """Return the row of a convolution: a 1-D one keeps its weight in a shape of its own."""
+    if len(weight.shape) == 3:
+        return "conv1d"
+    depthwise = weight.shape[1] == 1 and weight.shape[0] % x.shape[1] == 0 and x.shape[1] > 1
+    if len(weight.shape) == 5:
+        return "conv3d"
+    return "depthwise_conv" if depthwise else "conv"
 
 
 def workspace(run: Run, x: Tensor, unfold: int) -> int:
@@ -148,7 +162,7 @@ def conv_transpose(
     shape = [x.shape[0], weight.shape[1] * groups, *extents]
     unfold = weight.shape[1] * prod(kernel) * prod(x.shape[2:]) * ITEM_BYTES[x.dtype]
     flops = 2.0 * x.size * weight.shape[1] * prod(kernel)
-    return _biased(run, x, weight, bias, shape, unfold, flops, False)
+    return _biased(run, "conv_transpose", x, weight, bias, shape, unfold, flops, False)
 
 
 def pooled(

@@ -47,7 +47,7 @@ def addmm(run: Run, input: Tensor, x: Tensor, y: Tensor, *_: Value, **__: Value)
     if x.shape[-1] != y.shape[0]:
         raise ShapeFault(f"addmm of {list(x.shape)} and {list(y.shape)}", x.shape, y.shape)
     flops = 2.0 * x.size * y.shape[1]
-    return ops.apply(run, "addmm", (x, y, input), (x.shape[0], y.shape[1]), flops=flops)
+    return ops.apply(run, "addmm", (input, x, y), (x.shape[0], y.shape[1]), flops=flops)
 
 
 def kron(run: Run, x: Tensor, y: Tensor, *_: Value) -> Value:
@@ -56,7 +56,7 @@ def kron(run: Run, x: Tensor, y: Tensor, *_: Value) -> Value:
     left = (*[1] * (rank - len(x.shape)), *x.shape)
     right = (*[1] * (rank - len(y.shape)), *y.shape)
     shape = [a * b for a, b in zip(left, right, strict=True)]
-    work = 4.0 * prod(shape) if run.on_cpu else 0.0
+    work = 8.0 * prod(shape) if run.on_cpu else 0.0
     return ops.apply(run, "kron", (x, y), shape, work=work)
 
 
@@ -162,13 +162,47 @@ def _einsum_pair(
     if len(operands) == 1:
         return _einsum_one(run, operands[0], terms[0], right, shape)
     flops = 2.0 * prod(extents[one] for one in set("".join(terms)))
-    return ops.apply(run, "einsum", list(operands), shape, flops=flops)
+    if not run.on_cpu:
+        return ops.apply(run, "einsum", list(operands), shape, flops=flops)
+    kept, temp, work = _turning(operands, terms, right, shape)
+    return ops.apply(
+        run, "einsum", list(operands), shape, extra=kept, temp=temp, work=work, flops=flops
+    )
+
+
+def _turning(
+    operands: Sequence[Tensor], terms: Sequence[str], right: str, shape: Sequence[int]
+) -> tuple[int, int, int]:
+    """Return the bytes of turned copies: kept for backward, forward for a moment, backward.
+
+    The kernel brings operands to [shared, own, summed] and [shared, summed, own], multiplies
+    matrices, and turns the product where its axes are asked for in another order; so it does for
+    both gradients, of which the first is held twice while the second is made.
+    """
+    x, y = operands
+    a, b = terms
+    shared = "".join(one for one in a if one in b and one in right)
+    summed = "".join(one for one in a if one in b and one not in right)
+    mine = "".join(one for one in a if one not in b)
+    theirs = "".join(one for one in b if one not in a)
+    out = prod(shape) * (x.nbytes // max(1, x.size))
+    kept = 0
+    if a != shared + mine + summed:
+        kept += x.nbytes
+    if b != shared + summed + theirs:
+        kept += y.nbytes
+    temp = out if right != shared + mine + theirs else 0
+    first = x.nbytes * (2 if a != shared + summed + mine else 1)
+    second = x.nbytes + y.nbytes * (2 if b != shared + theirs + summed else 1)
+    turned = out if right != shared + theirs + mine else 0
+    return kept, temp, turned + max(first, second)
 
 
 def _einsum_one(run: Run, x: Tensor, term: str, right: str, shape: Sequence[int]) -> Tensor:
-    if sorted(term) == sorted(right):
-        return ops.transpose(run, x, [term.index(one) for one in right])
-    return ops.apply(run, "sum", (x,), shape, flops=x.size)
+    same = len(term) == len(right)
+    out = run.tensor(tuple(shape), x.dtype)
+    ops.attach(run, (x,), [out], (x.storage,), "new", x.nbytes if same else 2 * out.nbytes)
+    return out
 
 
 def _complex_of(x: Tensor) -> str:
@@ -186,7 +220,7 @@ def fourier(kind: str, rank: int) -> Callable[..., Value]:
              **__: Value) -> Value:  # fmt: skip
         if n is not None:
             raise TypeError("a transform to another length")
-        if kind == "c2c" and not x.dtype.startswith("complex"):
+        if kind == "c2r" and not x.dtype.startswith("complex"):
             x = ops.cast(run, x, _complex_of(x))
         last = ops.check_axis(-1 if not isinstance(axis, int) else axis, len(x.shape))
         shape = list(x.shape)
@@ -195,7 +229,14 @@ def fourier(kind: str, rank: int) -> Callable[..., Value]:
         elif kind == "c2r":
             shape[last] = 2 * (shape[last] - 1)
         dtype = _real_of(x) if kind == "c2r" else _complex_of(x)
-        return ops.apply(run, f"fft_{kind}", (x,), shape, dtype, flops=5.0 * x.size)
+        temp = work = 0.0
+        if run.on_cpu and kind == "c2c" and not x.dtype.startswith("complex"):
+            # Half of the spectrum is computed, the other half filled in behind it.
+            temp = 8.0 * x.size // x.shape[last] * (x.shape[last] // 2 + 1)
+            work = float(rank * x.nbytes)
+        return ops.apply(
+            run, f"fft_{kind}", (x,), shape, dtype, temp=temp, work=work, flops=5.0 * x.size
+        )
 
     return call
 

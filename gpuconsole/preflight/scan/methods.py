@@ -11,7 +11,7 @@ from gpuconsole.preflight.scan.creation import dtype_of
 from gpuconsole.preflight.scan.engine import backward_all
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.shaping import reshape, turned
-from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, cast
+from gpuconsole.preflight.scan.tensor_api import FUNCTIONS, astype
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor, as_shape
 from gpuconsole.preflight.scan.values import (
     ShapeFault,
@@ -28,7 +28,7 @@ def _numpy(run: Run, x: Tensor, *_: Value) -> Value:
 
 
 def _tolist(run: Run, x: Tensor) -> Value:
-    return Array(x.shape, x.dtype).do_tolist(run)
+    return run.calls.call(run.calls.get_attr(Array(x.shape, x.dtype), "tolist"), [], {})
 
 
 def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Value = False) -> None:
@@ -66,7 +66,7 @@ def _to(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> V
     other = next((one for one in args if isinstance(one, Tensor)), None)
     if given is None:
         return x if other is None else ops.cast(run, x, other.dtype)
-    return cast(run, x, given)
+    return astype(run, x, given)
 
 
 def _names_type(value: Value) -> bool:
@@ -114,8 +114,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{name: call for name, call in FUNCTIONS.items() if name not in _NOT_METHODS},
     "softmax": functional.FUNCTIONS["softmax"], "backward": _backward, "item": _item,
     "numpy": _numpy, "tolist": _tolist, "detach": _detach, "detach_": _same,
-    "clear_gradient": _clear_gradient, "clear_grad": _clear_gradient, "astype": cast,
-    "type": cast, "set_value": _set_value, "cuda": _same, "cpu": _same, "to": _to,
+    "clear_gradient": _clear_gradient, "clear_grad": _clear_gradient, "astype": astype,
+    "type": astype, "set_value": _set_value, "cuda": _same, "cpu": _same, "to": _to,
     "pin_memory": _same, "register_hook": autograd.register_hook, "view": _view,
     "contiguous": shaping.contiguous, "float": _as_type("float32"), "half": _as_type("float16"),
     "double": _as_type("float64"), "int": _as_type("int32"), "long": _as_type("int64"),

@@ -78,22 +78,6 @@ def dropout(run: Run, x: Tensor, p: Value = 0.5, axis: Value = None, training: V
     return kernels.dropout(run, x, p, training is not False)
 
 
-def alpha_dropout(run: Run, x: Tensor, p: Value = 0.5, training: Value = True,
-                  *_: Value) -> Tensor:  # fmt: skip
-    """`F.alpha_dropout`."""
-    if training is False or p == 0:
-        return x
-    noise = run.tensor(x.shape)
-    mask = run.tensor(x.shape, "bool")
-    kept = ops.cast(run, mask, x.dtype)
-    dropped = ops.unary(run, "scale", kept)
-    out = ops.binary(run, "add", ops.binary(run, "multiply", x, kept),
-                     ops.unary(run, "scale", dropped))  # fmt: skip
-    out = ops.unary(run, "scale", out)
-    del noise, mask, kept, dropped
-    return out
-
-
 def loss_kernel(name: str) -> Callable[..., Tensor]:
     """Return a loss of two tensors of one shape with a kernel of its own."""
 
@@ -102,10 +86,13 @@ def loss_kernel(name: str) -> Callable[..., Tensor]:
             raise ShapeFault(
                 f"a loss of {list(input.shape)} and {list(label.shape)}", input.shape, label.shape
             )
-        extra = sum(one.nbytes for one in more if isinstance(one, Tensor))
-        del more
-        return ops.apply(run, name, (input, label), input.shape, input.dtype, extra=extra,
-                         flops=4.0 * input.size)  # fmt: skip
+        if name == "kl_div":
+            # No gradient reaches the target.
+            label = Tensor(label.shape, label.dtype, label.storage)
+        out = ops.apply(run, name, (input, label), input.shape, input.dtype, flops=4.0 * input.size)
+        if out.node is not None:
+            out.node.saved += [one.storage for one in more if isinstance(one, Tensor)]
+        return out
 
     return call
 
@@ -233,7 +220,7 @@ def temporal_shift(run: Run, x: Tensor, seg_num: int, *_: Value, **__: Value) ->
 
 def attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Value = None,
               dropout_p: Value = 0.0, is_causal: Value = False, training: Value = True,
-              *_: Value, **__: Value) -> Tensor:  # fmt: skip
+              *_: Value, **__: Value) -> Value:  # fmt: skip
     """`F.scaled_dot_product_attention` on [batch, sequence, heads, width].
 
     The CPU takes the math path. On cards with halves (flash attention's types) Paddle 3.3.1
@@ -247,30 +234,14 @@ def attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Va
     if not run.on_cpu and (query.dtype in ("float16", "bfloat16") or run.amp.level != "O0"):
         flops = 4.0 * query.size * key.shape[1]
         return ops.apply(run, "flash_attn", (query, key, value), query.shape, flops=flops)
-    return _math_attention(run, query, key, value, attn_mask, dropout_p, is_causal, training)
-
-
-def _math_attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Value,
-                    dropout_p: Value, is_causal: Value, training: Value) -> Tensor:  # fmt: skip
     if isinstance(attn_mask, Tensor) and attn_mask.dtype == "bool":
         attn_mask = picking.where(run, attn_mask, 0.0, 0.0)
-    q, k, v = (ops.transpose(run, one, (0, 2, 1, 3)) for one in (query, key, value))
-    del query, key, value
-    scaled = ops.unary(run, "scale", q)
-    scores = ops.matmul(run, scaled, k, transpose_y=True)
-    del scaled
-    if is_causal is True:
-        rows = run.tensor(scores.shape[-2:], scores.dtype)
-        weights = ops.unary(run, "softmax", ops.binary(run, "add", scores, rows))
-        del rows
-    elif isinstance(attn_mask, Tensor):
-        scores = ops.binary(run, "add", scores, attn_mask)
-        weights = ops.unary(run, "softmax", scores)
-    else:
-        weights = ops.unary(run, "softmax", scores)
-    weights = kernels.dropout(run, weights, dropout_p, training is not False)
-    out = ops.matmul(run, weights, v)
-    return ops.transpose(run, out, (0, 2, 1, 3))
+    fused = not run.on_cpu and 32 <= key.shape[1] <= 16384 and key.shape[1] == query.shape[1]
+    call = sourced("functional", "math_attention")
+    return call(
+        run, query, key, value, attn_mask, dropout_p, fused, is_causal is True,
+        training is not False,
+    )  # fmt: skip
 
 
 def cross_entropy_kernel(run: Run, input: Tensor, label: Tensor, soft_label: Value = False,
@@ -283,7 +254,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: activation(name) for name in ACTIVATIONS},
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"), "maxout": maxout,
     "prelu": prelu, "rrelu": rrelu, "gumbel_softmax": activation("gumbel_softmax"),
-    "dropout": dropout, "alpha_dropout": alpha_dropout, "nll_loss": nll_loss,
+    "dropout": dropout, "nll_loss": nll_loss,
     "bce_kernel": loss_kernel("bce"), "bce_logits_kernel": loss_kernel("bce_with_logits"),
     "kl_div_kernel": loss_kernel("kl_div"), "huber_kernel": loss_kernel("huber_loss"),
     "log_loss": log_loss, "ctc_kernel": ctc_kernel, "cross_entropy_kernel": cross_entropy_kernel,

@@ -34,7 +34,7 @@ def attach(
     """Hang a backward node behind `outputs` when a gradient would flow to any input."""
     if not run.grad_enabled or not any(one.needs_grad for one in inputs):
         return None
-    if all(one.dtype not in FLOATS for one in outputs):
+    if all(one.dtype not in FLOATS and not one.dtype.startswith("complex") for one in outputs):
         return None
     edges = [Edge(one) for one in inputs if one.needs_grad]
     if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
@@ -219,7 +219,7 @@ def matmul(
 
 def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
     """Return the bytes of gradients that are made for all leading dimensions, then summed."""
-    if len(y.shape) < 3:
+    if len(x.shape) < 3 or len(y.shape) < 3:
         return 0
     total = 0
     for one in (x, y):

@@ -64,7 +64,8 @@ def masked_fill(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value
     if mask.dtype != "bool":
         mask = ops.cast(run, mask, "bool")
     value = value if isinstance(value, Tensor) else run.tensor((), x.dtype)
-    temp = 0 if mask.shape == shape else prod(shape)
+    # The CPU kernel lays a smaller mask out in full.
+    temp = prod(shape) if run.on_cpu and mask.shape != shape else 0
     return ops.apply(run, "masked_fill", (x, mask), shape, temp=temp)
 
 

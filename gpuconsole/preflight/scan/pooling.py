@@ -177,7 +177,8 @@ def shuffled(name: str) -> Callable[..., Value]:
     return call
 
 
-def grid_sample(run: Run, x: Tensor, grid: Tensor, *_: Value, **__: Value) -> Value:
+def grid_sample(run: Run, x: Tensor, grid: Tensor, mode: Value = "bilinear", *_: Value,
+                **__: Value) -> Value:  # fmt: skip
     """`F.grid_sample`."""
     rank = len(x.shape) - 2
     if len(grid.shape) != rank + 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
@@ -185,14 +186,22 @@ def grid_sample(run: Run, x: Tensor, grid: Tensor, *_: Value, **__: Value) -> Va
             f"grid_sample of {list(x.shape)} by a grid of {list(grid.shape)}", x.shape, grid.shape
         )
     shape = (*x.shape[:2], *grid.shape[1:-1])
-    return ops.apply(run, "grid_sample", (x, grid), shape, flops=8.0 * prod(shape))
+    bilinear = mode == "bilinear" and run.on_cpu
+    # Weights and distances of the four corners for every point, in units of the grid.
+    temp, work = (17.0, 19.0) if bilinear else (1.0 if run.on_cpu else 0.0, 0.0)
+    return ops.apply(run, "grid_sample", (x, grid), shape, temp=temp * grid.nbytes,
+                     work=work * grid.nbytes, flops=8.0 * prod(shape))  # fmt: skip
 
 
 def affine_grid(run: Run, theta: Tensor, out_shape: Value, *_: Value, **__: Value) -> Value:
     """`F.affine_grid`."""
     extents = as_shape(out_shape)
     shape = (extents[0], *extents[2:], len(extents) - 2)
-    base = prod(extents[2:]) * (len(extents) - 1) * ITEM_BYTES[theta.dtype]
+    item = ITEM_BYTES[theta.dtype]
+    # The base grid of all samples, and what it is made of once.
+    area = prod(extents[2:])
+    base = ((len(extents) - 1) * extents[0] * area + 8 * area + sum(extents[2:])) * item
+    base = base if run.on_cpu else 0
     return ops.apply(run, "affine_grid", (theta,), shape, temp=base, work=base)
 
 

@@ -182,7 +182,11 @@ def tile(run: Run, x: Tensor, *times: Value, **options: Value) -> Value:
 
 def contiguous(run: Run, x: Tensor, *_: Value) -> Value:
     """`x.contiguous()`: a copy of what is out of order, nothing otherwise."""
-    return ops.apply(run, "assign", (x,), x.shape) if x.strided else x
+    if not x.strided:
+        return x
+    out = run.tensor(x.shape, x.dtype)
+    ops.attach(run, (x,), [out], (), "new")
+    return out
 
 
 def matrix_turned(run: Run, x: Tensor, *_: Value) -> Value:
@@ -278,9 +282,9 @@ def diagonal(run: Run, x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 
 
 
 def diag_embed(run: Run, x: Tensor, offset: int = 0, *_: Value, **__: Value) -> Value:
-    """`paddle.diag_embed`."""
+    """`paddle.diag_embed`: written into zeros, no gradient reaches the input."""
     side = x.shape[-1] + abs(offset)
-    return ops.apply(run, "diag_embed", (x,), (*x.shape[:-1], side, side))
+    return run.tensor((*x.shape[:-1], side, side), x.dtype)
 
 
 def crop(run: Run, x: Tensor, shape: Value = None, *_: Value, **__: Value) -> Value:

@@ -23,7 +23,7 @@ from gpuconsole.preflight.scan.sources import all_sourced
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor
 from gpuconsole.preflight.scan.values import Namespace, NativeFunction, Value
 
-__all__ = ["FUNCTIONS", "accuracy", "binary", "cast", "namespaces", "unary"]
+__all__ = ["FUNCTIONS", "accuracy", "astype", "binary", "cast", "namespaces", "unary"]
 
 _UNARY = (
     "acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfinv exp expm1 floor lgamma log "
@@ -102,7 +102,15 @@ def lerp(run: Run, x: Tensor, y: Tensor, weight: Value, *_: Value) -> Value:
 
 
 def cast(run: Run, x: Tensor, dtype: Value, *_: Value) -> Value:
-    """`paddle.cast`."""
+    """`paddle.cast`: a copy even where the type stays; `x.astype` is free then."""
+    out = run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+    run.bytes += x.nbytes + out.nbytes
+    ops.attach(run, (x,), [out], (), "new")
+    return out
+
+
+def astype(run: Run, x: Tensor, dtype: Value, *_: Value) -> Value:
+    """`x.astype`: nothing where the type stays."""
     return ops.cast(run, x, dtype_of(run, dtype, x.dtype))
 
 

@@ -65,7 +65,10 @@ def _with_scalar(
     x = ops.cast(run, x, dtype)
     if kind is ast.Pow and tensor_first:
         return ops.unary(run, "pow", x)
-    if kind in (ast.Pow, ast.Mod, ast.FloorDiv) or (kind is ast.Div and not tensor_first):
+    if kind is ast.FloorDiv:
+        run.scratch(ITEM_BYTES[dtype])
+        return run.tensor(x.shape, dtype)
+    if kind in (ast.Pow, ast.Mod) or (kind is ast.Div and not tensor_first):
         # These have no form with a number: Paddle fills a tensor with it.
         full = run.tensor(x.shape, dtype)
         pair = (x, full) if tensor_first else (full, x)
@@ -81,8 +84,10 @@ def compare(run: Run, left: Value, right: Value) -> Tensor:
     sides = [one for one in (left, right) if isinstance(one, (Tensor, Array))]
     if len(sides) == 1:
         one = sides[0]
-        run.scratch(one.size * ITEM_BYTES[one.dtype])
-        return run.tensor(one.shape, "bool")
+        full = run.storage(one.size * ITEM_BYTES[one.dtype], "workspace")
+        out = run.tensor(one.shape, "bool")
+        del full
+        return out
     shape = broadcast(sides[0].shape, sides[1].shape)
     if shape is None:
         raise ShapeFault(

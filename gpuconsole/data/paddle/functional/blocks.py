@@ -52,6 +52,20 @@ def dropout3d(x, p=0.5, training=True, data_format="NCDHW", name=None):
     return F.dropout(x, p, [0, 1] if data_format == "NCDHW" else [0, 4], training)
 
 
+def alpha_dropout(x, p=0.5, training=True, name=None):
+    if not training:
+        return x
+    noise = paddle.uniform(x.shape, dtype="float32")
+    p = paddle.full(x.shape, p, dtype="float32")
+    kept = paddle.greater_equal(noise, p)
+    kept = paddle.cast(kept, x.dtype)
+    dropped = paddle.subtract(paddle.full(x.shape, 1.0, dtype=x.dtype), kept)
+    b = paddle.full(x.shape, 0.1, dtype=x.dtype)
+    y = paddle.add(paddle.multiply(x, kept), paddle.scale(dropped, 0.5))
+    res = paddle.add(paddle.scale(y, 0.5), b)
+    return res
+
+
 def local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0, data_format="NCHW", name=None):
     sizes = x.shape
     rank = len(sizes)
@@ -80,3 +94,26 @@ def local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0, data_format="NCHW
     div = paddle.pow(div, beta)
     res = paddle.divide(x, div)
     return res
+
+
+def math_attention(query, key, value, mask, dropout_p, fused, causal, training):
+    query = paddle.transpose(query, [0, 2, 1, 3])
+    key = paddle.transpose(key, [0, 2, 1, 3])
+    value = paddle.transpose(value, [0, 2, 1, 3])
+    product = paddle.matmul(query * 1.0, key, transpose_y=True)
+    if causal and not fused:
+        mask = upper_triangle(product)
+    if mask is not None:
+        product = product + mask
+    weights = F.softmax(product)
+    if dropout_p > 0.0:
+        weights = F.dropout(weights, dropout_p, training=training)
+    out = paddle.matmul(weights, value)
+    out = paddle.transpose(out, [0, 2, 1, 3])
+    return out
+
+
+def upper_triangle(scores):
+    mask = paddle.full_like(scores, -1e4)
+    mask = paddle.triu(mask, 1)
+    return mask

@@ -118,7 +118,7 @@ def inner(x, y, name=None):
     shape = list(x.shape[:-1]) + list(y.shape[:-1])
     rows = paddle.reshape(x, (-1, x.shape[-1]))
     columns = paddle.reshape(y, (-1, y.shape[-1]))
-    return paddle.matmul(rows, paddle.transpose(columns, [1, 0])).reshape(shape)
+    return paddle.matmul(rows, columns, transpose_y=True).reshape(shape)
 
 
 def tensordot(x, y, axes=2, name=None):
@@ -144,7 +144,7 @@ def tensordot(x, y, axes=2, name=None):
 def take_along_axis(arr, indices, axis, broadcast=True):
     if broadcast:
         axis = axis % len(arr.shape)
-        shape = [max(a, b) for a, b in zip(arr.shape, indices.shape, strict=True)]
+        shape = [max(a, b) for a, b in zip(arr.shape, indices.shape)]  # noqa: B905
         shape[axis] = indices.shape[axis]
         indices = paddle.broadcast_to(indices, shape)
         shape[axis] = arr.shape[axis]
@@ -158,7 +158,7 @@ def put_along_axis(arr, indices, values, axis, reduce="assign", include_self=Tru
         values = paddle.full(indices.shape, values, dtype=arr.dtype)
     if broadcast:
         axis = axis % len(arr.shape)
-        shape = [max(a, b) for a, b in zip(arr.shape, indices.shape, strict=True)]
+        shape = [max(a, b) for a, b in zip(arr.shape, indices.shape)]  # noqa: B905
         shape[axis] = indices.shape[axis]
         indices = paddle.broadcast_to(indices, shape)
         values = paddle.broadcast_to(values, shape)
