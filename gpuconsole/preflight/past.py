@@ -20,6 +20,8 @@ RAN_OUT_PROBABILITY = 0.99
 STEP_SHARE = 0.10
 """Range around the time of a step that was seen."""
 NOT_CALIBRATED = "not calibrated"
+MOST_NOTES = 4
+"""With more calibrated cards their contexts are said in one sentence."""
 _PARTS = (
     *("parameters_mib", "gradients_mib", "optimizer_mib"),
     *("activations_mib", "inputs_mib", "workspace_mib"),
@@ -47,8 +49,15 @@ class Past:
     def notes(self, cards: Sequence[Card]) -> tuple[str, ...]:
         """Return what is known of the cards' contexts, as sentences."""
         pairs = dict.fromkeys((card.host, card.device) for card in cards)
-        found = (self.calibration.context(host, device) for host, device in pairs)
-        return tuple(context.note for context in found if context is not None)
+        known = [self.calibration.context(host, device) for host, device in pairs]
+        found = [context for context in known if context is not None]
+        if len(found) <= MOST_NOTES:
+            return tuple(context.note for context in found)
+        sizes = [context.mib for context in found]
+        return (
+            f"Contexts of {len(found)} kinds of cards are known: {min(sizes):.0f} to "
+            f"{max(sizes):.0f} MiB.",
+        )
 
     def verdicts(
         self, estimate: Estimate, found: Sequence[Verdict], cards: Sequence[Card]

@@ -276,6 +276,15 @@ def test_a_calibrated_card_has_its_own_context(script: Path) -> None:
     assert not any("Not calibrated" in note for note in alone.notes)
 
 
+def test_contexts_of_a_large_fleet_are_one_sentence(script: Path) -> None:
+    cards = tuple(card(host=f"h{n}") for n in range(40))
+    known = tuple(replace(CARD, host=f"h{n}", context_mib=400.0 + n) for n in range(40))
+    notes = ask(script, cards=cards, calibrations=known).estimate.notes
+    assert [note for note in notes if "ontext" in note] == [
+        "Contexts of 40 kinds of cards are known: 400 to 439 MiB."
+    ]
+
+
 def test_the_last_calibration_counts_and_runs_count_more() -> None:
     later = replace(CARD, at=CARD.at + DAY, context_mib=430.0)
     known = Calibration.from_observations((), (later, CARD)).context("lab", "A100")
