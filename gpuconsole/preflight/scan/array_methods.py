@@ -45,7 +45,9 @@ REDUCTIONS: dict[str, Callable[[str], str]] = {
     "any": lambda dtype: "bool", "all": lambda dtype: "bool", "count_nonzero":
     lambda dtype: "int64",
 }  # fmt: skip
-_KNOWN: dict[str, Callable[..., Value]] = {"sum": sum, "max": max, "min": min, "amax": max, "amin": min}
+_KNOWN: dict[str, Callable[..., Value]] = {
+    "sum": sum, "max": max, "min": min, "amax": max, "amin": min,
+}  # fmt: skip
 
 
 def reduction(name: str) -> Callable[..., Value]:

@@ -159,7 +159,7 @@ def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
         if isinstance(one, Array) and isinstance(one.data, int):
             one = one.data
         if isinstance(one, Length) and one.high is not None:
-            out.append(Bound(one.high))
+            out.append(Bound.of(one))
         elif isinstance(one, int) and not isinstance(one, bool):
             out.append(one)
         elif isinstance(one, float) and one.is_integer():
@@ -247,7 +247,7 @@ def _extent(length: Value) -> int:
     if isinstance(length, int):
         return length
     if isinstance(length, Length) and length.high is not None:
-        return Bound(length.high)
+        return Bound.of(length)
     raise TypeError("how long the longest sequence is")
 
 
@@ -329,6 +329,10 @@ def sliced(one: slice, extent: int) -> int:
         count = len(range(*slice(*parts).indices(extent)))
         return Bound(count) if type(extent) is Bound else count
     stop = one.stop
+    if isinstance(one.start, Length) and isinstance(stop, (int, Length)) and one.step is None:
+        count = lengths.plus(stop, one.start, -1)
+        if isinstance(count, int):
+            return max(0, min(count, extent))
     if isinstance(stop, Length) and stop.high is not None and one.start in (None, 0):
         return Bound(min(stop.high, extent))
     return Bound(extent)

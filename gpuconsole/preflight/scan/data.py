@@ -19,9 +19,10 @@ from gpuconsole.preflight.scan.datasets import (
     random_split,
     sample_of,
 )
+from gpuconsole.preflight.scan.photos import Photo
 from gpuconsole.preflight.scan.pictures import Picture
 from gpuconsole.preflight.scan.run import CYCLES, Run
-from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
     Function,
@@ -59,6 +60,10 @@ class Sampler(Native):
 
     def iterate(self, calls: Any) -> Iterator[Value]:
         """Give the index of a sample, as often as there are samples."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if isinstance(own, Function):
+            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            return
         index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
         yield from calls.iterate(lengths.opened(index, lengths.some(calls.run, "how many samples")))
 
@@ -89,6 +94,10 @@ class BatchSampler(Native):
 
     def iterate(self, calls: Any) -> Iterator[Value]:
         """Give the indexes of a batch, as often as there are batches."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if isinstance(own, Function):
+            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            return
         index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
         one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
         yield from calls.iterate(lengths.opened(one, lengths.some(calls.run, "how many batches")))
@@ -249,7 +258,7 @@ class Loader(Native):
 
     def _tensors(self, run: Run, made: Value) -> Value:
         """Return what a collate function gave, arrays as tensors."""
-        if isinstance(made, Array):
+        if isinstance(made, Array) and made.dtype in ITEM_BYTES:
             return run.tensor(made.shape, made.dtype, "inputs")
         if isinstance(made, (list, tuple)):
             return [self._tensors(run, one) for one in made]
@@ -280,6 +289,8 @@ def stacked(run: Run, one: Value, batch: int) -> Value:
         return one
     if isinstance(one, Picture):
         raise ShapeFault("pictures reach the loader as images: a transform must make arrays")
+    if isinstance(one, Photo):
+        return run.unknown("the size of the pictures on disk")
     if isinstance(one, (list, tuple)):
         if lengths.more_in(one) is not None:
             return lengths.more_in(one)
@@ -288,7 +299,12 @@ def stacked(run: Run, one: Value, batch: int) -> Value:
         return {name: stacked(run, part, batch) for name, part in one.items()}
     if isinstance(one, str):
         return [one] * batch
-    shape, dtype = shape_of(one)
+    try:
+        shape, dtype = shape_of(one)
+    except TypeError as error:
+        return run.unknown(f"a sample of which no tensor is made: {error}")
+    if dtype not in ITEM_BYTES:
+        return run.unknown(f"a sample of the type {dtype}")
     return run.tensor((batch, *shape), dtype, "inputs")
 
 

@@ -10,11 +10,12 @@ from gpuconsole.preflight.scan import (
     creation,
     data,
     hapi,
-    language,
     known_data,
+    language,
     methods,
     neural,
     numpy_api,
+    photos,
     pictures,
     stdlib,
     tensor_api,
@@ -146,6 +147,8 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
             found = made.get(root) or made.setdefault(root, language.paddlenlp(run))
         elif root == "PIL":
             found = pictures.pil()
+        elif root == "cv2":
+            found = photos.namespace()
         else:
             found, path = stdlib.namespace_for(name, run), []
         for part in path if found is not None else ():

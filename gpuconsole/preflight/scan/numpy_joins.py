@@ -206,7 +206,7 @@ def pad(run: Run, value: Value, widths: Value, *_: Value, **__: Value) -> Value:
         pairs = list(widths) * (count if len(widths) == 1 else 1)
     out: list[Value] = []
     for extent, (before, after) in zip(array.shape, pairs, strict=True):
-        total: Value = extent
+        total: Value = getattr(extent, "length", None) or extent
         for side in (before, after):
             if isinstance(side, (int, Length)):
                 total = lengths.plus(total, side, 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import lengths
+from gpuconsole.preflight.scan import constants, lengths
 from gpuconsole.preflight.scan.arrays import Array, dtype_name, extents, make
 from gpuconsole.preflight.scan.values import Length, Native, NativeClass, Unknown, Value
 
@@ -23,9 +24,8 @@ def drawn(run: Run, size: Value, dtype: str) -> Value:
 def whole(run: Run, last: Value) -> Value:
     """Return a whole number drawn up to a bound, which is how large an extent made of it is."""
     high = last.high if isinstance(last, Length) else last
-    if isinstance(high, int) and high >= 0:
-        return lengths.some(run, "a number drawn at random", high)
-    return run.number("a number drawn at random")
+    known = isinstance(high, int) and high >= 0
+    return lengths.some(run, "a number drawn at random", high if known else None)
 
 
 class Random(Native):
@@ -164,3 +164,41 @@ class RandomModule(Random):
         return NativeClass(Random, "RandomState")
 
     get_default_rng = get_RandomState
+
+
+def _between(run: Run, low: Value, high: Value) -> Value:
+    return whole(run, high)
+
+
+def _below(run: Run, low: Value, high: Value = None, *_: Value) -> Value:
+    last = low if high is None else high
+    return whole(run, lengths.plus(last, 1, -1) if isinstance(last, (int, Length)) else last)
+
+
+def _one_of(run: Run, items: Value) -> Value:
+    if isinstance(items, (int, Unknown)):
+        return run.unknown("what is drawn from data", items)
+    known = lengths.items_of(list(run.calls.iterate(items)))
+    if known and all(constants.same(known[0], one) for one in known[1:64]):
+        return known[0]
+    if known and all(isinstance(one, int) for one in known):
+        return whole(run, max(known))
+    return run.unknown("what is drawn at random")
+
+
+def _sample(run: Run, items: Value, k: Value = 1, *_: Value, **__: Value) -> Value:
+    return lengths.opened(_one_of(run, items), k) if isinstance(k, (int, Length)) else (
+        run.unknown("how many are drawn at random", k))  # fmt: skip
+
+
+def _real(run: Run, *_: Value, **__: Value) -> Value:
+    return run.number("a number drawn at random")
+
+
+STANDARD: dict[str, Callable[..., Value]] = {
+    "randint": _between, "randrange": _below, "choice": _one_of, "sample": _sample,
+    "choices": lambda run, items, *a, k=1, **o: _sample(run, items, k),
+    **dict.fromkeys(("random", "uniform", "gauss", "normalvariate", "getrandbits", "betavariate",
+                     "triangular", "expovariate"), _real),
+}  # fmt: skip
+"""The functions of the standard module `random` that draw."""

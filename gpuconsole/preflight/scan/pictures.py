@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.preflight.scan.arrays import Array, shape_of
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
+    Function,
     Namespace,
     Native,
     NativeClass,
@@ -18,6 +20,8 @@ from gpuconsole.preflight.scan.values import (
     first_unknown,
 )
 
+TURNS = (2, 4, 5, 6)
+"""Of `Image.transpose`: by 90 and 270 degrees, and along the diagonals."""
 CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4, "1": 1, "P": 1, "CMYK": 4}
 
 
@@ -56,11 +60,48 @@ class Picture(Native):
             return Picture(None, None, self.channels)
         return Picture(size[1], size[0], self.channels)
 
-    def do_copy(self, run: Run, *_: Value) -> Value:
-        """Copy or turn without changing the size."""
+    def do_crop(self, run: Run, box: Value = None) -> Value:
+        """Cut out (left, upper, right, lower)."""
+        if box is None:
+            return self
+        sides = [run.calls.binary(ast.Sub, box[at + 2], box[at]) for at in (1, 0)]
+        if first_unknown(sides) is not None or not all(
+            isinstance(one, (int, float)) for one in sides
+        ):
+            return Picture(None, None, self.channels)
+        return Picture(int(sides[0]), int(sides[1]), self.channels)
+
+    def do_rotate(self, run: Run, angle: Value = 0, *_: Value, expand: Value = False,
+                  **__: Value) -> Value:  # fmt: skip
+        """Turn; a picture that grows with it has an unknown size."""
+        return Picture(None, None, self.channels) if expand not in (False, 0, None) else self
+
+    def do_transpose(self, run: Run, method: Value = 0) -> Value:
+        """Flip, or turn by right angles."""
+        return Picture(self.width, self.height, self.channels) if method in TURNS else self
+
+    def do_split(self, run: Run) -> Value:
+        """Give a picture for each channel."""
+        return tuple(Picture(self.height, self.width, 1) for _ in range(self.channels or 1))
+
+    def get_width(self, run: Run) -> Value:
+        """Give the width."""
+        return self.get_size(run)[0]
+
+    def get_height(self, run: Run) -> Value:
+        """Give the height."""
+        return self.get_size(run)[1]
+
+    def get_mode(self, run: Run) -> Value:
+        """Give the mode."""
+        modes = {1: "L", 3: "RGB", 4: "RGBA"}
+        return modes.get(self.channels or 0) or run.unknown("the mode of a picture on disk")
+
+    def do_copy(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Copy or filter without changing the size."""
         return self
 
-    do_close = do_copy
+    do_close = do_filter = do_load = do_point = do_save = do_paste = do_enhance = do_copy
 
 
 def opened(run: Run, *_: Value) -> Value:
@@ -82,15 +123,37 @@ def pil() -> Namespace:
             "open": NativeFunction(opened, "open"),
             "fromarray": NativeFunction(from_array, "fromarray"),
             "Image": NativeClass(Picture, "Image"),
+            "NEAREST": 0,
+            "BOX": 4,
             "BILINEAR": 2,
+            "HAMMING": 5,
             "BICUBIC": 3,
             "LANCZOS": 1,
+            "ANTIALIAS": 1,
+            "FLIP_LEFT_RIGHT": 0,
+            "FLIP_TOP_BOTTOM": 1,
+            "ROTATE_90": 2,
+            "ROTATE_180": 3,
+            "ROTATE_270": 4,
+            "TRANSPOSE": 5,
+            "TRANSVERSE": 6,
             "new": NativeFunction(
                 lambda run, mode, size, *a: Picture(size[1], size[0], CHANNELS.get(mode)), "new"
             ),
         },
     )
-    return Namespace("PIL", {"Image": image})
+    image.names["Resampling"] = image
+    whole = dict.fromkeys(("mirror", "flip", "autocontrast", "equalize", "grayscale", "invert",
+                           "posterize", "solarize", "exif_transpose"), keep)  # fmt: skip
+    return Namespace("PIL", {
+        "Image": image,
+        "ImageOps": Namespace("PIL.ImageOps", {
+            key: NativeFunction(call, key) for key, call in whole.items()}),
+        "ImageEnhance": Namespace("PIL.ImageEnhance", dict.fromkeys(
+            ("Brightness", "Color", "Contrast", "Sharpness"), NativeFunction(keep, "enhance"))),
+        "ImageFilter": Namespace("PIL.ImageFilter", dict.fromkeys(
+            ("GaussianBlur", "BoxBlur", "BLUR"), NativeFunction(keep, "filter"))),
+    })  # fmt: skip
 
 
 def _picture(value: Value) -> Picture:
@@ -101,8 +164,13 @@ def _picture(value: Value) -> Picture:
 
 
 def _wrap(value: Value, made: Picture) -> Value:
-    """Return the kind of thing that came in: a picture stays one, an array stays an array."""
-    return made if isinstance(value, Picture) else Array(made.pixels(), value.dtype)
+    """Return the kind of thing that came in: a picture stays one, an array keeps its axes."""
+    if isinstance(value, Picture):
+        return made
+    pixels = made.pixels()
+    if len(value.shape) == 3 and len(pixels) == 2:
+        pixels = (*pixels, 1)
+    return Array(pixels, value.dtype)
 
 
 class Transform(Native):
@@ -120,6 +188,22 @@ class Transform(Native):
         if isinstance(value, Unknown):
             return value
         return type(self).change(calls.run, value, *self.args, **self.kwargs)
+
+
+class BaseTransform(Native):
+    """`BaseTransform`: a user class says in `_apply_image` what becomes of a picture."""
+
+    label = "BaseTransform"
+
+    def call(self, calls: Any, value: Value) -> Value:
+        """Transform a picture, or the picture at the front of a sample."""
+        apply = self.cls.find("_apply_image") if self.cls is not None else None
+        if not isinstance(apply, Function):
+            return calls.run.unknown("a transform of its own without _apply_image")
+        method = calls.bind(apply, self)
+        if isinstance(value, (list, tuple)):
+            return (calls.call(method, [value[0]], {}), *value[1:])
+        return calls.call(method, [value], {})
 
 
 class Compose(Native):
@@ -141,6 +225,11 @@ class Compose(Native):
 def keep(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     """Flips, colour and blur keep the shape."""
     return value
+
+
+def cropped(run: Run, value: Value, top: Value, left: Value, height: Value, width: Value) -> Value:
+    """`crop`: a part of a known size."""
+    return exact(run, value, (height, width))
 
 
 def _sides(size: Value) -> tuple[int, int]:
@@ -173,6 +262,7 @@ def padded(run: Run, value: Value, padding: Value, *_: Value, **__: Value) -> Va
     if old.height is None or old.width is None:
         return value
     sides = [padding] * 4 if isinstance(padding, int) else list(padding) * (4 // len(padding))
+    # Two numbers are for left and right, and for top and bottom.
     return _wrap(value, Picture(old.height + sides[1] + sides[3], old.width + sides[0] + sides[2],
                                 old.channels))  # fmt: skip
 
@@ -183,11 +273,15 @@ def grayscale(run: Run, value: Value, num_output_channels: int = 1, *_: Value) -
     return _wrap(value, Picture(old.height, old.width, num_output_channels))
 
 
-def to_tensor(run: Run, value: Value, *_: Value, **__: Value) -> Value:
-    """`ToTensor`: channels first, float32."""
+def to_tensor(run: Run, value: Value, data_format: Value = "CHW", *_: Value,
+              **__: Value) -> Value:  # fmt: skip
+    """`ToTensor`: channels first; bytes become float32, other arrays keep their type."""
     old = _picture(value)
     height, width = old.pixels()[:2]
-    return Array((old.channels or 1, height, width), "float32")
+    dtype = value.dtype if isinstance(value, Array) and value.dtype != "uint8" else "float32"
+    if data_format == "HWC":
+        return Array((height, width, old.channels or 1), dtype)
+    return Array((old.channels or 1, height, width), dtype)
 
 
 def transposed(run: Run, value: Value, order: Value = (2, 0, 1), *_: Value, **__: Value) -> Value:
@@ -226,7 +320,9 @@ CHANGES: dict[str, Callable[..., Value]] = {
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "resize": resize, "center_crop": exact, "to_tensor": to_tensor, "normalize": normalized,
-    "hflip": keep, "vflip": keep, "pad": padded,
+    "hflip": keep, "vflip": keep, "pad": padded, "crop": cropped, "to_grayscale": grayscale,
+    **dict.fromkeys(("rotate", "adjust_brightness", "adjust_contrast", "adjust_hue",
+                     "adjust_saturation", "erase", "affine", "perspective"), keep),
 }  # fmt: skip
 
 
@@ -239,10 +335,8 @@ def transforms() -> Namespace:
         for name, change in CHANGES.items()
     }
     names["Compose"] = NativeClass(Compose, "Compose")
+    names["BaseTransform"] = NativeClass(BaseTransform, "BaseTransform")
     functions = {name: NativeFunction(call, name) for name, call in FUNCTIONS.items()}
     names["functional"] = Namespace("paddle.vision.transforms.functional", {**functions})
     names.update(functions)
     return Namespace("paddle.vision.transforms", names)
-
-
-Sizes = Sequence[int]

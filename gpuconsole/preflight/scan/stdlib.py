@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import collected, mappings, paths, quiet, records
+from gpuconsole.preflight.scan import collected, mappings, numpy_random, paths, quiet, records
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
 from gpuconsole.preflight.scan.documents import load_json, load_yaml
 from gpuconsole.preflight.scan.run import Run
@@ -128,15 +128,10 @@ def _yaml() -> Namespace:
 
 
 def _random() -> Namespace:
-    def unknown(run: Run, *args: Value) -> Value:
-        return run.number("a number drawn at random")
-
-    names = ("random", "randint", "uniform", "choice", "randrange", "gauss", "sample",
-             "normalvariate", "choices", "getrandbits")  # fmt: skip
     return _functions(
         "random",
         {
-            **dict.fromkeys(names, unknown),
+            **numpy_random.STANDARD,
             "seed": quiet_function,
             "shuffle": quiet_function,
             "getstate": quiet_function,

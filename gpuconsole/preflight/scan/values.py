@@ -211,6 +211,16 @@ class UserClass:
 class Bound(int):
     """An extent that is the largest of those that can occur."""
 
+    length: Length | None = None
+    """What is known of it, where it was made from a length."""
+
+    @classmethod
+    def of(cls, length: Length) -> Bound:
+        """Return the largest that a bounded length can be."""
+        one = cls(length.high or 0)
+        one.length = length
+        return one
+
 
 class Missing:
     """No such name."""

@@ -1,0 +1,279 @@
+"""Where batches come from: data sets, samplers, transforms, NumPy, readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import indent
+
+import numpy as np
+import pytest
+
+from gpuconsole.core.estimate import Estimate
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight import analyse
+
+Write = Callable[..., Path]
+
+HEAD = """
+import random
+import cv2
+import numpy as np
+import paddle
+import paddle.nn as nn
+import paddle.vision.transforms as T
+from paddle.io import *
+from PIL import Image
+from paddle.vision.datasets import *
+from paddle.text.datasets import *
+
+{before}
+
+net = nn.Linear(4, 4)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for batch in {loader}:
+    net(paddle.zeros([2, 4])).mean().backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def inputs(write: Write, before: str, loader: str) -> tuple[float, Estimate]:
+    """Return the bytes of one batch, of which seven are alive on the CPU."""
+    script = write(HEAD.format(before=before, loader=loader))
+    found = analyse(script).estimate(backend="cpu")
+    assert found.memory is not None, (found.unknowns, found.errors)
+    return found.memory.inputs_mib * MIB / 7, found
+
+
+def bytes_of(*fields: tuple[tuple[int, ...], str]) -> int:
+    return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in fields)
+
+
+def dataset(body: str, extra: str = "") -> str:
+    return (
+        "class Data(Dataset):\n"
+        "    def __getitem__(self, i):\n" + indent(body, " " * 8) + "\n"
+        "    def __len__(self):\n        return 1000\n" + indent(extra, " " * 4)
+    )
+
+
+SAMPLES = [
+    ("return np.zeros((3, 4), 'float32')", [((8, 3, 4), "float32")]),
+    ("return np.zeros((3, 4)), 1", [((8, 3, 4), "float64"), ((8,), "int64")]),
+    ("return {'x': np.ones(5, dtype=np.int32), 'y': 2.5}", [((8, 5), "int32"), ((8,), "float64")]),
+    ("return np.zeros(3), (1, [2.0, True])",
+     [((8, 3), "float64"), ((8,), "int64"), ((8,), "float64"), ((8,), "bool")]),
+    ("return np.float32(i), np.int64(i), np.array([i])",
+     [((8,), "float32"), ((8,), "int64"), ((8, 1), "int64")]),
+    ("rng = np.random.RandomState(i)\nreturn rng.randn(3, 2).astype('float32'), rng.randint(5)",
+     [((8, 3, 2), "float32"), ((8,), "int64")]),
+    ("rng = np.random.default_rng(i)\nreturn rng.standard_normal((3, 2), dtype=np.float32)",
+     [((8, 3, 2), "float32")]),
+    ("x = np.stack([np.arange(6)] * 2)\nreturn x / 2", [((8, 2, 6), "float64")]),
+    ("x = np.zeros((2, 6), 'float32')\nreturn x / 2, x * 2.5, x.sum(axis=1), x > 0",
+     [((8, 2, 6), "float32"), ((8, 2, 6), "float32"), ((8, 2), "float32"), ((8, 2, 6), "bool")]),
+    ("x = np.zeros((4, 6), 'uint8')\nreturn x[:2], x[None, ..., ::2], x.T, x.mean(0), x.sum()",
+     [((8, 2, 6), "uint8"), ((8, 1, 4, 3), "uint8"), ((8, 6, 4), "uint8"), ((8, 6), "float64"),
+      ((8,), "int64")]),
+    ("return np.eye(10, dtype='float32')[[i % 10, 3]]", [((8, 2, 10), "float32")]),
+    ("a = np.zeros((3, 4)); return np.concatenate([a, a], 1), np.pad(a, ((1, 1), (0, 2)))",
+     [((8, 3, 8), "float64"), ((8, 5, 6), "float64")]),
+    ("a = np.arange(12).reshape(3, -1); return np.where(a > 2, a, 0.0), np.repeat(a, 2, axis=0)",
+     [((8, 3, 4), "float64"), ((8, 6, 4), "int64")]),
+    ("a = np.zeros((6, 4)); return [np.expand_dims(x, 0) for x in np.split(a, 3)]",
+     [((8, 1, 2, 4), "float64")] * 3),
+    ("n = int(np.ceil(7 / 2)); return np.zeros([n, int(np.prod([2, 3]))], np.float16)",
+     [((8, 4, 6), "float16")]),
+    ("x = np.zeros((20, 3), 'float32'); s = random.randint(0, 9); return x[s:s + 8]",
+     [((8, 8, 3), "float32")]),
+    ("img = cv2.imread('a.jpg'); img = cv2.cvtColor(img, cv2.COLOR_BGR2RGB)\n"
+     "img = cv2.resize(img, (32, 24)).astype('float32') / 255.0\n"
+     "return img.transpose((2, 0, 1)), cv2.resize(cv2.imread('m.png', 0), (32, 24))",
+     [((8, 3, 24, 32), "float32"), ((8, 24, 32), "uint8")]),
+    ("img = cv2.imread('a.jpg'); h, w, c = img.shape\n"
+     "y = random.randint(0, h - 64); x = random.randint(0, w - 48)\n"
+     "return img[y:y + 64, x:x + 48].astype('float32')", [((8, 64, 48, 3), "float32")]),
+    ("img = Image.open('a.png').convert('L').resize((20, 10))\nreturn np.array(img), np.int32(1)",
+     [((8, 10, 20), "uint8"), ((8,), "int32")]),
+    ("img = Image.open('a.png').convert('RGB').resize((20, 10)).crop((2, 1, 12, 9))\n"
+     "return np.asarray(img, dtype='float32')", [((8, 8, 10, 3), "float32")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "fields"), SAMPLES, ids=range(len(SAMPLES)))
+def test_samples(write: Write, body: str, fields: list[tuple[tuple[int, ...], str]]) -> None:
+    found, estimate = inputs(write, dataset(body), "DataLoader(Data(), batch_size=8)")
+    assert found == bytes_of(*fields)
+    assert estimate.errors == ()
+
+
+CHAINS = [
+    ("T.Compose([T.Resize(16), T.ToTensor()])", ((8, 3, 16, 16), "float32")),
+    ("T.Compose([T.Resize((20, 24)), T.RandomCrop(16, padding=2), T.Transpose()])",
+     ((8, 3, 16, 16), "uint8")),
+    ("T.Compose([T.Pad(4), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4), T.ToTensor()])",
+     ((8, 3, 40, 40), "float32")),
+    ("T.Compose([T.Pad((1, 2)), T.RandomRotation(10), T.ToTensor(data_format='HWC')])",
+     ((8, 36, 34, 3), "float32")),
+    ("T.Compose([T.Grayscale(), T.RandomResizedCrop((8, 12)), T.ToTensor(), T.Normalize(0.5)])",
+     ((8, 1, 8, 12), "float32")),
+    ("T.Normalize([127.5] * 3, [127.5] * 3, data_format='HWC')", ((8, 32, 32, 3), "float32")),
+    ("lambda im: np.array(im).transpose(2, 0, 1) / 255.0", ((8, 3, 32, 32), "float64")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chain", "field"), CHAINS, ids=range(len(CHAINS)))
+def test_transforms(write: Write, chain: str, field: tuple[tuple[int, ...], str]) -> None:
+    loader = f"DataLoader(Cifar10(mode='train', transform={chain}), batch_size=8)"
+    assert inputs(write, "", loader)[0] == bytes_of(field, ((8,), "int64"))
+
+
+NAMED = [
+    ("MNIST(transform=T.ToTensor())", [((8, 1, 28, 28), "float32"), ((8, 1), "int64")]),
+    ("FashionMNIST(mode='test', transform=T.Transpose(), backend='cv2')",
+     [((8, 1, 28, 28), "float32"), ((8, 1), "int64")]),
+    ("Flowers(transform=T.Compose([T.Resize((32, 32)), T.ToTensor()]))",
+     [((8, 3, 32, 32), "float32"), ((8, 1), "int64")]),
+    ("DatasetFolder('x', transform=T.Compose([T.Resize(40), T.CenterCrop(32), T.ToTensor()]))",
+     [((8, 3, 32, 32), "float32"), ((8,), "int64")]),
+    ("ImageFolder('x', transform=T.Compose([T.Resize((9, 9)), T.ToTensor()]))",
+     [((8, 3, 9, 9), "float32")]),
+    ("UCIHousing(mode='train')", [((8, 13), "float32"), ((8, 1), "float32")]),
+    ("Imikolov(data_type='NGRAM', window_size=5)", [((8,), "int64")] * 5),
+    ("TensorDataset([paddle.zeros([64, 3]), paddle.zeros([64], dtype='int64')])",
+     [((8, 3), "float32"), ((8,), "int64")]),
+    ("Subset(Cifar10(transform=T.ToTensor()), range(100))",
+     [((8, 3, 32, 32), "float32"), ((8,), "int64")]),
+    ("random_split(UCIHousing(), [300, 104])[1]", [((8, 13), "float32"), ((8, 1), "float32")]),
+    ("ConcatDataset([UCIHousing(), UCIHousing(mode='test')])",
+     [((8, 13), "float32"), ((8, 1), "float32")]),
+    ("ComposeDataset([UCIHousing(), UCIHousing()])", [((8, 14), "float32")] * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "fields"), NAMED, ids=range(len(NAMED)))
+def test_known_data_sets(
+    write: Write, name: str, fields: list[tuple[tuple[int, ...], str]]
+) -> None:
+    found, _ = inputs(write, f"data = {name}", "DataLoader(data, batch_size=8)")
+    assert found == bytes_of(*fields)
+
+
+LOADERS = [
+    "DataLoader(Data(), batch_sampler=BatchSampler(Data(), batch_size=8))",
+    "DataLoader(Data(), batch_sampler=DistributedBatchSampler(Data(), 8, shuffle=True))",
+    "DataLoader(Data(), batch_sampler=BatchSampler(sampler=RandomSampler(Data()), batch_size=8))",
+    "DataLoader(Data(), batch_sampler=Own(8))",
+    "DataLoader(Data(), batch_size=8, collate_fn=lambda s: [np.stack([x for x, _ in s]),"
+    " np.array([y for _, y in s])])",
+    "DataLoader(Data(), batch_size=8, collate_fn=collate)()",
+    "DataLoader(Walk(), batch_size=8)",
+]
+
+
+@pytest.mark.parametrize("loader", LOADERS, ids=range(len(LOADERS)))
+def test_loaders(write: Write, loader: str) -> None:
+    before = dataset("return np.zeros(6, 'float32'), i % 3") + """
+class Own(Sampler):
+    def __init__(self, size):
+        self.size = size
+    def __iter__(self):
+        batch = []
+        for i in range(1000):
+            batch.append(i)
+            if len(batch) == self.size:
+                yield batch
+                batch = []
+    def __len__(self):
+        return 1000 // self.size
+
+class Walk(IterableDataset):
+    def __iter__(self):
+        for i in range(1000):
+            yield np.zeros(6, 'float32'), i % 3
+
+def collate(samples):
+    xs, ys = zip(*samples)
+    x = np.zeros((len(xs), 6), dtype='float32')
+    for i, one in enumerate(xs):
+        x[i, :len(one)] = one
+    return x, np.array(ys)
+"""  # fmt: skip
+    found, estimate = inputs(write, before, loader)
+    assert found == bytes_of(((8, 6), "float32"), ((8,), "int64"))
+    assert estimate.batch_size == 8
+
+
+def test_a_batch_is_no_larger_than_the_data_set(write: Write) -> None:
+    before = dataset("return np.zeros(6, 'float32')").replace("1000", "20")
+    assert inputs(write, before, "DataLoader(Data(), batch_size=64)")[0] == bytes_of(
+        ((20, 6), "float32")
+    )
+
+
+def test_a_random_length_is_its_largest_and_flagged(write: Write) -> None:
+    body = "n = random.randint(10, 30)\nreturn np.zeros((n, 4), 'float32')"
+    found, estimate = inputs(write, dataset(body), "DataLoader(Data(), batch_size=8)")
+    assert found == bytes_of(((8, 30, 4), "float32"))
+    assert "variable-shape" in estimate.flags
+    fixed = "n = np.random.randint(10, 30)\nreturn np.pad(np.zeros((n, 4)), ((0, 30 - n), (0, 0)))"
+    found, estimate = inputs(write, dataset(fixed), "DataLoader(Data(), batch_size=8)")
+    assert found == bytes_of(((8, 30, 4), "float64"))
+
+
+def test_an_array_on_disk_says_its_shape_and_one_that_is_absent_is_asked_for(
+    write: Write, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((100, 7), "float32"))
+    body = "return self.x[i]"
+    extra = "def __init__(self):\n    self.x = np.load('{}.npy')\n"
+    loader = "DataLoader(Data(), batch_size=8)"
+    found, _ = inputs(write, dataset(body, extra.format("x")), loader)
+    assert found == bytes_of(((8, 7), "float32"))
+    text = HEAD.format(before=dataset(body, extra.format("absent")), loader=loader)
+    text = text.replace("net(paddle.zeros([2, 4]))", "net(batch)")
+    estimate = analyse(write(text)).estimate(backend="cpu")
+    assert estimate.memory is None
+    assert [ask.name for ask in estimate.asks] == ["batch"]
+
+
+READER = """
+import numpy as np
+import paddle
+
+def reader(n):
+    for _ in range(n):
+        x = np.random.rand({batch}, 64).astype("float32")
+        yield {give}
+
+net = paddle.nn.Linear(64, 8)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for epoch in range(2):
+    for step, x in enumerate(reader(1000)):
+        {take}
+        net(x).mean().backward()
+        opt.step()
+        opt.clear_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("give", "take"),
+    [
+        ("x", "x = paddle.to_tensor(x)"),
+        ("paddle.to_tensor(x)", "pass"),
+        ("[x]", "x, = map(paddle.to_tensor, x)"),
+    ],
+)  # fmt: skip
+def test_readers(write: Write, give: str, take: str) -> None:
+    script = write(READER.format(batch=16, give=give, take=take))
+    analysis = analyse(script)
+    found = analysis.estimate(backend="cpu")
+    assert found.memory is not None, found.unknowns
+    assert found.batch_size == 16
+    assert found.memory.tensors_peak_mib * MIB >= 16 * 64 * 4
+    larger = analysis.estimate(32, backend="cpu")
+    assert larger.memory is not None
+    written = analyse(write(READER.format(batch=32, give=give, take=take), "w.py"))
+    assert larger.memory == written.estimate(backend="cpu").memory
