@@ -118,7 +118,7 @@ def _exit(run: Run, *args: Value) -> Value:
 
 
 def _hashable(value: Value) -> bool:
-    return isinstance(value, (str, int, float, bool, tuple, type(None)))
+    return constants.is_key(value)
 
 
 def _next(calls: Calls, items: Value, *default: Value) -> Value:

@@ -212,9 +212,22 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
         if bits > MAX_BITS:
             return run.unknown("a number too large to follow")
     try:
-        return BINARY[kind](left, right)
+        made = BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         return run.unknown(f"this cannot be computed: {error}")
+    if isinstance(made, _SIZED):
+        calls.tick(len(made) // 64)
+    return made
+
+
+def is_key(value: Value) -> bool:
+    """Whether a value is plain enough for a key; hashing a tuple deeper than two may not end."""
+    if isinstance(value, (str, int, float, type(None))):
+        return True
+    parts = value if isinstance(value, tuple) else (value,)
+    inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+    plain = isinstance(value, tuple)
+    return plain and not any(isinstance(o, tuple) or type(o).__hash__ is None for o in inner)
 
 
 def attribute(calls: Calls, value: Value, name: str) -> Value:

@@ -294,7 +294,7 @@ class Expressions(Roots):
                 made.update(mapping_of(item) or {})
                 continue
             name = self.eval(key, scope)
-            if isinstance(name, (str, int, float, bool, tuple, type(None))):
+            if constants.is_key(name):
                 made[name] = item
         return made
 
@@ -374,6 +374,7 @@ class Expressions(Roots):
     def _joined(self, node: ast.JoinedStr, scope: Scope) -> Value:
         parts: list[str] = []
         unknown: Value = None
+        length = 0
         for one in node.values:
             if isinstance(one, ast.Constant):
                 parts.append(str(one.value))
@@ -386,7 +387,10 @@ class Expressions(Roots):
                 parts.append(text)
             else:
                 unknown = value
-        if unknown is not None or sum(map(len, parts)) > constants.MAX_LENGTH:
+            length += len(parts[-1]) if parts else 0
+            if length > constants.MAX_LENGTH:
+                break
+        if unknown is not None or length > constants.MAX_LENGTH:
             return self.run.unknown("text made from a value that is not known", unknown)
         return "".join(parts)
 

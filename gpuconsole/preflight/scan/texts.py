@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan.values import Value, first_unknown
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 200_000
 """Items or characters of anything that the analysis makes."""
+MAX_FIELDS = 200
 
 
 def percent(calls: Calls, template: Value, values: Value) -> Value:
@@ -19,7 +22,7 @@ def percent(calls: Calls, template: Value, values: Value) -> Value:
     parts = values if isinstance(values, tuple) else (values,)
     if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
         return calls.run.unknown("text made from a value that is not known")
-    if _wide(template):
+    if _wide(template) or _long(template.count("%"), parts):
         return calls.run.unknown("text too long to follow")
     try:
         return template % values
@@ -32,6 +35,10 @@ def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, 
     values = [*args, *kwargs.values()]
     if not all(isinstance(one, (int, float, str, bool)) for one in values):
         return calls.run.unknown("text made from a value that is not known")
+    if re.search(r"\{[^{}]*\{", template.replace("{{", "")):
+        return calls.run.unknown("text whose width comes from a value")
+    if _long(template.count("{"), values):
+        return calls.run.unknown("text too long to follow")
     if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
         return calls.run.unknown("text that the analysis does not format")
     try:
@@ -45,7 +52,8 @@ def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) ->
     if isinstance(value, bool) or value is None:
         value = str(value)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str)) for v in value):
-        value = str(value) if len(value) < 1000 else None
+        short = len(value) < 1000 and not _long(1, [one for one in value if type(one) is str])
+        value = str(value) if short else None
     elif not isinstance(value, (int, float, str)):
         text = getattr(value, "text", None)
         value = text if isinstance(text, str) else calls.as_text(value)
@@ -59,6 +67,12 @@ def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) ->
         return format(str(value) if conversion == ord("s") or not spec else value, spec)
     except (ValueError, TypeError, OverflowError) as error:
         return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def _long(fields: int, values: Sequence[Value]) -> bool:
+    """Whether fields filled with these values could make a long text."""
+    longest = max((len(one) for one in values if isinstance(one, str)), default=0)
+    return fields > MAX_FIELDS or max(1, fields) * longest > MAX_LENGTH
 
 
 def _wide(template: str) -> bool:
