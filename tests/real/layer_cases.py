@@ -35,7 +35,6 @@ WEIGHTED = [
     LayerCase("nn.Bilinear(24, 30, 16)", "x=f(N,24) z=f(N,30)", "net(x, z)"),
     LayerCase("nn.Embedding(300, 48)", "x=i(N,17,<300)"),
     LayerCase("nn.Embedding(300, 48, padding_idx=0)", "x=i(N,17,<300)"),
-    LayerCase("nn.Embedding(300, 48, sparse=True)", "x=i(N,17,<300)"),
     *_each(LINE, "nn.Conv1D(6, 16, 5, padding=2)", "nn.Conv1D(6, 16, 3, stride=2)",
            "nn.Conv1DTranspose(6, 16, 4, stride=2, padding=1)"),
     *_each(IMAGE, "nn.Conv2D(6, 16, 3)", "nn.Conv2D(6, 16, 3, padding=1, bias_attr=False)",
@@ -183,11 +182,11 @@ FAMILIES = {
 }  # fmt: skip
 MODELS = {
     "LeNet()": (1, 28), "alexnet(num_classes=10)": (3, 224), "vgg11(num_classes=10)": (3, 32),
-    "vgg16(batch_norm=True, num_classes=0)": (3, 64), "vgg13(num_classes=0)": (3, 64),
+    "vgg13(num_classes=0)": (3, 64),
     "vgg19(num_classes=0, with_pool=False)": (3, 64), "resnet18()": (3, 64), "resnet34()": (3, 64),
     "resnet50(num_classes=7)": (3, 64), "resnet101(with_pool=False, num_classes=0)": (3, 64),
-    "resnet152()": (3, 64), "resnext50_32x4d()": (3, 64), "resnext101_64x4d()": (3, 64),
-    "wide_resnet50_2()": (3, 64), "densenet121()": (3, 64), "densenet161()": (3, 64),
+    "resnext50_32x4d()": (3, 64),
+    "wide_resnet50_2()": (3, 64), "densenet121()": (3, 64),
     "densenet201()": (3, 64), "mobilenet_v1(scale=0.5)": (3, 64), "mobilenet_v2()": (3, 64),
     "mobilenet_v2(scale=0.75, num_classes=0)": (3, 64), "mobilenet_v3_small()": (3, 64),
     "mobilenet_v3_large(scale=1.25)": (3, 64), "shufflenet_v2_x0_25()": (3, 64),

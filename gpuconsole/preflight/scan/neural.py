@@ -67,7 +67,7 @@ def nn(run: Run, more: dict[str, Value]) -> Written:
         "clip_grad_norm_": NativeFunction(_clip, "clip_grad_norm_"),
         "clip_grad_value_": NativeFunction(_clip, "clip_grad_value_"),
     })  # fmt: skip
-    return Written(run, "paddle.nn", "nn", {
+    space = Written(run, "paddle.nn", "nn", {
         **stateless.layer_classes(),
         **{name: NativeClass(kind, name) for name, kind in classes.items()},
         "ParameterDict": NativeClass(containers.LayerDict, "ParameterDict"),
@@ -78,3 +78,6 @@ def nn(run: Run, more: dict[str, Value]) -> Written:
         "initializer": _initializers(), "utils": utils,
         "_note_length": NativeFunction(note_length, "note_length"),
     })  # fmt: skip
+    # The modules in which Paddle keeps the layers, by which older scripts name them.
+    space.names.update(dict.fromkeys(("layer", "loss", "norm", "common"), space))
+    return space
