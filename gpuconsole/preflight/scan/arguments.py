@@ -79,6 +79,7 @@ class Parser(Native):
             made.required = True
         self.options = [one for one in self.options if not set(one.flags) & set(flags)]
         self.options.append(made)
+        run.steps += len(self.options) // 16  # the list was gone through
 
     def do_add_argument_group(self, run: Run, *_: Value, **__: Value) -> Value:
         """Groups only change the help text."""

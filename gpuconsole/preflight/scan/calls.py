@@ -34,6 +34,8 @@ from gpuconsole.preflight.scan.values import (
 MAX_CALL_DEPTH = 48
 MAX_ITEMS = 100_000
 MAX_YIELDS = 64
+TENSOR_STEPS = 4
+"""Making a tensor and ending it takes about as long as this many steps."""
 FOLLOW_ERRORS = (
     TypeError, ValueError, AttributeError, IndexError, KeyError, ArithmeticError, AssertionError,
     StopIteration,
@@ -74,9 +76,9 @@ class Calls(Attributes):
         raise NotImplementedError
 
     def tick(self, cost: int = 1) -> None:
-        """Count work; the run is given up beyond its budget."""
+        """Count work; the run is given up beyond its budget. A tensor is worth some steps."""
         self.run.steps += cost
-        if self.run.steps > MAX_STEPS:
+        if self.run.steps + TENSOR_STEPS * len(self.run.ledger.sizes) > MAX_STEPS:
             raise Blocked(self.run.unknown("the script does too much to follow within the budget"))
 
     def check_depth(self) -> None:
