@@ -36,6 +36,8 @@ class Spec:
     backend: str
     """Paddle's word; "" when Paddle has no back end for it."""
     source: str
+    bf16_tflops: float | None = None
+    """Dense; None also where the card has no such type."""
 
     @property
     def rate_tflops(self) -> float | None:
@@ -133,7 +135,7 @@ class Catalogue:
 
 def _row(fields: dict[str, str]) -> _Row:
     def number(key: str) -> float | None:
-        return float(fields[key]) if fields[key] else None
+        return float(fields[key]) if fields.get(key) else None
 
     spec = Spec(
         vendor=fields["vendor"],
@@ -147,6 +149,7 @@ def _row(fields: dict[str, str]) -> _Row:
         domestic=fields["domestic"] == "yes",
         backend=fields["backend"],
         source=fields["source"],
+        bf16_tflops=number("bf16_tflops"),
     )
     return _Row(re.compile(fields["pattern"], re.IGNORECASE), int(fields["chips"]), spec)
 
@@ -205,5 +208,6 @@ def _share(spec: Spec, share: float, memory_gib: float) -> Spec:
         bandwidth_gb_s=part(spec.bandwidth_gb_s),
         fp32_tflops=part(spec.fp32_tflops),
         fp16_tflops=part(spec.fp16_tflops),
+        bf16_tflops=part(spec.bf16_tflops),
         tdp_w=part(spec.tdp_w),
     )
