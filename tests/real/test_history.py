@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gpuconsole.core.observation import Observation
 from gpuconsole.state import Journal
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.gpu import gpu_image
-from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.image import PADDLE_IMAGE
 
 TRAIN = """
@@ -40,6 +40,14 @@ for step in range(options.steps):
     adam.clear_grad()
     print("step", step, flush=True)
 """
+UNTIL_TOLD = (
+    TRAIN
+    + """
+import os, time
+while not os.path.exists(os.path.join(os.environ["GPUCONSOLE_RESULTS"], "go")):
+    time.sleep(0.05)
+"""
+)
 CAPACITY_MIB = 4096
 
 
@@ -63,11 +71,24 @@ class Desk:
         self.inventory.write_text(self.lab.inventory(image=name))
 
     def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        base = [sys.executable, "-m", "gpuconsole", "--inventory", str(self.inventory)]
         return subprocess.run(
-            [*base, "--state", str(self.state), *words],
-            capture_output=True, text=True, timeout=timeout, check=False,
-        )  # fmt: skip
+            self.command(*words), capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def command(self, *words: str) -> list[str]:
+        base = [sys.executable, "-m", "gpuconsole", "--inventory", str(self.inventory)]
+        return [*base, "--state", str(self.state), *words]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        jobs = self.json("jobs")["jobs"]
+        found: dict[str, Any] = next(job for job in jobs if job["id"] == job_id)
+        return found
+
+    def until(self, condition: Callable[[], bool], within_s: float = 90) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            assert time.monotonic() < deadline, "not in time"
+            time.sleep(0.2)
 
     def json(self, *words: str, status: int = 0) -> Any:
         done = self.run(words[0], "--json", *words[1:])
@@ -79,9 +100,7 @@ class Desk:
         job_id = self.json("submit", str(self.script), "--", *args)["job"]
         done = self.run("wait", job_id)
         assert done.returncode == status, done.stderr + self.run("logs", job_id).stdout
-        jobs = self.json("jobs")["jobs"]
-        found: dict[str, Any] = next(job for job in jobs if job["id"] == job_id)
-        return found
+        return self.job(job_id)
 
     def seen(self) -> tuple[Observation, ...]:
         journal = Journal(self.state, clock=time.time, read_only=True)
@@ -97,7 +116,7 @@ class Desk:
 
         def tell() -> None:
             client = self.engine.client()
-            while not stop.wait(0.05):
+            while not stop.wait(0.2):
                 for item in client.containers(filters={"status": "running"}):
                     state = client.inspect_container(item["Id"])
                     uuids = state["Config"]["Labels"].get("gpuconsole.devices", "")
@@ -225,8 +244,18 @@ def test_a_busy_device_is_not_calibrated(desk: Desk) -> None:
 
 
 def test_the_driver_s_figure_is_the_peak_where_it_is_larger(desk: Desk) -> None:
-    with desk.driver(held_mib=777):
-        job = desk.finished("--steps", "3000")
+    desk.script.write_text(UNTIL_TOLD)
+    job_id = desk.json("submit", str(desk.script))["job"]
+    dispatcher = subprocess.Popen(desk.command("dispatch"), stderr=subprocess.DEVNULL)
+    try:
+        with desk.driver(held_mib=777):
+            desk.until(lambda: desk.job(job_id)["peak_mib"] == 777.0)
+        found = desk.host.run(["find", f"/home/{USER}", "-type", "d", "-name", job_id])
+        desk.host.run(["touch", f"{found.stdout.decode().strip()}/go"]).check_returncode()
+        desk.until(lambda: desk.job(job_id)["state"] == "succeeded")
+    finally:
+        dispatcher.terminate()
+        dispatcher.wait(30)
     (seen,) = desk.seen()
-    assert (seen.nvml_mib, job["peak_mib"]) == (777.0, 777.0)
-    assert seen.steps == 3000
+    assert (seen.nvml_mib, seen.steps) == (777.0, 30)
+    assert desk.job(job_id)["peak_mib"] == 777.0
