@@ -16,6 +16,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -278,7 +279,8 @@ def judge(scripts: Sequence[Path]) -> list[Result]:
         if len(lines) == finished:
             raise SystemExit(f"The watching process could not begin: {done.stderr[-600:]}")
         stack = [s.strip() for s in done.stderr.splitlines() if "gpuconsole" in s][:3]
-        word = "HANG" if "Timeout" in done.stderr else "DIED"
+        late = done.returncode == -signal.SIGPROF or "Timeout" in done.stderr
+        word = "HANG" if late else "DIED"
         results.append(Result(left[finished].parent.name, 0.0, f"{word} {' < '.join(stack)}", ()))
         left = left[finished + 1 :]
     return results

@@ -36,17 +36,17 @@ class Static:
     """The static tier, in this process; one analysis for all batch sizes of a script."""
 
     seconds: dict[Path, float] = field(default_factory=dict)
-    """Time of a script's first answer."""
+    """Processor time of a script's first answer: others may be at work beside us."""
     why: dict[Path, str] = field(default_factory=dict)
     _analyses: dict[Path, preflight.Analysis] = field(default_factory=dict)
 
     def analysis(self, script: Path, argv: Sequence[str]) -> preflight.Analysis:
         """Return the script as it is understood."""
         if script not in self._analyses:
-            start = time.perf_counter()
+            start = time.process_time()
             found = self._analyses[script] = preflight.analyse(script, argv)
             found.estimate(backend="cpu")
-            self.seconds[script] = time.perf_counter() - start
+            self.seconds[script] = time.process_time() - start
         return self._analyses[script]
 
     def __call__(self, script: Path, argv: Sequence[str], batch: int) -> float | None:
