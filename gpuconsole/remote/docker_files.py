@@ -50,6 +50,10 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
         ):
             folder = PurePosixPath(target).relative_to("/")
             made = {*folder.parents}
+            if target == "/":
+                # The folder that it is unpacked in becomes the user's, too.
+                new.addfile(_owned(_directory("."), uid, gid))
+                made.add(folder)
             for member in old:
                 moved = _owned(copy.copy(member), uid, gid)
                 moved.name = str(folder / member.name)

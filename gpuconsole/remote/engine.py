@@ -245,9 +245,11 @@ def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
 
 
 def _put(client: docker.APIClient, container: str, bundle: Path, target: str, user: str) -> None:
+    shut = client.inspect_container(container)["HostConfig"].get("ReadonlyRootfs")
     with tempfile.TemporaryFile() as archive:
-        docker_files.rewrite(bundle, archive, target, user)
-        client.put_archive(container, "/", archive)
+        # A root that is read-only takes files below its own folders alone.
+        docker_files.rewrite(bundle, archive, "/" if shut else target, user)
+        client.put_archive(container, target if shut else "/", archive)
 
 
 def _start(client: docker.APIClient, container: str) -> None:

@@ -1,0 +1,244 @@
+"""Measuring a script: a real sandbox here, a real container on a host, real Paddle in both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.jobs import Task
+from gpuconsole.errors import RefusedError
+from gpuconsole.preflight import analyse
+from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
+from gpuconsole.session.measurements import Measurements
+from tests.real.rig.hosts import Lab
+from tests.real.rig.sessions import Desk, until
+
+pytestmark = pytest.mark.real
+EXAMPLE = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples" / "mnist_cnn.py"
+
+LOOK = """
+import os, socket, sys
+print(sys.stdin.read())
+def attempt(word, act):
+    try:
+        act()
+        print(word, "yes")
+    except OSError:
+        print(word, "no")
+attempt("network", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2))
+attempt("project", lambda: open(os.path.join(sys.argv[1], "new"), "w"))
+attempt("scratch", lambda: open("new", "w"))
+attempt("system", lambda: open("/etc/new", "w"))
+print("home", os.listdir("/root") if os.access("/root", os.R_OK) else [])
+try:
+    bytearray(3 * 2**30)
+    print("memory yes")
+except MemoryError:
+    print("memory no")
+"""
+CHECK = """
+import os, socket
+
+for act in (lambda: open("/new", "w"), lambda: open("/etc/new", "w"),
+            lambda: socket.create_connection(("192.0.2.1", 80), 2)):
+    try:
+        act()
+    except OSError:
+        continue
+    raise SystemExit("the sandbox is open")
+assert os.getuid() != 0
+"""
+TRAIN = """
+import paddle
+
+net = paddle.nn.Linear(64, 10)
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+data = paddle.io.TensorDataset([paddle.randn([512, 64]), paddle.randint(0, 10, [512])])
+for x, y in paddle.io.DataLoader(data, batch_size=16):
+    loss = paddle.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def need_bubblewrap() -> None:
+    if shutil.which("bwrap") is None:
+        if os.environ.get("GPUCONSOLE_REQUIRE_REAL"):
+            pytest.fail("bubblewrap is not installed")
+        pytest.skip("bubblewrap is not installed")
+
+
+async def look(sandbox: Sandbox, tmp_path: Path, port: int) -> dict[str, str]:
+    project, scratch = tmp_path / "project", tmp_path / "scratch"
+    project.mkdir()
+    scratch.mkdir()
+    lines = sandbox.lines(
+        ["-c", LOOK, str(project), str(port)], stdin=b"hello", readable=[project], scratch=scratch
+    )
+    said = [line.decode() async for line in lines]
+    assert said[0] == "hello"
+    return dict(line.split(" ", 1) for line in said[1:])
+
+
+@contextlib.contextmanager
+def listener():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+async def test_bubblewrap_keeps_a_child_from_everything_but_its_scratch(tmp_path: Path) -> None:
+    need_bubblewrap()
+    sandbox = Sandbox(limits=Limits(memory_mib=1024))
+    with listener() as port:
+        found = await look(sandbox, tmp_path, port)
+    home = found.pop("home")
+    assert found == {
+        "network": "no", "project": "no", "scratch": "yes", "system": "no", "memory": "no",
+    }  # fmt: skip
+    assert ".ssh" not in home
+    assert "bubblewrap" in sandbox.isolation
+
+
+class WithoutBubblewrap(Sandbox):
+    @property
+    def bubblewrap(self) -> None:
+        return None
+
+
+async def test_without_bubblewrap_the_network_is_cut_and_said_to_be_all(tmp_path: Path) -> None:
+    sandbox = WithoutBubblewrap(limits=Limits(memory_mib=1024))
+    with listener() as port:
+        found = await look(sandbox, tmp_path, port)
+    assert found["network"] == "no"
+    assert found["memory"] == "no"
+    assert "able to read and write your files" in sandbox.isolation
+
+
+async def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    need_bubblewrap()
+    marker = "gpuconsole-sandbox-sleeper"
+    code = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{marker}'])\n"
+        "print('started', flush=True)\ntime.sleep(600)\n"
+    )
+    sandbox = Sandbox(limits=Limits(wall_s=3.0))
+    lines = sandbox.lines(["-c", code], stdin=b"", readable=[], scratch=tmp_path)
+    assert await lines.__anext__() == b"started"
+    with pytest.raises(SandboxTimeoutError, match="3 s"):
+        await lines.__anext__()
+    await until(lambda: marker not in processes(), what="the grandchild ends")
+
+
+async def test_leaving_ends_the_child(tmp_path: Path) -> None:
+    need_bubblewrap()
+    marker = "gpuconsole-sandbox-left"
+    code = "print('on', flush=True)\nimport time\ntime.sleep(600)\n"
+    lines = Sandbox().lines(["-c", code, marker], stdin=b"", readable=[], scratch=tmp_path)
+    assert await lines.__anext__() == b"on"
+    assert marker in processes()
+    await lines.aclose()
+    await until(lambda: marker not in processes(), what="the child ends")
+
+
+def processes() -> str:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return "\n".join(found)
+
+
+def command(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpuconsole", "--state", str(state), "preflight", *words],
+        capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_the_command_measures_here_and_the_next_answer_uses_it(tmp_path: Path) -> None:
+    asked = command(tmp_path, str(EXAMPLE), "--offline", "--tier", "traced", "--local")
+    assert asked.returncode == 2
+    assert "Nobody to ask" in asked.stderr
+
+    cpu = ("--offline", "--backend", "cpu", "--json")
+    done = command(tmp_path, str(EXAMPLE), *cpu, "--tier", "traced", "--local", "--yes")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["tier"] == "traced"
+    assert "100% measured" in done.stderr
+
+    plain = json.loads(command(tmp_path, str(EXAMPLE), *cpu).stdout)
+    assert plain["tier"] == "traced"
+    assert plain["memory"] == found["memory"]
+    read = json.loads(command(tmp_path, str(EXAMPLE), *cpu, "--tier", "static").stdout)
+    assert read["tier"] == "static"
+    peak = found["memory"]["tensors_peak_mib"]
+    assert read["memory"]["tensors_peak_mib"] == pytest.approx(peak, rel=0.01)
+
+
+async def test_what_the_script_says_wrong_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\nraise ValueError('no such data')\n")
+    task = Task("train", str(script))
+    with pytest.raises(RefusedError, match="no such data"):
+        await Measurements(tmp_path / "state").here(task, "traced", lambda share, stage: None)
+
+
+async def test_a_host_measures_in_a_container_that_is_shut(docker_lab: Lab, tmp_path: Path) -> None:
+    docker_lab.add().start_engine()
+    desk = Desk(docker_lab, tmp_path)
+    task = desk.task(TRAIN)
+    stages: list[str] = []
+    async with desk.session() as session:
+        await session.first_frames(30)
+        # This one refuses to train where it can write or reach out.
+        await session.measure(desk.task(CHECK + TRAIN, "check"), "traced", lambda *told: None)
+        await session.measure(task, "traced", lambda share, stage: stages.append(stage))
+        report = await session.preflight(task)
+        engine = await session.hosts.engine(session.snapshot().hosts[0].name)
+        with desk.journal() as journal:
+            assert await engine.inspect(f"gpuconsole-measure-{journal.id}") is None
+    assert stages[-1] == "measured"
+    assert report.estimate.tier == "traced"
+    analysis = analyse(Path(task.script))
+    measured = Measurements(desk.state).known(task, analysis)
+    assert measured is not None
+    static, found = analysis.estimate(backend="cpu").memory, measured.estimate(backend="cpu").memory
+    assert found is not None
+    assert static is not None
+    assert found.tensors_peak_mib == pytest.approx(static.tensors_peak_mib, rel=0.005)
+
+
+async def test_cancelling_removes_the_container(docker_lab: Lab, tmp_path: Path) -> None:
+    docker_lab.add().start_engine()
+    desk = Desk(docker_lab, tmp_path)
+    task = desk.task("import time\ntime.sleep(600)\n")
+    async with desk.session() as session:
+        await session.first_frames(30)
+        begun = asyncio.Event()
+
+        def told(share: float, stage: str) -> None:
+            if share > 0:
+                begun.set()
+
+        work = asyncio.ensure_future(session.measure(task, "traced", told))
+        await asyncio.wait_for(begun.wait(), 120)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+        engine = await session.hosts.engine(session.snapshot().hosts[0].name)
+        with desk.journal() as journal:
+            assert await engine.inspect(f"gpuconsole-measure-{journal.id}") is None
