@@ -192,7 +192,7 @@ class Attributes:
 
     def _super_attr(self, value: SuperOf, name: str) -> Value:
         instance: Value = value.instance
-        cls = instance if isinstance(instance, UserClass) else instance.cls
+        cls = instance if isinstance(instance, UserClass) else getattr(instance, "cls", None)
         order = cls.mro() if cls is not None else []
         later = order[order.index(value.owner) + 1 :] if value.owner in order else []
         for one in later:
