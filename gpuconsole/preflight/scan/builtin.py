@@ -38,8 +38,10 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
     run_iter = calls.iterate
 
     def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
+        first = int(start)
+
         def walk() -> Iterator[Value]:
-            count = int(start)
+            count = first
             for item in run_iter(items):
                 yield (count, item)
                 count += 1
@@ -70,7 +72,7 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         "next": lambda run, items, *d: _next(calls, items, *d),
         "list": lambda run, items=(): list(run_iter(items)),
         "tuple": lambda run, items=(): tuple(run_iter(items)),
-        "set": lambda run, items=(): {one for one in run_iter(items) if _hashable(one)},
+        "set": lambda run, items=(): _set(run, list(run_iter(items))),
         "dict": lambda run, items=(), /, **k: _dict(calls, items, k),
         "sorted": lambda run, items, **k: _sorted(calls, items, k),
         "reversed": lambda run, items: list(run_iter(items))[::-1],
@@ -131,11 +133,24 @@ def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
     if isinstance(items, Unknown):
         return items
     known = mappings.mapping_of(items)
-    made = dict(known) if known is not None else {
-        k: v for k, v in (tuple(one) for one in calls.iterate(items)) if _hashable(k)
-    }  # fmt: skip
+    made: dict[Value, Value] = dict(known) if known is not None else {}
+    for pair in () if known is not None else calls.iterate(items):
+        key, value = tuple(calls.iterate(pair))
+        if isinstance(key, Unknown):
+            lengths.open_up(calls.run, made, key)
+        elif _hashable(key):
+            made[key] = value
     made.update(more)
     return made
+
+
+def _set(run: Run, items: list[Value]) -> set[Value]:
+    """Return the set of items; of unknown ones nobody knows how many differ."""
+    known = {one for one in items if _hashable(one)}
+    unknown = next((one for one in items if isinstance(one, Unknown)), None)
+    if unknown is not None:
+        lengths.open_up(run, known, unknown)
+    return known
 
 
 def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:

@@ -264,6 +264,8 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
         return calls.run.unknown("a sequence too long to follow")
     unknown = next((one for one in args if isinstance(one, Unknown)), None)
+    if unknown is not None and isinstance(value, set) and name == "add":
+        return lengths.open_up(calls.run, value, unknown)
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)

@@ -169,13 +169,15 @@ class Loader(Native):
             return
         run.loaders += 1
         batch = run.batch_now = self._present(calls, self._size(run))
-        sample = self._sample(calls)
+        sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
         waiting: deque[Value] = deque()
         ahead = terms(run.setting.backend).waiting_batches
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= ahead:
-                waiting.append(self._named(run, names, self._batch(calls, sample, batch)))
+                made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
+                waiting.append(self._named(run, names, made))
+                made = None
             count += 1
             yield waiting.popleft()
 
@@ -197,7 +199,7 @@ class Loader(Native):
             method = self.dataset.cls.find("__len__") if self.dataset.cls is not None else None
             if not isinstance(method, Function):
                 return batch
-        size = calls.call(calls.builtins["len"], [self.dataset], {})
+        size = calls.guard(lambda run: calls.call(calls.builtins["len"], [self.dataset], {}), "len")
         known = isinstance(size, int) and not isinstance(size, bool)
         return min(batch, size) if known and size > 0 else batch
 

@@ -248,7 +248,7 @@ class Expressions(Roots):
             first, second = self.eval(node.body, scope), self.eval(node.orelse, scope)
             if constants.same(first, second):
                 return first
-            return self.run.unknown("the value depends on a condition that is not known", test)
+            return self.either(node.test, test, first, second)
         return self.eval(node.body if truth else node.orelse, scope)
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
@@ -333,6 +333,8 @@ class Expressions(Roots):
 
         rest: list[More] = []
         self._generate(node.generators, 0, inner, add, rest.append)
+        if lengths.drops(node, made) and not rest:
+            rest.append(lengths.fewer(self.run, None))
         if isinstance(node, ast.DictComp):
             mapping = {k: v for k, v in made if isinstance(k, (str, int, float, tuple))}
             return mapping | {one: one for one in rest[:1]}

@@ -9,13 +9,13 @@ from typing import Any
 from gpuconsole.preflight.scan import asking, constants, lengths
 from gpuconsole.preflight.scan.ends import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.scan.generators import Generators
+from gpuconsole.preflight.scan.roots import weightless
 from gpuconsole.preflight.scan.run import CYCLES
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
     More,
     Scope,
-    Unknown,
     UserRaise,
     Value,
     formed,
@@ -32,14 +32,6 @@ def _counted(body: Sequence[ast.stmt]) -> set[str]:
         for inner in ast.walk(statement)
         if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name)
     }
-
-
-def _weightless(*values: Value) -> bool:
-    """Whether what differs cannot be a size: a figure of a metric, or not known anyway."""
-    return any(isinstance(one, (float, Unknown)) for one in values)
-
-
-__all__ = ["Flow", "Returned"]
 
 
 class Flow(Generators):
@@ -126,7 +118,7 @@ class Flow(Generators):
             else:
                 why = f"{name} depends on a condition that is not known"
                 merged[name] = self.run.unknown(why, test)
-                agreed = agreed and _weightless(one, other)
+                agreed = agreed and weightless(one, other)
         return merged, agreed
 
     def _for(self, node: ast.For, scope: Scope) -> Any:
@@ -181,6 +173,8 @@ class Flow(Generators):
         run = self.run
         for _ in range(MAX_LOOPS):
             truth = self.truth(self.eval(node.test, scope))
+            if truth is None and self._filled_up(node, scope):
+                return self.exec_block(node.orelse, scope)
             if truth is False:
                 return self.exec_block(node.orelse, scope)
             cycles = run.cycles
@@ -194,6 +188,23 @@ class Flow(Generators):
             if truth is None and (run.cycles == cycles or run.cycles >= CYCLES):
                 return None
         raise Blocked(run.unknown("a loop is too long to follow"))
+
+    def _filled_up(self, node: ast.While, scope: Scope) -> bool:
+        """Run `while len(items) < size: items.append(x)` on a list of unknown length at once."""
+        test, body = node.test, node.body
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt):
+            return False
+        if not isinstance(test.left, ast.Call) or len(test.left.args) != 1 or len(body) != 1:
+            return False
+        items = self.eval(test.left.args[0], scope)
+        size = self.eval(test.comparators[0], scope)
+        appends = isinstance(body[0], ast.Expr) and ".append(" in asking.text_of(body[0].value)
+        known = isinstance(size, int) and size <= lengths.MAX_KNOWN
+        if not isinstance(items, list) or lengths.more_in(items) is None or not (appends and known):
+            return False
+        self.exec_block(body, scope)
+        items[:] = (lengths.items_of(items) * size)[:size]
+        return True
 
     def _break(self, node: ast.Break, scope: Scope) -> Any:
         return BREAK

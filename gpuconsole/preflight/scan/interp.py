@@ -9,7 +9,7 @@ from typing import Any
 from gpuconsole.preflight.scan import constants, lengths, operators, records
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.attributes import SETTER
-from gpuconsole.preflight.scan.flow import Returned
+from gpuconsole.preflight.scan.ends import Returned
 from gpuconsole.preflight.scan.modules import Modules
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (

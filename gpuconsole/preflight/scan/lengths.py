@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_KNOWN = 100_000
 """Items that a list of known length is written out to."""
 MAX_LOOKED_AT = 256
+MAX_KEY = 300
+MAX_TERMS = 32
 
 
 def some(run: Run, reason: str, high: int | None = None, cause: Value = None) -> Length:
@@ -163,7 +165,11 @@ def plus(left: Value, right: Value, sign: int) -> Value:
     if not left_over:
         return const
     of = left if isinstance(left, Length) else right
-    return Length(of.file, of.line, of.reason, of.root, const, left_over)
+    made = Length(of.file, of.line, of.reason, of.root, const, left_over)
+    if len(left_over) > MAX_TERMS:
+        whole = Symbol(f"sum {hash(left_over)}", None if made.high is None else max(0, made.high))
+        return Length(of.file, of.line, of.reason, of.root, 0, ((whole, 1),))
+    return made
 
 
 def times(one: Length, number: int) -> Value:
@@ -235,10 +241,29 @@ def part(run: Run, value: Value, key: Value) -> Value:
     if high is None and stop is None and not start:
         made = length
     else:
-        made = some(run, f"the length of a part of {_named(value)}", high, value_root(value))
+        made = _part_length(run, value, length, (start, stop), high)
     items = [] if isinstance(value, Unknown) else items_of(value)[:1]
     item = items[0] if items else SomeInt(run.file, run.line, "an item of a file's data")
     return opened(item, made)
+
+
+def _part_length(run: Run, value: Value, of: Value, ends: Value, high: int | None) -> Length:
+    """Return the length of a part: the same part of the same list is as long each time."""
+    terms = [(one.key, times_) for one, times_ in of.terms] if isinstance(of, Length) else of
+    text = f"part {ends} of {terms}"
+    # A part of a part of a part: names do not grow without end.
+    symbol = Symbol(text if len(text) <= MAX_KEY else f"part {hash(text)}", high)
+    cause = value_root(value)
+    reason = f"the length of a part of {_named(value)}"
+    root = cause.root if cause is not None else None
+    return Length(run.file, run.line, reason, root, 0, ((symbol, 1),))
+
+
+def drops(node: ast.expr, made: list[Value]) -> bool:
+    """Whether a set or dictionary made of these items has fewer than there are."""
+    if isinstance(node, ast.DictComp):
+        return any(isinstance(key, Unknown) for key, _ in made)
+    return isinstance(node, ast.SetComp) and any(isinstance(one, Unknown) for one in made)
 
 
 def _named(value: Value) -> str:

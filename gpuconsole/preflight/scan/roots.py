@@ -15,6 +15,8 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeClass,
     NativeFunction,
+    SomeInt,
+    SomeNumber,
     Unknown,
     Value,
     formed,
@@ -62,6 +64,12 @@ class Roots(Calls):
             return value
         run.blocking, run.asks = blocking, asks
         return asking.answer(run, given)
+
+    def either(self, written: ast.expr, test: Value, first: Value, second: Value) -> Unknown:
+        """Return what `a if test else b` is when nobody knows; each side is another run's."""
+        if not weightless(first, second) and written.lineno:
+            self.run.tests.setdefault((self.run.file, written.lineno), asking.text_of(written))
+        return self.run.unknown("the value depends on a condition that is not known", test)
 
     def of_owner(self, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
         """Return an unknown attribute; nobody can answer for what a library gives."""
@@ -112,6 +120,14 @@ class Roots(Calls):
         if truth is None:
             return self.run.setting.choices.get((self.run.file, written.lineno))
         return truth
+
+
+def weightless(*values: Value) -> bool:
+    """Whether what differs cannot be a size: a figure of a metric, or not known at all."""
+    figures = (isinstance(one, SomeNumber) and not isinstance(one, SomeInt) for one in values)
+    if any(figures) or any(isinstance(one, float) for one in values):
+        return True
+    return all(isinstance(one, Unknown) or one is None for one in values)
 
 
 def _numeric(name: str) -> bool:
