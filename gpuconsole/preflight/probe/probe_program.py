@@ -60,6 +60,8 @@ class Replay:
         self.widest = 0
         self.ops = list(self.program.global_block().ops)
         self.stale = {}
+        self.later = {}
+        self.at = -1
         self.rules = session.request.get("operators", {})
 
     def born(self, size, name, kind=0):
@@ -130,6 +132,7 @@ class Replay:
         """Replay the operators once; `stale` are the blocks that names hold from the step before,
         by value. Return those that names hold at the end."""
         self.blocks, self.strided, self.stale = {}, set(), dict(stale)
+        self.at, self.later = -1, {}
         for one in self.session.inputs:
             self.take(one, "input", 4)
         moments, dying = {}, {}
@@ -139,6 +142,9 @@ class Replay:
             dying.setdefault(place, []).append(key)
         self.tidy(self.session.inputs, last)
         for place, op in enumerate(self.ops):
+            self.at = place
+            for key in self.later.pop(place, ()):
+                self.let_go(key)
             for moment in moments.get(place, ()):
                 self.moment(*moment)
             self.operate(op, last.get, place)
@@ -157,7 +163,18 @@ class Replay:
         return {key: block.index for key, block in self.blocks.items()}
 
     def overwritten(self, key):
-        """A name gets its value anew: what it held from the step before is let go."""
+        """A value is there anew. Its name still holds the one of the step before until the call
+        of the network that made it returns."""
+        if key not in self.stale:
+            return
+        end = next((end for start, end in self.session.calls if start <= self.at < end), None)
+        if end is None:
+            self.let_go(key)
+        else:
+            self.later.setdefault(end, []).append(key)
+
+    def let_go(self, key):
+        """A name lets go of what it held from the step before."""
         index = self.stale.pop(key, None)
         if index is not None and index not in self.stale.values():
             self.dead(index)
@@ -202,7 +219,9 @@ class Replay:
                     self.strided.add(key_of(value))
             return
         rule = self.rules.get(name[:-5] if name.endswith("_grad") else name, {})
-        copies = [self.born(nbytes(one), name) for one in operands if key_of(one) in self.strided]
+        # A view of a bent one is its copy; any other kernel copies it for a moment.
+        bent = [] if name in VIEWS else [one for one in operands if key_of(one) in self.strided]
+        copies = [self.born(nbytes(one), name) for one in bent]
         target = shared if inplace else self.taken_over(op, name, rule, operands, last, place)
         self.widest = max(self.widest, _convolved(name, operands))
         if name == "batch_norm":
@@ -211,8 +230,10 @@ class Replay:
             if target is not None and nbytes(value) == self.sizes[target.index]:
                 self.alias(value, target)
                 target = None
-            elif name == "rnn" and min(value.shape, default=0) < 0:
-                self.hold(value, _reserve(op), name)
+            elif name == "rnn" and value is not results[0]:
+                # Shape inference leaves these open: the dropout mask, then what backward needs.
+                mask = value is results[1]
+                self.hold(value, nbytes(results[0]) // 4 if mask else _reserve(op), name)
             else:
                 self.take(value, name)
         self.within(kernel_needs(op, name, operands, rule), name)

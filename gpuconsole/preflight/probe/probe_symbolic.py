@@ -33,12 +33,13 @@ class Session:
         self.paddle = paddle
         self.request = request
         self.channel = channel
-        self.lazy = None
+        self.lazy = contextlib.ExitStack()
         self.program = None
         self.entered = contextlib.ExitStack()
         self.layers = []
         self.optimizers = []
         self.inside = 0
+        self.calls = []
         self.trained = False
         self.readers = {}
         self.waiting = {}
@@ -57,8 +58,8 @@ class Session:
             self.channel.fail("unsupported", "This Paddle builds no programs of the new kind.")
         self.paddle.seed(1)
         # Parameters get a shape and no memory.
-        self.lazy = self.paddle.LazyGuard()
-        self.lazy.__enter__()
+        if self.request.get("lazy", True):
+            self.lazy.enter_context(self.paddle.LazyGuard())
         probe_loader.install(self.paddle, self)
         self._layers()
         self._optimizers()
@@ -118,7 +119,7 @@ class Session:
         from paddle.base.dygraph.base import to_static_mode_guard
         from paddle.pir.core import _convert_into_value, static_op_arg_cast_guard
 
-        self.lazy.__exit__(None, None, None)
+        self.lazy.close()
         self.program = paddle.static.Program()
         paddle.enable_static()
         self.entered.enter_context(
@@ -149,8 +150,9 @@ class Session:
 
     def finish(self):
         """Replay the program and leave."""
-        if self.trained and not self.gradients:
-            self.channel.fail("no-step", "The first batch was not trained on.")
+        if not self.gradients:
+            # Without a backward pass the peak hangs on names within the network's functions.
+            self.channel.fail("unsupported", "The first batch is not trained on.")
         self.channel.progress(0.8, "replaying the step")
         replay = probe_program.Replay(self)
         answer = replay.run()
@@ -181,7 +183,14 @@ class Session:
             if session.program is None and not session.readers:
                 session.enter()
                 args, kwargs = session.symbolic(args), session.symbolic(kwargs)
-            return old_call(self, *args, **kwargs)
+            start = session.place() if session.program is not None else 0
+            session.inside += 1
+            try:
+                return old_call(self, *args, **kwargs)
+            finally:
+                session.inside -= 1
+                if not session.inside and session.program is not None:
+                    session.calls.append((start, session.place()))
 
         cls.__init__, cls.__call__ = init, call
 
