@@ -60,14 +60,16 @@ async def test_runs_to_its_end_and_tells_how(engine: DockerEngine) -> None:
     assert status.created_at is not None
     assert status.started_at is not None
     assert status.ended_at is not None
-    assert began - 2 < status.created_at <= status.started_at <= status.ended_at < time.time() + 2
+    assert began - 2 < status.created_at <= status.started_at
+    # A busy engine notes the start of a short life a moment after its end.
+    assert status.started_at - 1 < status.ended_at < time.time() + 2
 
 
 async def test_options_take_hold_inside(engine: DockerEngine, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "data").write_text("seen")
     script = (
-        "id -u; id -g; pwd; echo $HOME; echo $TASK; cat /data/data; echo; touch /data/x || echo ro;"
+        "id -u; id -g; pwd; echo $HOME; echo $TASK; cat /data/data; echo; touch /data/x 2>&- || echo ro;"
         "grep -c NoNewPrivs:.1 /proc/self/status; grep CapBnd /proc/self/status;"
         "ls /sys/class/net; df -m /dev/shm | tail -1 | cut -c1-60; cat /proc/1/comm"
     )
