@@ -9,12 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
-from gpuconsole.preflight.scan import applying, source, values
+from gpuconsole.preflight.scan import applying, source, static_graph, values
 from gpuconsole.preflight.scan.builtin import builtins
+from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
 from gpuconsole.preflight.trace import Trace
+
+MAX_DRAFTS = 3
+"""Times a static program is written anew for the shapes that it turns out to be fed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,29 @@ def follow(
     assumptions: Mapping[str, str] = MappingProxyType({}),
     project: Path | None = None,
 ) -> Outcome:
-    """Run a script's syntax tree once."""
+    """Run a script's syntax tree once; again where a static program is fed other shapes."""
     read = source.read(script)
-    run = Run(setting, args=tuple(args), assumptions=assumptions)
+    fed: Mapping[str, tuple[int, ...]] = {}
+    for _ in range(MAX_DRAFTS):
+        try:
+            return _once(read, script, args, setting, assumptions, project, fed)
+        except static_graph.OtherShapes as other:
+            fed = other.shapes
+    changing = Run(setting)
+    changing.block(changing.unknown("a static program is fed with shapes that change"))
+    return _outcome(changing, changing.ledger.close(), frozenset())
+
+
+def _once(
+    read: source.Script,
+    script: Path,
+    args: Sequence[str],
+    setting: Setting,
+    assumptions: Mapping[str, str],
+    project: Path | None,
+    fed: Mapping[str, tuple[int, ...]],
+) -> Outcome:
+    run = Run(setting, args=tuple(args), assumptions=assumptions, fed=fed)
     applying.begin(run)
     machine = Interpreter(run, script, project or script.parent, library(run))
     machine.builtins = builtins(machine)
@@ -97,6 +121,10 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
             run.fault(str(raised))
     except RecursionError:
         run.block(run.unknown("the script is nested too deep to follow"))
+    except FOLLOW_ERRORS as error:
+        run.block(run.unknown(f"the analysis does not follow this: {error}"))
+    except MemoryError:
+        run.block(run.unknown("the script makes more than the analysis can hold"))
 
 
 def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:

@@ -550,6 +550,52 @@ for step in range(3):
 }
 
 
+STATIC = """
+paddle.enable_static()
+def feed(**shapes):
+    return {name: numpy.zeros(shape, "float32" if name == "x" else "int64")
+            for name, shape in shapes.items()}
+main, startup = paddle.static.Program(), paddle.static.Program()
+with paddle.static.program_guard(main, startup):
+    {net}
+    paddle.optimizer.{optimizer}.minimize(loss)
+exe = paddle.static.Executor(paddle.CPUPlace())
+exe.run(startup)
+for step in range(8):
+    exe.run(main, feed=feed({shapes}), fetch_list=[loss])
+"""
+
+
+def _static(net: str, shapes: str, optimizer: str = "Adam(0.001)") -> str:
+    filled = STATIC.replace("{net}", net.replace("\n", "\n    "))
+    return filled.replace("{optimizer}", optimizer).replace("{shapes}", shapes)
+
+
+_FC = """x = paddle.static.data("x", [None, 64], "float32")
+y = paddle.static.data("y", [None, 1], "int64")
+h = paddle.static.nn.fc(x, 256, activation="relu")
+h = paddle.static.nn.fc(h, 256, activation="relu")
+loss = F.cross_entropy(paddle.static.nn.fc(h, 10), y)"""
+_CONV = """x = paddle.static.data("x", [-1, 3, 32, 32], "float32")
+y = paddle.static.data("y", [-1, 1], "int64")
+body = nn.Sequential(nn.Conv2D(3, 32, 3, padding=1), nn.BatchNorm2D(32), nn.ReLU(),
+                     nn.MaxPool2D(2), nn.Conv2D(32, 64, 3, padding=1), nn.ReLU(), nn.Flatten())
+loss = paddle.mean(F.cross_entropy(nn.Linear(64 * 256, 10)(body(x)), y))"""
+_ENCODER = """ids = paddle.static.data("ids", [None, None], "int64")
+y = paddle.static.data("y", [None], "int64")
+layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1)
+hidden = nn.TransformerEncoder(layer, 3)(nn.Embedding(2000, 128)(ids))
+loss = F.cross_entropy(nn.Linear(128, 5)(hidden.mean(axis=1)), y)"""
+CASES |= {
+    "static-fc": _static(_FC, "x=[512, 64], y=[512, 1]", "SGD(0.001)"),
+    "static-clip": _static(
+        _FC, "x=[512, 64], y=[512, 1]", "Adam(0.01, grad_clip=nn.ClipGradByGlobalNorm(1.0))"
+    ),
+    "static-conv": _static(_CONV, "x=[16, 3, 32, 32], y=[16, 1]", "Momentum(0.1)"),
+    "static-encoder": _static(_ENCODER, "ids=[16, 64], y=[16]", "AdamW(0.001)"),
+}
+
+
 def script(name: str) -> str:
     """Return a case as a whole script."""
     return dedent(PRELUDE) + CASES[name]

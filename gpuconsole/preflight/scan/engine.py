@@ -18,6 +18,8 @@ from gpuconsole.preflight.trace import Kind, Storage
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
 
+BESIDE = 2
+"""Operators that the static executor begins while a parameter is being updated (measured)."""
 TRAVELLING = 2**23
 """Bytes of small gradients that sharded training gathers before it sends them (its default)."""
 _FLAT = frozenset({"relu", "relu6", "leaky_relu", "hardtanh", "abs", "dropout"})
@@ -68,6 +70,9 @@ class _Pass:
         self.wanted = {_where(one) for one in targets or ()}
         self.groups: list[Storage] = []
         self.done: list[Node] = []
+        self.count = 0
+        self.updating: deque[tuple[int, Storage]] = deque()
+        """Gradients of parameters whose update runs beside the backward pass, and until when."""
 
     def go(self, losses: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         """Run from the given tensors down to the leaves."""
@@ -94,8 +99,13 @@ class _Pass:
         ready = deque(one for one in roots if not degrees[id(one)])
         del roots
         while ready:
+            run.steps += 6
             node = ready.popleft()
             run.layer = node.layer
+            if node.mode not in ("view", "strided"):
+                self.count += 1
+                while self.updating and self.updating[0][0] < self.count:
+                    self.updating.popleft()
             results = self._step(node)
             self._let_go(node)
             self._pass_on(node, results, degrees, needed, ready)
@@ -200,6 +210,9 @@ class _Pass:
             return
         if id(leaf) in self.run.reduced:
             self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
+        if self.run.at_once:
+            self.updating.append((self.count + BESIDE, grad.storage))
+            return
         if self.run.kept is not None and id(leaf) not in self.run.kept:
             # It travels to the process that owns it once the buffer is full.
             self.groups.append(grad.storage)
@@ -244,6 +257,22 @@ class _Pass:
             out.append(made)
         self.found.clear()
         return out
+
+
+def saving_nodes(loss: Tensor) -> list[Node]:
+    """Return the nodes behind a tensor."""
+    return list(_reachable([loss.node])) if loss.node is not None else []
+
+
+def parameters_of(loss: Tensor) -> list[Parameter]:
+    """Return the parameters that a tensor depends on, each once."""
+    found: dict[int, Parameter] = {}
+    for node in saving_nodes(loss):
+        for edge in node.edges:
+            leaf = edge.leaf
+            if isinstance(leaf, Parameter):
+                found.setdefault(id(leaf), leaf)
+    return list(found.values())
 
 
 def _where(tensor: Tensor) -> tuple[int, int]:

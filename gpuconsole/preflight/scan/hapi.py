@@ -103,6 +103,9 @@ class Model(Native):
                batch_size: Value = 1, epochs: Value = 1, *_: Value,
                accumulate_grad_batches: Value = 1, **__: Value) -> None:  # fmt: skip
         """Train on a data set or a loader, then evaluate."""
+        if run.drafting is not None:
+            run.block(run.unknown("paddle.Model over a static program is not followed"))
+            return
         if not isinstance(self.network, Layer):
             run.block(first_unknown(self.network) or run.unknown("the network"))
             return

@@ -9,7 +9,6 @@ from gpuconsole.preflight.scan import (
     arrays,
     creation,
     data,
-    hapi,
     known_data,
     language,
     methods,
@@ -17,6 +16,7 @@ from gpuconsole.preflight.scan import (
     numpy_api,
     photos,
     pictures,
+    static_graph,
     stdlib,
     tensor_api,
     training,
@@ -29,6 +29,7 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeClass,
     NativeFunction,
+    UserModule,
     Value,
 )
 from gpuconsole.preflight.scan.written import Written
@@ -61,12 +62,12 @@ def _own_names() -> dict[str, Value]:
                 "save": _nothing,
                 "set_default_dtype": _default_dtype,
                 "get_default_dtype": lambda run: run.dtype,
-                "disable_static": _nothing,
+                "disable_static": static_graph.disable,
                 "set_flags": _nothing,
                 "create_parameter": _create,
                 "load": lambda run, *a, **k: {},
-                "in_dynamic_mode": lambda run: True,
-                "enable_static": lambda run: run.block(run.unknown("static graph mode")),
+                "in_dynamic_mode": lambda run: run.drafting is None,
+                "enable_static": static_graph.enable,
                 "is_tensor": lambda run, x: isinstance(x, Tensor),
                 "tanh": tensor_api.unary("tanh"),
             }
@@ -81,8 +82,15 @@ def _own_names() -> dict[str, Value]:
     }
 
 
+_VISION_MODULES = {
+    "lenet": "plain", "alexnet": "plain", "vgg": "plain", "mobilenetv1": "mobilenet",
+    "mobilenetv2": "mobilenet", "mobilenetv3": "mobilenet",
+}  # fmt: skip
+"""Modules of `paddle.vision.models` that share a source here."""
+
+
 def _vision(run: Run) -> Written:
-    models = Written(run, "paddle.vision.models", "vision")
+    models = Written(run, "paddle.vision.models", "vision", modules=_VISION_MODULES)
     ops = Written(run, "paddle.vision.ops", "vision_ops")
     return Written(run, "paddle.vision", "vision", {
         "models": models, "ops": ops, "transforms": pictures.transforms(),
@@ -107,7 +115,7 @@ def paddle(run: Run) -> Namespace:
         "text": _text(),
         "vision": vision,
         "device": device,
-        "static": Namespace("paddle.static", _classes({"InputSpec": hapi.InputSpec})),
+        "static": static_graph.namespace(),
         **tensor_api.namespaces(),
         "__version__": "3.3.1",
     }
@@ -129,7 +137,7 @@ methods.install()
 
 def library(run: Run) -> Callable[[str], Namespace | None]:
     """Return the importer of modelled libraries for a run."""
-    made: dict[str, Namespace | None] = {}
+    made: dict[str, Any] = {}
 
     def find(name: str) -> Namespace | None:
         if name in made:
@@ -152,12 +160,10 @@ def library(run: Run) -> Callable[[str], Namespace | None]:
         else:
             found, path = stdlib.namespace_for(name, run), []
         for part in path if found is not None else ():
-            found = found.names.get(part)
-            if not isinstance(found, Namespace):
-                return None
+            found = found.find(part) if isinstance(found, Namespace) else None
         if root in ("paddle", "numpy", "paddlenlp") and not path:
             made[root] = found
-        made[name] = found if isinstance(found, Namespace) else None
+        made[name] = found if isinstance(found, (Namespace, UserModule)) else None
         return made[name]
 
     return find

@@ -113,6 +113,7 @@ class Optimizer(Native):
     def do_step(self, run: Run, closure: Value = None) -> None:
         """Update: make the state on the first step, and what the step needs for a moment."""
         pairs = [(one, one.grad) for one in self.parameters() if one.grad is not None]
+        run.steps += 4 * len(pairs) + 4
         self.update(run, pairs)
 
     def update(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> None:
@@ -188,8 +189,22 @@ class Optimizer(Native):
 
     def do_minimize(self, run: Run, loss: Tensor, *_: Value, **__: Value) -> Value:
         """Step (the loss has been run backward by the script)."""
-        self.do_step(run)
+        if run.drafting is not None:
+            run.draft.minimize(self, loss)
+        else:
+            self.do_step(run)
         return ([], [])
+
+    def prepare_states(self, run: Run) -> None:
+        """Make all state before the first step, as a static startup program does."""
+        for one in self.parameters():
+            if id(one) not in self.state:
+                self.state[id(one)] = self._make(run, one)
+
+    def count_step(self, run: Run) -> None:
+        """Count a step that was done gradient by gradient."""
+        run.optimizer_steps += 1
+        run.steps_of[self.number] += 1
 
     def do_backward(self, run: Run, loss: Value, *_: Value, **__: Value) -> Value:
         """Give the gradients there are: in dynamic mode nothing is run backward here."""

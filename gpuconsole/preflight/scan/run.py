@@ -113,6 +113,14 @@ class Run:
     """Parameters whose gradients a reducer copies into groups until the backward pass is over."""
     kept: set[int] | None = None
     """Parameters whose gradients this process keeps; None where it keeps all."""
+    at_once: bool = False
+    """Whether a parameter is updated, and its gradient gone, as soon as the gradient is there."""
+    draft: Any = None
+    """What a script in static mode has written down so far."""
+    drafting: Ledger | None = None
+    """Where tensors are drafted while a static program is written, without taking memory."""
+    fed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes that a static program is fed with, by name."""
     nodes: list[Any] | None = None
     """Backward nodes made since something began to collect them."""
     recomputed: list[tuple[str, str, int]] = field(default_factory=list)
@@ -201,7 +209,9 @@ class Run:
         if nbytes > LARGEST_TENSOR:
             raise Blocked(self.unknown(f"a tensor of {nbytes} bytes cannot be meant"))
         place = Place(self.file, self.line, self.layer, self.moment)
-        return Storage(self.ledger, int(nbytes), kind, place)
+        drafted = self.drafting is not None and kind != "inputs"
+        ledger = self.drafting if drafted and self.drafting is not None else self.ledger
+        return Storage(ledger, int(nbytes), kind, place)
 
     def tensor(self, shape: tuple[int, ...], dtype: str = "", kind: Kind = "activations") -> Tensor:
         """Allocate a tensor."""
@@ -221,6 +231,9 @@ class Run:
         storage = self.storage(prod(shape) * ITEM_BYTES[dtype], "parameters")
         one = Parameter(shape, dtype, storage, stop_gradient=not trainable)
         one.trainable = trainable
+        if self.drafting is not None:
+            # A program keeps its parameters, whatever becomes of the layers that made them.
+            self.draft.parameters.append(one)
         return one
 
     def scratch(self, nbytes: float) -> None:

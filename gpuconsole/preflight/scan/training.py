@@ -138,6 +138,8 @@ def names(run: Run) -> dict[str, Value]:
             "grad": autograd.grad, "summary": hapi.summary, "flops": hapi.flops,
             "DataParallel": distributed.data_parallel,
             "is_grad_enabled": lambda run: run.grad_enabled,
+            "CPUPlace": lambda run: "cpu",
+            "CUDAPlace": lambda run, index=0: f"gpu:{index}",
         }),
         "optimizer": _optimizer(), "amp": _amp(), "autograd": _autograd(), "jit": _jit(),
         "inference": _inference(), "distributed": distributed.namespace(),
