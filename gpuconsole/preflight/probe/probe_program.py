@@ -334,12 +334,12 @@ def _operands(op):
     if op.name() == "builtin.combine":
         return
     for value in op.operands_source():
-        if not value.initialized():
+        if not value.initialized() or op.is_no_need_buffer(value):
             continue
         define = value.get_defining_op()
         if define is not None and define.name() == "builtin.combine":
             yield from (one for one in define.operands_source() if one.initialized())
-        elif value.is_dense_tensor_type() and not op.is_no_need_buffer(value):
+        elif value.is_dense_tensor_type():
             yield value
 
 

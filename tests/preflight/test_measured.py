@@ -1,0 +1,198 @@
+"""Estimates from recordings: blocks as functions of the batch, alignment, refusals."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.units import MIB
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight import measured
+from gpuconsole.preflight.advice import largest_batch
+from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.recording import Unusable, combine, grown, read_run, ready
+
+# Two layers with an input of 100 bytes a sample: parameters, a batch, an activation that the
+# kernel of the second layer reads, its gradient, and scratch memory within one kernel.
+NAMES = ["", "matmul", "matmul_grad", "reader", "relu", "uniform"]
+
+
+def run(batch: int, **changes: Any) -> dict[str, Any]:
+    """Return a recording as the probe writes it."""
+    made: dict[str, Any] = {
+        "batch": batch,
+        # parameter, waiting batch, batch, product, scratch (gone), gradient, and all but one end
+        "events": [0, 1, 2, 3, 4, ~4, 5, ~3, ~5, ~2],
+        "cycles": [7],
+        "sizes": [5000, 100 * batch, 100 * batch, 40 * batch, 700, 60 + 40 * batch],
+        "names": NAMES,
+        "name": [5, 3, 0, 1, 1, 2],
+        "kind": [1, 5, 4, 0, 0, 2],
+        "inside": [4],
+        "shapes": [[[[batch, 25]], [[batch, 25]]]],
+        "readers": [{"samples": 1000, "batches": None}],
+        "widest_conv": 0,
+        "flags": [],
+        "trained": True,
+    }
+    made.update(changes)
+    return made
+
+
+def document(small: dict[str, Any], large: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"version": 1, "mode": "traced", "script": "train.py", "paddle": "3.3.1",
+            "runs": [small, large], **changes}  # fmt: skip
+
+
+class TestReplay:
+    @pytest.mark.parametrize("batch", [1, 2, 7, 64])
+    def test_the_cpu_has_five_batches_waiting_and_its_kernels_scratch(self, batch: int) -> None:
+        found = measured.load(document(run(2), run(4))).estimate(batch, backend="cpu").memory
+        assert found is not None
+        beside = max(700, 60 + 40 * batch)
+        assert found.tensors_peak_mib * MIB == pytest.approx(5000 + 640 * batch + beside)
+
+    def test_a_device_has_two_batches_waiting_and_no_scratch(self) -> None:
+        found = measured.load(document(run(2), run(4))).estimate(4, backend="gpu").memory
+        assert found is not None
+        assert found.tensors_peak_mib * MIB == pytest.approx(5000 + 4 * 340 + 60 + 160)
+
+    def test_parts_sum_to_the_peak(self) -> None:
+        found = measured.load(document(run(2), run(4))).estimate(64, backend="cpu").memory
+        assert found is not None
+        parts = (found.parameters_mib, found.gradients_mib, found.optimizer_mib,
+                 found.activations_mib, found.inputs_mib, found.workspace_mib)  # fmt: skip
+        assert sum(parts) == pytest.approx(found.tensors_peak_mib)
+        assert found.parameters_mib * MIB == pytest.approx(5000)
+        assert found.gradients_mib * MIB == pytest.approx(60 + 40 * 64)
+
+    def test_the_peak_moves_with_the_batch(self) -> None:
+        """A line through the two measured peaks would miss where the gradient overtakes."""
+        one = measured.load(document(run(2), run(4)))
+        peaks = [one.estimate(b, backend="cpu").memory for b in (2, 4, 100)]
+        low, high, far = (m.tensors_peak_mib * MIB for m in peaks if m is not None)
+        assert far > low + (high - low) / 2 * 98 + 1000
+
+    def test_a_short_epoch_has_fewer_batches_waiting(self) -> None:
+        short = [{"samples": 8, "batches": None}]
+        one = measured.load(document(run(2, readers=short), run(4, readers=short)))
+        found = one.estimate(8, backend="cpu").memory
+        assert found is not None
+        assert found.inputs_mib * MIB == pytest.approx(800)
+        assert ready({"samples": 8}, 4, 5) == 1
+
+    def test_the_range_is_the_traced_tiers(self) -> None:
+        found = measured.load(document(run(2), run(4))).estimate(64, context_mib=100.0).memory
+        assert found is not None
+        assert found.high_mib == pytest.approx(100 + 1.10 * found.reserved_mib)
+
+
+class TestSizes:
+    @pytest.mark.parametrize(
+        ("what", "true"),
+        [
+            ("fixed", lambda b: 4096),
+            ("line", lambda b: 12 * b + 5),
+            ("one less", lambda b: 400 * (b - 1)),
+            ("pairs of samples", lambda b: 4 * b * b),
+            ("pairs of two views", lambda b: 4 * (2 * b) * (2 * b - 1)),
+        ],
+    )
+    def test_two_sizes_tell_the_rest(self, what: str, true: Any) -> None:
+        size = grown(2, true(2), 4, true(4))
+        assert [size.at(b) for b in (8, 33, 100)] == [true(b) for b in (8, 33, 100)], what
+
+    def test_what_shrinks_is_held_at_its_most(self) -> None:
+        assert grown(2, 500, 4, 250).at(64) == 500
+
+
+class TestAlignment:
+    def test_a_kernel_more_in_one_run_is_no_obstacle(self) -> None:
+        small = run(2)
+        small["events"] = [0, 1, 2, 6, ~6, 3, 4, ~4, 5, ~3, ~5, ~2]
+        small["sizes"] = [*small["sizes"], 8]
+        small["name"], small["kind"] = [*small["name"], 4], [*small["kind"], 0]
+        small["cycles"] = [9]
+        # Blocks are numbered by birth in a real recording; here only the order of births counts.
+        one = measured.load(document(small, run(4))).estimate(64, backend="cpu").memory
+        plain = measured.load(document(run(2), run(4))).estimate(64, backend="cpu").memory
+        assert one == plain
+
+    def test_another_program_is_refused(self) -> None:
+        other = run(4)
+        other["name"] = [5, 3, 0, 4, 4, 4]
+        with pytest.raises(Unusable, match="depend on the data"):
+            combine(read_run(run(2)), read_run(other))
+
+    def test_changing_shapes_are_flagged_and_unknown(self) -> None:
+        large = run(4, shapes=[[[[4, 25]], [[4, 31]]]])
+        found = measured.load(document(run(2), large)).estimate(64, backend="cpu")
+        assert found.memory is None
+        assert found.tier == "unknown"
+        assert "variable-shape" in found.flags
+        assert "[4, 31]" in found.unknowns[0].reason
+
+    def test_shapes_that_differ_between_the_runs_are_unknown(self) -> None:
+        large = run(4, shapes=[[[[4, 40]]]])
+        assert measured.load(document(run(2), large)).recording is None
+
+    def test_an_epochs_last_short_batch_is_none(self) -> None:
+        large = run(4, shapes=[[[[4, 25]], [[1, 25]]]])
+        assert measured.load(document(run(2), large)).recording is not None
+
+    def test_a_batch_size_without_effect_is_unknown(self) -> None:
+        large = run(2)
+        large["batch"] = 4
+        found = measured.load(document(run(2), large)).estimate(64)
+        assert found.memory is None
+        assert "changes nothing" in found.unknowns[0].reason
+
+
+class TestAdvice:
+    def test_the_largest_batch_is_exact(self) -> None:
+        one = measured.load(document(run(2), run(4)))
+        card = Card("card", "host", "cpu", (5000 + 60 + 680 * 100) / MIB, exact=True)
+        estimate = one.estimate(8, backend="cpu", context_mib=0.0)
+        assert largest_batch(one, estimate, card) == 100
+
+    def test_reserve_never_falls_with_the_batch(self) -> None:
+        reserved = measured.load(document(run(2), run(4))).reserved_at("gpu")
+        found = [reserved(b) or 0.0 for b in range(1, 300)]
+        assert found == sorted(found)
+
+    def test_without_a_batch_size_it_asks_for_one(self) -> None:
+        found = measured.load(document(run(2), run(4))).estimate()
+        assert found.memory is None
+        assert "name one" in found.unknowns[0].reason
+
+    def test_a_batch_below_one_is_refused(self) -> None:
+        with pytest.raises(UsageError):
+            measured.load(document(run(2), run(4))).estimate(0)
+
+    def test_mixed_precision_is_called_an_upper_bound(self) -> None:
+        one = measured.load(document(run(2, flags=["amp"]), run(4, flags=["amp"])))
+        assert any("upper bound" in note for note in one.estimate(8).notes)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda one: one.pop("runs"),
+        lambda one: one["runs"].pop(),
+        lambda one: one.update(mode="guessed"),
+        lambda one: one["runs"][0].update(events=[99]),
+        lambda one: one["runs"][0].update(sizes=[-1] * 6),
+        lambda one: one["runs"][0].update(kind=[0]),
+        lambda one: one["runs"][0].update(kind=[77] * 6),
+        lambda one: one["runs"][0].update(names=None),
+        lambda one: one["runs"][0].update(shapes=7),
+        lambda one: one["runs"].__setitem__(0, "recording"),
+    ],
+)
+def test_a_spoilt_document_is_a_clear_error(spoil: Any) -> None:
+    one = copy.deepcopy(document(run(2), run(4)))
+    spoil(one)
+    with pytest.raises(UsageError, match="measurement"):
+        measured.load(one)
