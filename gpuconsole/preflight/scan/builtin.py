@@ -10,6 +10,7 @@ from gpuconsole.preflight.scan import constants, exceptions, introspection, leng
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.exceptions import Raised
+from gpuconsole.preflight.scan.generators import Walk
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.stdlib import Open
 from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
@@ -312,7 +313,7 @@ _ABSTRACT: dict[str, tuple[type, ...]] = {
     "Sequence": (list, tuple, str, range), "Mapping": (dict, mappings.Mapping),
     "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float),
     "MutableMapping": (dict, mappings.Mapping), "Set": (set, frozenset),
-    "Iterator": (constants.Lazy, constants.Items), "Generator": (constants.Items,),
+    "Iterator": (constants.Lazy, constants.Items, Walk), "Generator": (constants.Items, Walk),
 }  # fmt: skip
 
 

@@ -30,10 +30,6 @@ MAX_BITS = 4096
 MAX_EXPONENT = 4096
 
 
-class EnoughItems(Exception):  # noqa: N818 - a control signal
-    """A generator has given as many items as the analysis needs."""
-
-
 class Items(Native):
     """The items of a generator, already run."""
 

@@ -9,15 +9,13 @@ from typing import Any
 
 from gpuconsole.preflight.scan import constants, lengths, operators, texts
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.calls import MAX_YIELDS
+from gpuconsole.preflight.scan.comprehensions import Comprehensions
 from gpuconsole.preflight.scan.mappings import mapping_of
-from gpuconsole.preflight.scan.roots import Roots
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
     Length,
-    More,
     Native,
     Scope,
     SomeNumber,
@@ -35,7 +33,7 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class Expressions(Roots):
+class Expressions(Comprehensions):
     """The part of the interpreter that evaluates expressions."""
 
     def eval(self, node: ast.expr, scope: Scope) -> Value:
@@ -321,55 +319,6 @@ class Expressions(Roots):
         scope.captured = True
         return made
 
-    def _comprehension(self, node: Any, scope: Scope) -> Value:
-        inner = Scope(scope)
-        made: list[Value] = []
-
-        def add() -> None:
-            if isinstance(node, ast.DictComp):
-                made.append((self.eval(node.key, inner), self.eval(node.value, inner)))
-            else:
-                made.append(self.eval(node.elt, inner))
-
-        rest: list[More] = []
-        self._generate(node.generators, 0, inner, add, rest.append)
-        if lengths.drops(node, made) and not rest:
-            rest.append(lengths.fewer(self.run, None))
-        if isinstance(node, ast.DictComp):
-            mapping = {k: v for k, v in made if isinstance(k, (str, int, float, tuple))}
-            return mapping | {one: one for one in rest[:1]}
-        if isinstance(node, ast.SetComp):
-            known = {one for one in made if isinstance(one, (str, int, float, bool, tuple))}
-            return known | set(rest[:1])
-        made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(self.run, rest[0])])
-        return constants.Items(made) if isinstance(node, ast.GeneratorExp) else made
-
-    def _generate(
-        self,
-        parts: list[ast.comprehension],
-        at: int,
-        scope: Scope,
-        add: Callable[[], None],
-        add_more: Callable[[More], None],
-    ) -> None:
-        if at == len(parts):
-            add()
-            return
-        part = parts[at]
-        for item in self.iterate(self.eval(part.iter, scope)):
-            more = lengths.rest(item)
-            self.assign(part.target, item if more is None else lengths.likeness(item), scope)
-            truths = [self.truth(self.eval(test, scope)) for test in part.ifs]
-            if False not in truths:
-                self._generate(parts, at + 1, scope, add, add_more)
-            if more is not None or None in truths:
-                whole = more is not None and not part.ifs and len(parts) == 1
-                add_more(more if more and whole else lengths.fewer(self.run, more))
-
-    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        """Bind a target; the statements' part gives this."""
-        raise NotImplementedError
-
     def _await(self, node: ast.Await, scope: Scope) -> Value:
         return self.eval(node.value, scope)
 
@@ -396,33 +345,16 @@ class Expressions(Roots):
             return self.run.unknown("text made from a value that is not known", unknown)
         return "".join(parts)
 
-    def _yield(self, node: ast.Yield, scope: Scope) -> Value:
-        value = None if node.value is None else self.eval(node.value, scope)
-        return self._give(value, scope)
-
-    def _yield_from(self, node: ast.YieldFrom, scope: Scope) -> Value:
-        for item in self.iterate(self.eval(node.value, scope)):
-            self._give(item, scope)
+    def _yield(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
+        """Run a `yield` whose value is used: what is sent to a generator is not followed."""
+        if node.value is not None:
+            self.eval(node.value, scope)
         return None
-
-    def _give(self, value: Value, scope: Scope) -> None:
-        home = scope.find("yield?")
-        if home is None:
-            return
-        collected: list[Value] = home.names["yield?"]
-        collected.append(value)
-        if len(collected) >= MAX_YIELDS or _holds_tensor(value):
-            raise constants.EnoughItems
 
     def _named(self, node: ast.NamedExpr, scope: Scope) -> Value:
         value = self.eval(node.value, scope)
         self.assign(node.target, value, scope)
         return value
-
-
-def _holds_tensor(value: Value) -> bool:
-    parts = value if isinstance(value, (list, tuple)) else (value,)
-    return any(isinstance(one, Tensor) for one in parts)
 
 
 def _sequence(kind: type) -> Callable[[Expressions, Any, Scope], Value]:
@@ -442,9 +374,9 @@ _EVALUATORS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = 
     ast.IfExp: Expressions._if_expression, ast.Subscript: Expressions._subscript,
     ast.Slice: Expressions._slice, ast.List: _sequence(list), ast.Tuple: _sequence(tuple),
     ast.Dict: Expressions._dict, ast.Set: Expressions._set, ast.Lambda: Expressions._lambda,
-    ast.ListComp: Expressions._comprehension, ast.SetComp: Expressions._comprehension,
-    ast.DictComp: Expressions._comprehension, ast.GeneratorExp: Expressions._comprehension,
+    ast.ListComp: Comprehensions.comprehension, ast.SetComp: Comprehensions.comprehension,
+    ast.DictComp: Comprehensions.comprehension, ast.GeneratorExp: Comprehensions.comprehension,
     ast.JoinedStr: Expressions._joined, ast.Yield: Expressions._yield,
-    ast.Await: Expressions._await, ast.YieldFrom: Expressions._yield_from,
+    ast.Await: Expressions._await, ast.YieldFrom: Expressions._yield,
     ast.NamedExpr: Expressions._named,
 }  # fmt: skip

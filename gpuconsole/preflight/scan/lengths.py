@@ -31,6 +31,9 @@ MAX_KEY = 300
 MAX_TERMS = 32
 
 
+_ANY = More("", 0, "")
+
+
 def some(run: Run, reason: str, high: int | None = None, cause: Value = None) -> Length:
     """Return a length of its own that nobody knows, at most `high`."""
     root = cause.root if isinstance(cause, Unknown) else None
@@ -53,8 +56,8 @@ def more_in(value: Value) -> More | None:
     if isinstance(value, (list, tuple)):
         last = value[-1] if value else None
         return last if isinstance(last, More) else None
-    if isinstance(value, (dict, set, frozenset)):
-        return next((one for one in value if isinstance(one, More)), None)
+    if isinstance(value, (dict, set, frozenset)) and _ANY in value:
+        return next(one for one in value if isinstance(one, More))
     return None
 
 

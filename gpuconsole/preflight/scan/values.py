@@ -87,14 +87,23 @@ def _bound(const: int, terms: tuple[tuple[Symbol, int], ...]) -> int | None:
     return const
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class More(Unknown):
-    """Ends a container that holds an unknown number of items like those before it."""
+    """Ends a container that holds an unknown number of items like those before it.
+
+    All are one to a mapping or a set, so that asking whether there is one takes no search.
+    """
 
     length: Value = None
     """The number of all items: a `Length`."""
-    like: Value = field(default=None, compare=False)
+    like: Value = None
     """An item, while the container is walked over."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, More)
+
+    def __hash__(self) -> int:
+        return 0x6D6F7265
 
 
 def plain(unknown: Unknown) -> Unknown:

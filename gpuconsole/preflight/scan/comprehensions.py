@@ -1,0 +1,65 @@
+"""Comprehensions and generator expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan.roots import Roots
+from gpuconsole.preflight.scan.values import More, Scope, Value
+
+
+class Comprehensions(Roots):
+    """The part of the interpreter that runs comprehensions."""
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        """Bind a target; the statements' part gives this."""
+        raise NotImplementedError
+
+    def comprehension(self, node: Any, scope: Scope) -> Value:
+        """Run a comprehension or a generator expression."""
+        inner = Scope(scope)
+        made: list[Value] = []
+
+        def add() -> None:
+            if isinstance(node, ast.DictComp):
+                made.append((self.eval(node.key, inner), self.eval(node.value, inner)))
+            else:
+                made.append(self.eval(node.elt, inner))
+
+        rest: list[More] = []
+        self._generate(node.generators, 0, inner, add, rest.append)
+        if lengths.drops(node, made) and not rest:
+            rest.append(lengths.fewer(self.run, None))
+        if isinstance(node, ast.DictComp):
+            mapping = {k: v for k, v in made if constants.is_key(k)}
+            return mapping | {one: one for one in rest[:1]}
+        if isinstance(node, ast.SetComp):
+            known = {one for one in made if constants.is_key(one)}
+            return known | set(rest[:1])
+        made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(self.run, rest[0])])
+        return constants.Items(made) if isinstance(node, ast.GeneratorExp) else made
+
+    def _generate(
+        self,
+        parts: list[ast.comprehension],
+        at: int,
+        scope: Scope,
+        add: Callable[[], None],
+        add_more: Callable[[More], None],
+    ) -> None:
+        if at == len(parts):
+            add()
+            return
+        part = parts[at]
+        for item in self.iterate(self.eval(part.iter, scope)):
+            more = lengths.rest(item)
+            self.assign(part.target, item if more is None else lengths.likeness(item), scope)
+            truths = [self.truth(self.eval(test, scope)) for test in part.ifs]
+            if False not in truths:
+                self._generate(parts, at + 1, scope, add, add_more)
+            if more is not None or None in truths:
+                whole = more is not None and not part.ifs and len(parts) == 1
+                add_more(more if more and whole else lengths.fewer(self.run, more))
