@@ -135,11 +135,11 @@ def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value)
 methods.install()
 
 
-def library(run: Run) -> Callable[[str], Namespace | None]:
+def library(run: Run) -> Callable[[str], Value]:
     """Return the importer of modelled libraries for a run."""
     made: dict[str, Any] = {}
 
-    def find(name: str) -> Namespace | None:
+    def find(name: str) -> Value:
         if name in made:
             return made[name]
         root, *path = name.split(".")

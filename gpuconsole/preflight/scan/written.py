@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
+from types import MappingProxyType
 
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import MISSING, Namespace, Scope, UserModule, Value
@@ -63,12 +64,19 @@ def _tree(folder: str, stem: str) -> ast.Module:
 class Written(Namespace):
     """A namespace some of whose names stand in sources, each read when first asked for."""
 
-    __slots__ = ("folder", "run", "scopes")
+    __slots__ = ("folder", "modules", "run", "scopes")
 
     def __init__(
-        self, run: Run, name: str, folder: str, names: dict[str, Value] | None = None
+        self,
+        run: Run,
+        name: str,
+        folder: str,
+        names: dict[str, Value] | None = None,
+        modules: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`modules`: the sources that stand for modules of other names."""
         super().__init__(name, names)
+        self.modules = modules
         self.run = run
         self.folder = folder
         self.scopes: dict[str, Scope] = {}
@@ -81,8 +89,9 @@ class Written(Namespace):
             stem = _index(self.folder).get(name)
             if stem is not None:
                 self.names[name] = self._scope(stem).names[name]
-            elif name in _texts(self.folder):
-                self.names[name] = UserModule(f"{self.name}.{name}", self._scope(name))
+            elif self.modules.get(name, name) in _texts(self.folder):
+                scope = self._scope(self.modules.get(name, name))
+                self.names[name] = UserModule(f"{self.name}.{name}", scope)
         return self.names.get(name, MISSING)
 
     def _scope(self, stem: str) -> Scope:
