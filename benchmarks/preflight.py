@@ -5,7 +5,8 @@
 
 Truth is the peak of Paddle's CPU allocator over whole training steps, so estimates are made with
 `--backend cpu`. A script that does not state what its memory depends on is right when the answer
-is "unknown". The line through two runs is judged at the other measured batches only.
+is "unknown". The line through two runs is judged at the other measured batches only. Times are
+processor times, so that other work on the machine does not show.
 """
 
 from __future__ import annotations

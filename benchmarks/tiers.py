@@ -6,6 +6,7 @@ A tier is a callable `(script, argv, batch) -> peak bytes | None`; None is "unkn
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -70,6 +71,12 @@ class Static:
         return advice.verdicts(self.analysis(script, argv), None, [card])[0].max_batch_size
 
 
+def spent_by_children() -> float:
+    """Return the processor time of all commands run so far, seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def place_of(fault: Exception) -> str:
     """Return where an exception was raised."""
     last = traceback.extract_tb(fault.__traceback__)[-1]
@@ -94,9 +101,9 @@ class Command:
             "--json", "--state", str(self.state), "--tier", self.tier, *run, *options,
             str(script), "--", *argv,
         ]  # fmt: skip
-        start = time.perf_counter()
+        before = spent_by_children()
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT_S)
-        self.seconds.setdefault(script, time.perf_counter() - start)
+        self.seconds.setdefault(script, spent_by_children() - before)
         try:
             found: dict[str, Any] = json.loads(done.stdout)
         except ValueError:
