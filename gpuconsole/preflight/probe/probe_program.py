@@ -16,7 +16,10 @@ STATES = {"SGD": 0, "Momentum": 1, "Adagrad": 1, "RMSProp": 3, "Adadelta": 2, "A
           "Adam": 2, "AdamW": 2, "Lamb": 2, "NAdam": 2, "RAdam": 2, "ASGD": 2, "Rprop": 2,
           "LBFGS": 0}  # fmt: skip
 """Optimizer states beside each parameter, in parameters."""
-RESERVED = {"LSTM": 7, "GRU": 5, "RNN_TANH": 2, "RNN_RELU": 2}
+
+
+class Unsupported(Exception):
+    """The program does not tell the memory."""
 
 
 def key_of(value):
@@ -205,17 +208,21 @@ class Replay:
         name = op.name().split(".", 1)[-1]
         if name in NOTHING:
             return
+        if name in ("rnn", "warpctc", "warprnnt"):
+            raise Unsupported("what the kernel of %s keeps is not written in a program" % name)
         operands = _all_operands(op)
         inplace = name.endswith("_") and name != "batch_norm_"
         name = name.rstrip("_")
-        key = key_of(operands[0]) if operands else 0
+        # The gradient of a view is a view of the gradient that arrives, the last operand.
+        source = operands[-1 if name.endswith("_grad") else 0] if operands else None
+        key = key_of(source) if source is not None else 0
         shared = self.blocks.get(key)
         bent = key in self.strided
         results = [one for one in op.results() if one.initialized() and one.is_dense_tensor_type()]
         if name in VIEWS and shared is not None and not (bent and name.startswith(("resh", "flat"))):
             for value in results:
                 self.alias(value, shared)
-                if bent or (name in STRIDED and not _plain(name, operands[0], value)):
+                if bent or (name in STRIDED and not _plain(name, source, value)):
                     self.strided.add(key_of(value))
             return
         rule = self.rules.get(name[:-5] if name.endswith("_grad") else name, {})
@@ -230,10 +237,6 @@ class Replay:
             if target is not None and nbytes(value) == self.sizes[target.index]:
                 self.alias(value, target)
                 target = None
-            elif name == "rnn" and value is not results[0]:
-                # Shape inference leaves these open: the dropout mask, then what backward needs.
-                mask = value is results[1]
-                self.hold(value, nbytes(results[0]) // 4 if mask else _reserve(op), name)
             else:
                 self.take(value, name)
         self.within(kernel_needs(op, name, operands, rule), name)
@@ -386,15 +389,3 @@ def _amount(text, op, operands):
     elif what == "channel":
         size = shape[1] if len(shape) > 1 else 1
     return int(rate) * size
-
-
-def _reserve(op):
-    """Return what a recurrent layer keeps for backward: gates, states and outputs of each step."""
-    attributes = op.attrs()
-    x = op.operands_source()[0]
-    steps, batch = list(x.shape)[:2]
-    directions = 2 if attributes.get("is_bidirec") else 1
-    gates = RESERVED.get(attributes.get("mode"), 7)
-    layers = attributes.get("num_layers", 1)
-    hidden = attributes.get("hidden_size", 0)
-    return (gates * layers - 1) * directions * steps * batch * hidden * 4

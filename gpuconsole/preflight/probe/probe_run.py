@@ -49,6 +49,7 @@ def main():
     # Imported before the script's folder takes this one's place.
     import probe_batch
     import probe_hooks
+    import probe_program
     import probe_standins
     import probe_symbolic
 
@@ -72,7 +73,7 @@ def main():
         words = "%s: %s" % (type(error).__name__, str(error).strip()[-600:])
         traceback.print_exc()
         kind = "download" if probe_standins.wants_network(error) else "script"
-        if isinstance(error, probe_symbolic.Needed):
+        if isinstance(error, probe_program.Unsupported):
             kind = "unsupported"
         channel.fail(kind, words, *place(error, script))
     session.ended()

@@ -22,10 +22,6 @@ OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
 """Where code lies whose names are not the script's."""
 
 
-class Needed(Exception):
-    """The script asks for a number that only a computation can tell."""
-
-
 class Session:
     """One run: builds the program of a step and replays it as births and deaths of blocks."""
 
@@ -69,7 +65,7 @@ class Session:
     def _refusals(self):
         """What a program shows otherwise than the dynamic graph runs it."""
         def recompute(*_, **__):
-            raise Needed("recomputation happens only where the script really runs")
+            raise probe_program.Unsupported("recomputation happens only where the script really runs")
 
         fleet = self.paddle.distributed.fleet
         fleet.utils.recompute = recompute
@@ -246,7 +242,7 @@ class Session:
 
         def number(self, *_, **__):
             if not session.gradients and session.trained:
-                raise Needed("the script needs a computed value before its backward pass")
+                raise probe_program.Unsupported("the script needs a computed value before its backward pass")
             return 0.0
 
         def array(self, *_, **__):
