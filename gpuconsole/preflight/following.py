@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
 from gpuconsole.preflight.scan import applying, source, static_graph, values
@@ -15,7 +14,12 @@ from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
-from gpuconsole.preflight.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpuconsole.preflight.trace import Trace
 
 MAX_DRAFTS = 3
 """Times a static program is written anew for the shapes that it turns out to be fed with."""
@@ -35,6 +39,8 @@ class Outcome:
     blocked: bool
     flags: tuple[str, ...]
     flops: float
+    moved: float
+    """Bytes read and written by the operators of one step."""
     coverage: float
     loaded: bool
     """Whether a loader gave the batches."""
@@ -136,7 +142,8 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         key = (blocking.file, blocking.line, blocking.reason)
         unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
     seen = len(run.lines_seen) or 1
-    flops = run.flops_done * (3 if run.backwards else 1)
+    # A backward pass reads and writes, and computes, about twice what its forward pass does.
+    passes = 3 if run.backwards else 1
     return Outcome(
         trace=trace,
         batch=run.batch_seen,
@@ -147,7 +154,8 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         asks=tuple(run.asks.values()) if blocking is not None else (),
         blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
         flags=tuple(sorted(run.flags)),
-        flops=flops,
+        flops=run.flops_done * passes,
+        moved=run.bytes_done * passes,
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
