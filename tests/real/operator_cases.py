@@ -124,7 +124,7 @@ REDUCTIONS = [
     *_plain("sum mean max min amax amin prod logsumexp std var", "paddle.{}(x)"),
     *[
         Case(f"{name} axis", f"paddle.{name}(x, axis={axis})")
-        for name in "sum mean max min amax amin prod logsumexp std var".split()
+        for name in ["sum", "mean", "max", "min", "amax", "amin", "prod", "logsumexp", "std", "var"]
         for axis in (1, -1)
     ],
     *_plain("sum mean max", "x.{}(axis=[1, 2])"),
@@ -731,7 +731,7 @@ LOSSES = [
 ]
 
 INPLACE = [
-    Case(name, f"change(x * 1.0)", X, "y", f"def change(t):\n    {line}\n    return t")
+    Case(name, "change(x * 1.0)", X, "y", f"def change(t):\n    {line}\n    return t")
     for name, line in (
         ("add_", "t.add_(paddle.ones([64]))"),
         ("scale_", "t.scale_(2.0)"),

@@ -85,7 +85,6 @@ def in_paddle(text: str) -> list[Moment]:
         core.host_memory_stat_reset_peak_value("Allocated", 0)
 
     paddle.seed(7)
-    gc.collect()
     gc.disable()
     try:
         exec(compile(text, "case", "exec"), {"mark": mark})

@@ -235,7 +235,12 @@ def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) ->
 
     A sparse gradient holds a row for each id, in the output's size, instead of the whole table.
     """
+    if ids.dtype in FLOATS:
+        raise ShapeFault(
+            f"embedding looks up whole numbers, {ids.dtype} arrives", ids.shape, weight.shape
+        )
     (weight,) = ops.amp_inputs(run, "full", (weight,), "embedding")
+    run.bytes += ids.nbytes + 2 * prod(ids.shape) * weight.shape[1] * ITEM_BYTES[weight.dtype]
     shape = (*ids.shape, weight.shape[1])
     out = run.tensor(shape, weight.dtype)
     node = ops.attach(run, (weight,), [out], (ids.storage,), "new")

@@ -199,9 +199,8 @@ def _turning(
 
 
 def _einsum_one(run: Run, x: Tensor, term: str, right: str, shape: Sequence[int]) -> Tensor:
-    same = len(term) == len(right)
     out = run.tensor(tuple(shape), x.dtype)
-    ops.attach(run, (x,), [out], (x.storage,), "new", x.nbytes if same else 2 * out.nbytes)
+    ops.attach(run, (x,), [out], (x.storage,), "new", x.nbytes)
     return out
 
 

@@ -12,11 +12,9 @@ from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
-    Length,
     More,
     Native,
     NativeClass,
-    SomeInt,
     Unknown,
     UserClass,
     Value,
@@ -142,9 +140,8 @@ def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
     same = all(constants.same(values[0], one) for one in values[1:])
     if values and same and not isinstance(values[0], (int, float)):
         return values[0]
-    if values and all(isinstance(one, (int, Length)) for one in values):
-        return SomeInt(run.file, run.line, "a number that is looked up by data")
-    return why or run.unknown("a value that is looked up by data")
+    why = why or run.unknown("a value that is looked up by data")
+    return lengths.looked_up(run, target, why)
 
 
 def _sequence_item(run: Run, target: Value, key: Value) -> Value:
@@ -179,7 +176,7 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
         elif isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is None:
             target[key] = list(calls.iterate(value))
     elif isinstance(target, Tensor):
-        tensor_ops.store(calls.run, target, key, value)
+        calls.guard(tensor_ops.store, "subscript", (target, key, value))
     elif isinstance(target, Native) and not isinstance(target, Array):
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):

@@ -296,7 +296,9 @@ def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) ->
     if axis is None or (isinstance(axis, (list, tuple)) and not axis):
         gone = set(range(rank))
     else:
-        gone = {check_axis(one, rank) for one in ([axis] if isinstance(axis, int) else axis)}
+        gone = {
+            check_axis(one, rank, x.shape) for one in ([axis] if isinstance(axis, int) else axis)
+        }
     return [
         1 if place in gone else extent
         for place, extent in enumerate(x.shape)
@@ -304,12 +306,12 @@ def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) ->
     ]
 
 
-def check_axis(axis: int, rank: int) -> int:
+def check_axis(axis: int, rank: int, *shapes: tuple[int, ...]) -> int:
     """Return the axis counted from the front; ShapeFault when there is no such axis."""
     if not isinstance(axis, int):
         raise TypeError("an axis is a whole number")
     if not -rank <= axis < max(rank, 1):
-        raise ShapeFault(f"axis {axis} of a tensor with {rank} dimensions")
+        raise ShapeFault(f"axis {axis} of a tensor with {rank} dimensions", *shapes)
     return axis + rank if axis < 0 else axis
 
 
