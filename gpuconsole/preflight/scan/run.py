@@ -31,7 +31,7 @@ MAX_WAIT = 8
 """Further cycles followed for an optimizer that does not step in each."""
 SMALL = 1024
 """Bytes by which a run may hold more after a step without being said to grow."""
-MAX_STEPS = 400_000
+MAX_STEPS = 200_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
 LARGEST_TENSOR = 2**50
 
