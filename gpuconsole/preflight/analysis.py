@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
@@ -25,12 +27,6 @@ from gpuconsole.preflight.scan import source
 from gpuconsole.preflight.scan.run import Setting
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from gpuconsole.core.fleet import Backend
 
 MAX_BATCH = 65_536
 
@@ -52,7 +48,7 @@ class Analysis:
     _fragmentation: dict[Backend, float] = field(default_factory=dict)
 
     def outcome(
-        self, batch: int | None = None, backend: Backend = "gpu", variant: Variant = AS_WRITTEN,
+        self, batch: int | None = None, backend: Backend = "gpu", variant: Variant = AS_WRITTEN
     ) -> Outcome:
         """Return what a run at this batch size finds."""
         key = (backend, batch, variant)
@@ -160,7 +156,7 @@ class Analysis:
         return set_number(self._batch_key(own), place.file, place.line, self.args, size)
 
     def explain(
-        self, batch_size: int | None = None, backend: Backend = "gpu",
+        self, batch_size: int | None = None, backend: Backend = "gpu"
     ) -> Explanation | None:
         """Return where the memory comes from, by layer; None where it cannot be told."""
         outcome = self.outcome(batch_size, backend)
@@ -211,9 +207,8 @@ class Analysis:
         `context_mib` replaces the default context; the CPU back end has none.
         """
         if batch_size is not None and batch_size < 1:
-            msg = "Batch size must be positive"
             raise UsageError(
-                msg,
+                "Batch size must be positive",
                 f"{batch_size} is not a batch size.",
                 "Give 1 or more.",
             )
@@ -255,15 +250,15 @@ def _fragmentation(trace: Trace) -> float:
 
 def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
     notes = [
-        ("Method: the script's syntax tree was followed over shapes through two training steps; "
-        "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."),
+        "Method: the script's syntax tree was followed over shapes through two training steps; "
+        "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."
     ]
     if backend != "cpu":
         notes.append("Assumed: a convolution workspace as large as the largest input.")
     if backend != "cpu" and context_mib is None:
         notes.append(
             f"Not calibrated: a context of {CONTEXT_MIB:.0f} MiB (±{CONTEXT_SPREAD_MIB:.0f}) is "
-            "assumed; `gpuconsole calibrate HOST` measures it.",
+            "assumed; `gpuconsole calibrate HOST` measures it."
         )
     return tuple(notes)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
 from gpuconsole.preflight.scan import applying, source, static_graph, values
@@ -14,12 +15,7 @@ from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from gpuconsole.preflight.trace import Trace
+from gpuconsole.preflight.trace import Trace
 
 MAX_DRAFTS = 3
 """Times a static program is written anew for the shapes that it turns out to be fed with."""
