@@ -9,6 +9,7 @@ from gpuconsole.preflight.scan import (
     arrays,
     creation,
     data,
+    detection,
     known_data,
     language,
     methods,
@@ -91,9 +92,8 @@ _VISION_MODULES = {
 
 def _vision(run: Run) -> Written:
     models = Written(run, "paddle.vision.models", "vision", modules=_VISION_MODULES)
-    ops = Written(run, "paddle.vision.ops", "vision_ops")
     return Written(run, "paddle.vision", "vision", {
-        "models": models, "ops": ops, "transforms": pictures.transforms(),
+        "models": models, "ops": detection.names(run), "transforms": pictures.transforms(),
         "datasets": Namespace("paddle.vision.datasets", known_data.classes(known_data.VISION)),
         "set_image_backend": NativeFunction(known_data.set_backend, "set_image_backend"),
     })  # fmt: skip

@@ -361,8 +361,10 @@ def _not_followed(name: str) -> Callable[..., Value]:
 
 def namespace() -> Namespace:
     """Return `paddle.static`."""
-    nn = {"fc": fc, "conv2d": conv2d, "batch_norm": batch_norm, "layer_norm": layer_norm,
-          "embedding": embedding, "sparse_embedding": embedding}  # fmt: skip
+    nn: dict[str, Callable[..., Value]] = {
+        "fc": fc, "conv2d": conv2d, "batch_norm": batch_norm, "layer_norm": layer_norm,
+        "embedding": embedding, "sparse_embedding": embedding,
+    }  # fmt: skip
     calls: dict[str, Callable[..., Value]] = {
         "data": data, "default_main_program": lambda run: draft(run).main,
         "default_startup_program": lambda run: draft(run).startup, "accuracy": accuracy,
