@@ -153,6 +153,7 @@ class Interpreter(Modules):
 
     def _def(self, node: ast.FunctionDef, scope: Scope) -> Any:
         made = self.function(node.name, node.args, node.body, scope)
+        self.tick((node.end_lineno or node.lineno) - node.lineno)  # its body is looked through
         made.generator = _yields(node.body)
         last = node.decorator_list[-1] if node.decorator_list else None
         if isinstance(last, ast.Attribute) and last.attr in ("setter", "deleter", "getter"):
