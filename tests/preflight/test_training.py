@@ -214,3 +214,52 @@ def test_back_ends_differ_in_one_table() -> None:
     assert terms("cpu").proven
     assert not any(row.proven for name, row in TERMS.items() if name != "cpu")
     assert terms("npu").context_spread_mib > terms("gpu").context_spread_mib
+
+
+STATIC = """
+import numpy as np
+import paddle
+paddle.enable_static()
+B = BATCH
+main, startup = paddle.static.Program(), paddle.static.Program()
+with paddle.static.program_guard(main, startup):
+    x = paddle.static.data("x", [None, 64], "float32")
+    y = paddle.static.data("y", [None, 1], "int64")
+    h = paddle.static.nn.fc(x, 256, activation="relu")
+    h = paddle.static.nn.fc(h, 256, activation="relu")
+    loss = paddle.nn.functional.cross_entropy(paddle.static.nn.fc(h, 10), y)
+    paddle.optimizer.SGD(0.1).minimize(loss)
+exe = paddle.static.Executor()
+exe.run(startup)
+for step in range(4):
+    feed = {"x": np.zeros([B, 64], "float32"), "y": np.zeros([B, 1], "int64")}
+    exe.run(main, feed=feed, fetch_list=[loss])
+"""
+
+
+def test_a_static_program_by_hand(write: Write) -> None:
+    analysis = analyse(write(STATIC.replace("BATCH", "512")))
+    estimate = analysis.estimate(backend="cpu")
+    assert estimate.batch_size == 512
+    assert "static-graph" in estimate.flags
+    hidden, fed = 512 * 256 * 4, 512 * (64 * 4 + 8)
+    parameters = 4 * (65 * 256 + 257 * 256 + 257 * 10)
+    # The second layer's backward: the first activation, both gradients of the hidden width, the
+    # weight's gradient. Those of the last layer are gone by then.
+    wanted = parameters + fed + 3 * hidden + 256 * 256 * 4
+    assert memory(analysis, 512, backend="cpu").tensors_peak_mib * MIB == pytest.approx(
+        wanted, rel=0.002
+    )
+    assert memory(analysis, 32, backend="cpu").tensors_peak_mib < 0.5 * wanted / MIB
+
+
+def test_programs_that_are_not_followed_say_so(write: Write) -> None:
+    line = "paddle.static.append_backward(loss)"
+    text = STATIC.replace("BATCH", "8").replace("paddle.optimizer.SGD(0.1).minimize(loss)", line)
+    estimate = analyse(write(text)).estimate()
+    assert estimate.memory is None
+    assert "append_backward" in estimate.unknowns[0].reason
+    text = "import paddle\nnet = paddle.jit.load('model')\nnet(paddle.randn([2, 3]))\n"
+    estimate = analyse(write(text)).estimate()
+    assert estimate.memory is None
+    assert "loaded from a file" in estimate.unknowns[0].reason
