@@ -239,3 +239,64 @@ def test_values(text: str, value: object) -> None:
 def test_values_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         read("n", text)
+
+
+TUNING = """
+import numpy as np
+import paddle
+import paddle.nn as nn
+import paddle.nn.functional as F
+from functools import partial
+
+def convert(example, vocab, max_seq_length):
+    ids = [vocab.get(word, vocab.get("[UNK]")) for word in example["text"].split()]
+    if len(ids) > max_seq_length:
+        ids = ids[:max_seq_length]
+    return ids, example["label"]
+
+def read(path):
+    data = []
+    with open(path) as file:
+        next(file)
+        for line in file:
+            text, label = line.strip().split("\\t")
+            data.append({"text": text, "label": int(label)})
+    return data
+
+class Texts(paddle.io.Dataset):
+    def __init__(self, path, change):
+        self.data = [change(one) for one in read(path)]
+    def __getitem__(self, i):
+        return self.data[i]
+    def __len__(self):
+        return len(self.data)
+
+def pad(batch):
+    longest = max(len(ids) for ids, _ in batch)
+    xs = [ids + [0] * (longest - len(ids)) for ids, _ in batch]
+    return np.array(xs, dtype="int64"), np.array([label for _, label in batch], dtype="int64")
+
+vocab = {}
+for number, line in enumerate(open("vocab.txt")):
+    vocab[line.rstrip()] = number
+data = Texts("train.tsv", partial(convert, vocab=vocab, max_seq_length=48))
+emb = nn.Embedding(len(vocab), 32)
+head = nn.Linear(32, 2)
+opt = paddle.optimizer.Adam(parameters=[*emb.parameters(), *head.parameters()])
+for x, y in paddle.io.DataLoader(data, batch_size=8, collate_fn=pad):
+    F.cross_entropy(head(emb(x).mean(axis=1)), y).backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_a_whole_text_project_asks_for_its_vocabulary_alone(write: Write) -> None:
+    script = write(TUNING)
+    assert [ask.name for ask in estimate(script).asks] == ["len(vocab)"]
+    found = analyse(script, assumptions={"len(vocab)": "5000"}).estimate(backend="cpu")
+    fixed = TUNING.replace("len(vocab), 32", "5000, 32").replace(
+        "    return ids, example", "    return [0] * 48, example"
+    )
+    assert peak(found) == peak(estimate(write(fixed, "fixed.py")))
+    assert "variable-shape" in found.flags
+    assert any("taken as True" in note for note in found.notes)

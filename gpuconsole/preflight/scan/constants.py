@@ -262,6 +262,10 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     unknown = next((one for one in args if isinstance(one, Unknown)), None)
     if unknown is not None and isinstance(value, set) and name == "add":
         return lengths.open_up(calls.run, value, unknown)
+    if isinstance(value, dict) and name == "get" and args:
+        why = args[0] if isinstance(args[0], Unknown) else more
+        if why is not None and (why is not more or args[0] not in value):
+            return lengths.looked_up(calls.run, value, why)
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)

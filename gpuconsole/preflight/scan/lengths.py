@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.scan.values import (
@@ -306,10 +307,21 @@ def fewer(run: Run, more: More | None) -> More:
     return More(length.file, length.line, length.reason, length.root, length)
 
 
+def looked_up(run: Run, mapping: dict[Value, Value], why: Unknown) -> Unknown:
+    """Return the value of a key that is not known: a number where all values are numbers."""
+    values = [one for one in list(mapping.values())[:64] if not isinstance(one, More)]
+    if values and all(isinstance(one, (int, SomeInt)) for one in values):
+        return SomeInt(run.file, run.line, "a number that is looked up by data", why.root)
+    return why
+
+
 def open_up(run: Run, container: Value, cause: Unknown) -> None:
     """Mark a container as holding an unknown number of items from now on."""
-    length = some(run, f"how many items a loop over {_named(cause)} makes", None, cause)
-    more = More(length.file, length.line, length.reason, length.root, length)
+    length = some(run, f"how many items a loop over {_named(cause)} makes")
+    # Its own length would settle it, rather than what its items are made of.
+    root = None if cause.root is None else replace(cause.root, form="value", name="")
+    length = replace(length, root=root)
+    more = More(length.file, length.line, length.reason, root, length)
     old = more_in(container)
     if isinstance(container, list):
         if old is not None:

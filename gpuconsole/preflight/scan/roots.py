@@ -26,7 +26,7 @@ from gpuconsole.preflight.scan.values import (
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""
 
-NUMBERS = MEASURES | {"abs", "round", "pow"}
+NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item", "index", "count"}
 """Functions of an unknown number that give a number again; of others nobody knows what comes."""
 
 
