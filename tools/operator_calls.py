@@ -6,7 +6,18 @@ one, `i` whole numbers below the `<` bound, `b` booleans. The letters are primes
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from math import prod
+from typing import Any, NamedTuple
+
+EXTENTS: tuple[dict[str, int], ...] = (
+    {"A": 5, "B": 7, "C": 11, "D": 13},
+    {"A": 3, "B": 11, "C": 17, "D": 19},
+    {"A": 7, "B": 5, "C": 23, "D": 11},
+    {"A": 2, "B": 13, "C": 19, "D": 17},
+)
+OUTPUTS = ("out", "second")
+"""What the table calls a call's outputs."""
 
 
 class Call(NamedTuple):
@@ -319,3 +330,24 @@ BY_HAND: dict[str, dict[str, str]] = {
                    "source": "operands of flash_attn_grad in the wheel's pd_op.h"},
 }  # fmt: skip
 """Operators that exist on CUDA builds alone."""
+
+
+def inputs_of(call: Call, extents: dict[str, int]) -> dict[str, tuple[str, list[int], int]]:
+    """Return kind, shape and upper bound of a call's inputs by name."""
+    found: dict[str, tuple[str, list[int], int]] = {}
+    for name, kind, args in re.findall(r"(\w+)=(\w)\(([^)]*)\)", call.inputs):
+        parts = [one.strip() for one in args.split(",") if one.strip()]
+        high = next((number(one[1:], extents) for one in parts if one.startswith("<")), 2)
+        shape = [number(one, extents) for one in parts if not one.startswith("<")]
+        found[name] = (kind, shape, high)
+    return found
+
+
+def number(text: str, extents: dict[str, int]) -> int:
+    """Compute a product of letters and digits such as `2*B`."""
+    return prod(extents.get(one, 0) or int(one) for one in text.split("*"))
+
+
+def listed(found: Any) -> list[Any]:
+    """Return the outputs of a call, one or several."""
+    return list(found) if isinstance(found, (list, tuple)) else [found]

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -32,15 +30,19 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from operator_calls import BY_HAND, CALLS, Call
+from operator_calls import (
+    BY_HAND,
+    CALLS,
+    EXTENTS,
+    OUTPUTS,
+    Call,
+    inputs_of,
+    listed,
+    number,
+)
+from operator_graphs import graphs
 
 DATA = Path(__file__).resolve().parents[1] / "gpuconsole" / "data"
-EXTENTS: tuple[dict[str, int], ...] = (
-    {"A": 5, "B": 7, "C": 11, "D": 13},
-    {"A": 3, "B": 11, "C": 17, "D": 19},
-    {"A": 7, "B": 5, "C": 23, "D": 11},
-    {"A": 2, "B": 13, "C": 19, "D": 17},
-)
 ITEM = {"bool": 1, "uint8": 1, "int16": 2, "float16": 2, "int32": 4, "float32": 4, "int64": 8,
         "float64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
 FIELDS = {
@@ -67,25 +69,8 @@ FLUID_NAMES = {
 """Operators that the mixed precision lists name as they were called before."""
 WORDS = ("x", "y", "z", "fourth", "fifth", "sixth")
 """What the table calls a call's inputs; only the first three can be asked for."""
-OUTPUTS = ("out", "second")
 FIRST_INPUT_DECIDES = frozenset({"batch_norm", "batch_norm_"})
 """Operators whose scale and shift stay as they are under mixed precision."""
-
-
-def inputs_of(call: Call, extents: dict[str, int]) -> dict[str, tuple[str, list[int], int]]:
-    """Return kind, shape and upper bound of a call's inputs by name."""
-    found: dict[str, tuple[str, list[int], int]] = {}
-    for name, kind, args in re.findall(r"(\w+)=(\w)\(([^)]*)\)", call.inputs):
-        parts = [one.strip() for one in args.split(",") if one.strip()]
-        high = next((_number(one[1:], extents) for one in parts if one.startswith("<")), 2)
-        shape = [_number(one, extents) for one in parts if not one.startswith("<")]
-        found[name] = (kind, shape, high)
-    return found
-
-
-def _number(text: str, extents: dict[str, int]) -> int:
-    """Compute a product of letters and digits such as `2*B`."""
-    return prod(extents.get(one, 0) or int(one) for one in text.split("*"))
 
 
 # -- eager calls: hooks and byte counters
@@ -127,7 +112,7 @@ def measure(call: Call, extents: dict[str, int]) -> Seen:
     out = tensors["out"]
     seen.sizes = _counts(inputs[0], inputs, out)
     if call.groups:
-        seen.sizes["group"] = _number(call.groups, extents)
+        seen.sizes["group"] = number(call.groups, extents)
     if not out.stop_gradient and call.backward:
         _backward(inputs, out, seen)
     return seen
@@ -173,7 +158,7 @@ def _forward(call: Call, scope: dict[str, Any], tensors: dict[str, Any], seen: S
         return tensor
 
     with paddle.autograd.saved_tensors_hooks(pack, lambda tensor: tensor):
-        hooked = _listed(eval(code, scope, tensors))
+        hooked = listed(eval(code, scope, tensors))
     shown = {one.data_ptr(): _nbytes(one) for one in hooked}
     seen.saved = sorted({names[pointer] for pointer in kept if pointer in names} & set("xyz"))
     words = zip(hooked, OUTPUTS, strict=False)
@@ -185,17 +170,13 @@ def _forward(call: Call, scope: dict[str, Any], tensors: dict[str, Any], seen: S
     # The plain call: the hooks' Python objects would count as well.
     before = current()
     reset()
-    outputs = _listed(eval(code, scope, tensors))
+    outputs = listed(eval(code, scope, tensors))
     held = current() - before
     seen.temp = peak() - current()
     if held != expected:
         raise Unclear(f"{call.name}: {held} bytes are held, the hooks tell of {expected}")
     seen.extra = held - sum(_nbytes(one) for one in outputs if one.data_ptr() not in names)
     tensors["out"] = outputs[0]
-
-
-def _listed(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
 def _backward(inputs: list[Any], out: Any, seen: Seen) -> None:
@@ -287,71 +268,6 @@ def _kernels(call: Call, runs: Sequence[Seen], counts: Sequence[dict[str, int]])
     return {name: text for name, text in found.items() if text}
 
 
-# -- the static graph, in a child process: introspection of it can crash
-
-
-def graph_of(call: Call) -> dict[str, Any]:
-    """Return the operators of a call in the static graph, and what their gradients need."""
-    import paddle
-    import paddle.nn.functional as functional
-    from paddle.autograd.ir_backward import grad
-
-    program = paddle.static.Program()
-    with paddle.static.program_guard(program):
-        scope: dict[str, Any] = {"paddle": paddle, "F": functional, **EXTENTS[0]}
-        inputs: dict[str, Any] = {}
-        for name, (kind, shape, _) in inputs_of(call, EXTENTS[0]).items():
-            dtype = {"i": "int64", "b": "bool"}.get(kind, "float32")
-            inputs[name] = paddle.static.data(name, shape, dtype)
-            inputs[name].stop_gradient = kind not in "fl"
-        tensors = dict(inputs)
-        for line in call.before:
-            exec(line, scope, tensors)
-        made = len(program.global_block().ops)
-        outs = _listed(eval(call.expr, scope, tensors))
-        forward = [op.name() for op in program.global_block().ops[made:]]
-        count = len(program.global_block().ops)
-        grad([outs[0]], [one for one in inputs.values() if not one.stop_gradient])
-        backward = program.global_block().ops[count:]
-    saved: set[str] = set()
-    names = [*zip(inputs.values(), "xyz", strict=False), *zip(outs, OUTPUTS, strict=False)]
-    for op in backward:
-        if not op.name().endswith("_grad"):
-            continue
-        for value in op.operands_source():
-            if value.get_defining_op() is None or op.is_no_need_buffer(value):
-                continue
-            saved |= {name for one, name in names if value.is_same(one)}
-    plain = ("full", "data", "full_int_array", "builtin.combine", "builtin.split", "assign_value_")
-    kernels = [name.removeprefix("pd_op.") for name in forward]
-    return {
-        "kernels": [name for name in kernels if name not in plain],
-        "saved": [word for word in (*"xyz", *OUTPUTS) if word in saved],
-    }
-
-
-def graphs() -> dict[str, Any]:
-    """Return `graph_of` of all calls that the static graph knows, from a child process."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--graphs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    found: dict[str, Any] = {}
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            found.update(json.loads(line))
-    return found
-
-
-def print_graphs() -> None:
-    """Print one line of JSON for each call (the child's part)."""
-    import paddle
-
-    paddle.enable_static()
-    for call in CALLS:
-        if not call.graph:
-            continue
-        print(json.dumps({call.name: graph_of(call)}), flush=True)
-
-
 def precision(kernels: Sequence[str]) -> str:
     """Return the mixed precision class of a call whose work is done by `kernels`."""
     from paddle.amp.amp_lists import black_list, white_list
@@ -408,11 +324,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    parser.add_argument("--graphs", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.graphs:
-        print_graphs()
-        return 0
     found = table()
     path = DATA / f"paddle-{found['paddle']}-ops.json"
     if not options.check:
