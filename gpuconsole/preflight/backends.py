@@ -26,23 +26,20 @@ class Terms:
     """Batches that the loader's reader keeps ready beside the current one."""
     conv_workspace_cap_mib: float
     """Largest workspace a convolution may take from the allocator."""
-    matmul_workspace_mib: float
-    """Workspace a matrix product takes from the allocator while it runs."""
     mixed_precision: bool
     """Whether `paddle.amp` does anything: on the CPU it silently does not."""
     proven: bool
 
 
 _GPU = Terms(
-    # Reports for one Paddle process range from 313 to 840 MiB by card, driver and version.
+    # Reports for one Paddle process range from 313 to 840 MiB by card, driver and version; the
+    # workspaces of cuBLAS (1 to 4 MiB a call, up to 32 MiB a handle) are within that range.
     context_mib=600.0,
     context_spread_mib=300.0,
     # `use_buffer_reader` with its default buffer copies up to two batches ahead.
     waiting_batches=2,
     # FLAGS_conv_workspace_size_limit of Paddle 3.3.1.
     conv_workspace_cap_mib=512.0,
-    # The cuBLASLt workspace in Paddle's headers: 4 MiB for a linear layer, 1 MiB otherwise.
-    matmul_workspace_mib=4.0,
     mixed_precision=True,
     proven=False,
 )
@@ -54,7 +51,6 @@ TERMS: Mapping[Backend, Terms] = MappingProxyType({
         waiting_batches=5,
         # The CPU's own buffers (im2col, broadcast reductions, rnn) are written in the trace.
         conv_workspace_cap_mib=0.0,
-        matmul_workspace_mib=0.0,
         mixed_precision=False,
         proven=True,
     ),

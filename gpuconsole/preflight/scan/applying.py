@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.scan import amp
 from gpuconsole.preflight.scan.containers import LayerList, Sequential
 from gpuconsole.preflight.scan.layers import Layer
@@ -15,7 +16,9 @@ from gpuconsole.preflight.scan.values import Native, NativeFunction, Value
 
 def begin(run: Run) -> None:
     """Set a run up as its variant asks."""
-    variant = run.setting.variant
+    variant, backend = run.setting.variant, run.setting.backend
+    if not terms(backend).proven and backend != "gpu":
+        run.notes.append(f"Terms of {backend} devices are the GPU's: not compared with runs there.")
     run.amp = amp.mixed(run)
     if variant.recompute or run.amp.level == "O2":
         run.around = Around(run, blocks=variant.recompute, halves=run.amp.level == "O2")
