@@ -3,11 +3,14 @@
 Each batch size runs in a fresh process of its own, so that one run leaves nothing to the next.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 VERSION = 1
 TAIL = 8000
@@ -16,7 +19,7 @@ DOUBLINGS = (1, 4)
 """A pair of batch sizes is tried as asked, then larger: some scripts refuse very small ones."""
 
 
-def main():
+def main() -> None:
     """Answer the request on standard input."""
     if sys.argv[1:] == ["--run"]:
         import probe_run
@@ -27,14 +30,14 @@ def main():
     try:
         request = read(sys.argv[1:])
         if request.get("version") != VERSION:
-            raise ValueError("version %r of the request is not known" % request.get("version"))
+            raise ValueError(f"version {request.get('version')!r} of the request is not known")
     except (OSError, ValueError) as error:
-        say(out, {"error": fault("request", "The request cannot be read: %s" % error)})
+        say(out, {"error": fault("request", f"The request cannot be read: {error}")})
         return
     say(out, measured(request, out))
 
 
-def read(names):
+def read(names: Any) -> Any:
     """Return the request: of a named file, else of standard input."""
     if not names:
         return json.load(sys.stdin)
@@ -42,18 +45,18 @@ def read(names):
         return json.load(file)
 
 
-def say(out, message):
+def say(out: Any, message: Any) -> None:
     """Write one line."""
     out.write(json.dumps(message, separators=(",", ":")) + "\n")
     out.flush()
 
 
-def fault(kind, message, file="", line=0):
+def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
     """Return an error as the protocol has it."""
     return {"kind": kind, "message": message, "file": file, "line": line}
 
 
-def measured(request, out):
+def measured(request: Any, out: Any) -> Any:
     """Run the script at each batch size and return the message that ends the answer."""
     answer = {}
     if request["mode"] == "symbolic":
@@ -71,14 +74,14 @@ def measured(request, out):
     return answer
 
 
-def pair(request, sizes, out):
+def pair(request: Any, sizes: Any, out: Any) -> Any:
     """Run the script once for each of some batch sizes."""
     runs = []
     for place, size in enumerate(sizes):
 
-        def forward(share, stage, place=place, size=size):
+        def forward(share: Any, stage: Any, place: Any = place, size: Any = size) -> None:
             whole = (place + share) / len(sizes)
-            say(out, {"progress": round(whole, 3), "stage": "batch %d, %s" % (size, stage)})
+            say(out, {"progress": round(whole, 3), "stage": f"batch {size}, {stage}"})
 
         answer = run(dict(request, size=size), forward)
         if "error" in answer:
@@ -87,7 +90,7 @@ def pair(request, sizes, out):
     return {"document": document(request, runs)}
 
 
-def document(request, runs):
+def document(request: Any, runs: Any) -> Any:
     """Return the document of a finished measurement."""
     paddle = runs[0].pop("paddle")
     for one in runs[1:]:
@@ -101,10 +104,10 @@ def document(request, runs):
     }
 
 
-def run(request, forward):
+def run(request: Any, forward: Any) -> Any:
     """Run the script in a process of its own; return its last message."""
     here = os.path.abspath(__file__)
-    child = subprocess.Popen(
+    child: Any = subprocess.Popen(
         [sys.executable, here, "--run"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -113,7 +116,7 @@ def run(request, forward):
         universal_newlines=True,
         errors="replace",
     )
-    kept = []
+    kept: list[Any] = []
     reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
     reader.start()
     answer = {}
@@ -127,7 +130,7 @@ def run(request, forward):
             else:
                 answer = message
     except (OSError, ValueError) as error:
-        answer = {"error": fault("script", "The measured process broke off: %s" % error)}
+        answer = {"error": fault("script", f"The measured process broke off: {error}")}
     child.wait()
     reader.join(2)
     if not answer:
@@ -137,16 +140,16 @@ def run(request, forward):
     return answer
 
 
-def ended(code):
+def ended(code: Any) -> Any:
     """Return kind and words for a process that ended without an answer."""
     if code in (-9, 137):
         return "memory", "The measured process was killed: the sandbox's memory was not enough."
     if code < 0:
-        return "script", "The measured process was ended by signal %d." % -code
-    return "script", "The script ended the process itself, with code %d." % code
+        return "script", f"The measured process was ended by signal {-code}."
+    return "script", f"The script ended the process itself, with code {code}."
 
 
-def keep_tail(stream, kept):
+def keep_tail(stream: Any, kept: Any) -> None:
     """Read a stream to its end, keeping the last of it."""
     length = 0
     while True:
@@ -159,7 +162,7 @@ def keep_tail(stream, kept):
             length -= len(kept.pop(0))
 
 
-def environment():
+def environment() -> Any:
     """Return the child's environment: one thread, no accelerator, nothing written beside code."""
     own = dict(os.environ)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

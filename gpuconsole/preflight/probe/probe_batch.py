@@ -3,26 +3,28 @@
 No file is changed: edited text exists in memory only.
 """
 
+from __future__ import annotations
+
 import builtins
 import importlib.machinery
 import inspect
 import io
 import json
 import os
-
+from typing import Any
 
 MARK = "{batch}"
 """Stands in the request where the batch size of a run goes."""
 
 
-def arguments(request):
+def arguments(request: Any) -> Any:
     """Return the script's arguments for the batch size of this run."""
     batch = request["batch"]
     words = batch["args"] if batch["how"] == "argument" else request["args"]
     return [word.replace(MARK, str(request["size"])) for word in words]
 
 
-def install(request, paddle):
+def install(request: Any, paddle: Any) -> None:
     """Arrange for the batch size of this run."""
     batch = request["batch"]
     if batch["how"] == "edit":
@@ -35,10 +37,10 @@ def install(request, paddle):
         _force(paddle, batch.get("value"), request["size"])
 
 
-_EDITED = {}
+_EDITED: dict[Any, Any] = {}
 
 
-def _text(path):
+def _text(path: Any) -> Any:
     line, old, new = _EDITED[path]
     with _open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
@@ -50,18 +52,18 @@ def _text(path):
 _open = builtins.open
 
 
-def _serve_edits():
+def _serve_edits() -> None:
     """Give the edited text to whoever reads or imports an edited file."""
-    loader = importlib.machinery.SourceFileLoader
+    loader: Any = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
-    def edited_code(self, fullname):
+    def edited_code(self: Any, fullname: Any) -> Any:
         path = os.path.realpath(self.path)
         if path in _EDITED:
             return compile(_text(path), self.path, "exec")
         return get_code(self, fullname)
 
-    def opened(file, mode="r", *args, **kwargs):
+    def opened(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
         if isinstance(file, (str, os.PathLike)) and not set(mode) & set("wax+"):
             path = os.path.realpath(file)
             if path in _EDITED:
@@ -74,7 +76,7 @@ def _serve_edits():
     io.open = opened
 
 
-def code_of(script):
+def code_of(script: Any) -> Any:
     """Return the compiled script where it is edited or a notebook, or None."""
     path = os.path.realpath(script)
     if path.endswith(".ipynb"):
@@ -82,7 +84,7 @@ def code_of(script):
     return compile(_text(path), script, "exec") if path in _EDITED else None
 
 
-def _cells(path):
+def _cells(path: Any) -> Any:
     """Return a notebook's code cells as one text, without the lines that only notebooks know."""
     with _open(path, encoding="utf-8") as file:
         cells = json.load(file).get("cells", [])
@@ -98,18 +100,18 @@ def _cells(path):
     return "\n".join(lines)
 
 
-_FOUND = []
+_FOUND: list[Any] = []
 
 
-def own_size():
+def own_size() -> Any:
     """Return the batch size that the script's first loader had of its own, if one was replaced."""
     return _FOUND[0] if _FOUND else None
 
 
-def _force(paddle, value, size):
+def _force(paddle: Any, value: Any, size: Any) -> None:
     """Replace the batch size of loaders: of those that have the script's own, or of all."""
 
-    def replaced(given):
+    def replaced(given: Any) -> Any:
         if given is not None:
             _FOUND.append(given)
         return size if given is not None and (value is None or given == value) else given
@@ -119,11 +121,11 @@ def _force(paddle, value, size):
         _replace(getattr(io_module, name), replaced)
 
 
-def _replace(cls, replaced):
+def _replace(cls: Any, replaced: Any) -> None:
     old = cls.__init__
     signature = inspect.signature(old)
 
-    def init(self, *args, **kwargs):
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         if bound.arguments.get("batch_sampler") is None:

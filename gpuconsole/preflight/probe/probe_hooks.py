@@ -1,21 +1,25 @@
 """The script's own training steps, watched: loaders, optimizers, layers, programs."""
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import probe_batch
 import probe_loader
 import probe_record
 
 
-def address(tensor):
+def address(tensor: Any) -> Any:
     """Return where a tensor's memory lies, 0 where it has none of its own."""
     try:
         return tensor.data_ptr()
-    except Exception:  # noqa: BLE001 - sparse, uninitialised or foreign: nothing to tell
+    except Exception:
         return 0
 
 
-def tensors(value, depth=0):
+def tensors(value: Any, depth: Any = 0) -> Iterator[Any]:
     """Yield the tensors of a nested batch."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -27,7 +31,7 @@ def tensors(value, depth=0):
         yield value
 
 
-def nbytes(tensor):
+def nbytes(tensor: Any) -> Any:
     """Return the bytes of a dense tensor."""
     return int(tensor.size) * int(tensor.element_size())
 
@@ -40,30 +44,30 @@ class Session:
     trained it is one batch.
     """
 
-    def __init__(self, paddle, request, channel):
+    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
         self.record = probe_record.Recorder(paddle)
-        self.layers = weakref.WeakSet()
-        self.optimizers = weakref.WeakSet()
+        self.layers: Any = weakref.WeakSet()
+        self.optimizers: Any = weakref.WeakSet()
         self.trained = False
         self.cycles = 0
         self.steps = 0
         self.steps_seen = 0
         self.fetches = 0
         self.depth = 0
-        self.stepped = set()
-        self.flags = set()
-        self.waiting = {}
-        self.readers = {}
-        self.shapes = {}
-        self.seen = set()
+        self.stepped: set[Any] = set()
+        self.flags: set[Any] = set()
+        self.waiting: dict[Any, Any] = {}
+        self.readers: dict[Any, Any] = {}
+        self.shapes: dict[Any, Any] = {}
+        self.seen: set[Any] = set()
         self.widest_conv = 0
         self.calls = 0
         self.inside = 0
 
-    def install(self):
+    def install(self) -> None:
         """Hook Paddle and begin to record."""
         self.paddle.seed(1)
         self._layers()
@@ -76,7 +80,7 @@ class Session:
 
     # -- cycles
 
-    def boundary(self):
+    def boundary(self) -> None:
         """A batch is about to be asked for."""
         self.fetches += 1
         if self.fetches == 1:
@@ -87,24 +91,24 @@ class Session:
             self.steps_seen = self.steps
         self.close_cycle()
 
-    def close_cycle(self):
+    def close_cycle(self) -> None:
         """A cycle ends; after the last one the run does."""
         self.cycles += 1
         self.stepped.clear()
         self.record.mark("cycle")
         wanted = self.request["steps"]
-        stage = "step %d of %d" % (min(self.cycles + 1, wanted), wanted)
+        stage = f"step {min(self.cycles + 1, wanted)} of {wanted}"
         self.channel.progress(min(0.95, 0.1 + 0.85 * self.cycles / wanted), stage)
         if self.cycles >= wanted:
             self.finish()
 
-    def ended(self):
+    def ended(self) -> None:
         """The script came to its end by itself."""
         if not self.cycles and not self.steps and not self.calls:
             self.channel.fail("no-step", "The script ended and trained or ran no network.")
         self.finish()
 
-    def finish(self):
+    def finish(self) -> None:
         """Send what was recorded and leave."""
         self.name_blocks()
         made = probe_record.blocks(self.record, self.waiting)
@@ -126,7 +130,7 @@ class Session:
 
     # -- what blocks are
 
-    def name_blocks(self):
+    def name_blocks(self) -> None:
         """Say which blocks are parameters and optimizer states."""
         for layer in list(self.layers):
             own = list(layer._parameters.values()) + list(layer._buffers.values())
@@ -137,10 +141,10 @@ class Session:
             masters = getattr(optimizer, "_master_weights", {})
             self.record.tag([address(one) for one in masters.values()], "optimizer")
 
-    def name_gradients(self, optimizer):
+    def name_gradients(self, optimizer: Any) -> None:
         """Say which blocks are the gradients and parameters of an optimizer."""
         groups = getattr(optimizer, "_param_groups", None) or optimizer._parameter_list or []
-        own = []
+        own: list[Any] = []
         for group in groups:
             own += group["params"] if isinstance(group, dict) else [group]
         self.record.tag([address(one) for one in own], "parameters")
@@ -155,7 +159,7 @@ class Session:
                 found.append(address(gradient))
         self.record.tag(found, "gradients")
 
-    def batch(self, reader, batch):
+    def batch(self, reader: Any, batch: Any) -> Any:
         """A loader gave a batch: remember its size, shape and place, and hand it on."""
         found = list(tensors(batch))
         shapes = [list(one.shape) for one in found]
@@ -168,16 +172,16 @@ class Session:
 
     # -- hooks
 
-    def _layers(self):
+    def _layers(self) -> None:
         session = self
         cls = self.paddle.nn.Layer
         old_init, old_call = cls.__init__, cls.__call__
 
-        def init(self, *args, **kwargs):
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
             old_init(self, *args, **kwargs)
             session.layers.add(self)
 
-        def call(self, *args, **kwargs):
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             session.inside += 1
             try:
                 return old_call(self, *args, **kwargs)
@@ -188,29 +192,29 @@ class Session:
 
         cls.__init__, cls.__call__ = init, call
 
-    def called(self):
+    def called(self) -> None:
         """A network outside any other was run: without loader and optimizer this is a cycle."""
         self.calls += 1
         if not self.trained and not self.fetches and not self.paddle.is_grad_enabled():
             self.close_cycle()
 
-    def _optimizers(self):
+    def _optimizers(self) -> None:
         session = self
 
-        def wrap_init(cls):
+        def wrap_init(cls: Any) -> None:
             old = cls.__dict__["__init__"]
 
-            def init(self, *args, **kwargs):
+            def init(self: Any, *args: Any, **kwargs: Any) -> None:
                 session.trained = True
                 old(self, *args, **kwargs)
                 session.optimizers.add(self)
 
             cls.__init__ = init
 
-        def wrap_step(cls, name):
+        def wrap_step(cls: Any, name: Any) -> None:
             old = cls.__dict__[name]
 
-            def step(self, *args, **kwargs):
+            def step(self: Any, *args: Any, **kwargs: Any) -> Any:
                 session.step_begins(self)
                 try:
                     return old(self, *args, **kwargs)
@@ -226,7 +230,7 @@ class Session:
                 if name in cls.__dict__:
                     wrap_step(cls, name)
 
-    def step_begins(self, optimizer):
+    def step_begins(self, optimizer: Any) -> None:
         """An optimizer steps; without a loader its second step begins another cycle."""
         self.depth += 1
         if self.depth > 1 or not self.paddle.in_dynamic_mode():
@@ -236,7 +240,7 @@ class Session:
         self.stepped.add(id(optimizer))
         self.name_gradients(optimizer)
 
-    def step_ends(self):
+    def step_ends(self) -> None:
         """An optimizer has stepped."""
         self.depth -= 1
         if not self.depth and self.paddle.in_dynamic_mode():
@@ -244,12 +248,19 @@ class Session:
             if self.steps == 1:
                 self.name_blocks()
 
-    def _executor(self):
+    def _executor(self) -> None:
         session = self
         cls = self.paddle.static.Executor
         old = cls.run
 
-        def run(self, program=None, feed=None, fetch_list=None, *args, **kwargs):
+        def run(
+            self: Any,
+            program: Any = None,
+            feed: Any = None,
+            fetch_list: Any = None,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
             if fetch_list and not session.readers:
                 session.boundary()
                 shapes = [list(getattr(one, "shape", ())) for one in (feed or {}).values()]
@@ -262,7 +273,7 @@ class Session:
 
         cls.run = run
 
-    def _convolutions(self):
+    def _convolutions(self) -> None:
         operators = self.paddle._C_ops
         for name in ("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose",
                      "depthwise_conv2d_transpose", "conv3d_transpose"):  # fmt: skip
@@ -270,19 +281,19 @@ class Session:
             if old is not None:
                 setattr(operators, name, self._measured(old))
 
-    def _measured(self, old):
-        def convolution(x, *args, **kwargs):
+    def _measured(self, old: Any) -> Any:
+        def convolution(x: Any, *args: Any, **kwargs: Any) -> Any:
             if self.paddle.in_dynamic_mode():
                 self.widest_conv = max(self.widest_conv, nbytes(x))
             return old(x, *args, **kwargs)
 
         return convolution
 
-    def _precision(self):
+    def _precision(self) -> None:
         old = self.paddle.amp.auto_cast
         session = self
 
-        def auto_cast(enable=True, *args, **kwargs):
+        def auto_cast(enable: Any = True, *args: Any, **kwargs: Any) -> Any:
             if enable:
                 session.flags.add("amp")
             return old(enable, *args, **kwargs)
@@ -290,7 +301,7 @@ class Session:
         self.paddle.amp.auto_cast = auto_cast
 
 
-def _subclasses(cls):
+def _subclasses(cls: Any) -> Any:
     found = [cls]
     for one in cls.__subclasses__():
         found += _subclasses(one)

@@ -4,30 +4,31 @@ What a device would see of a loader are its batches; samples are made and gone i
 batches that a reader keeps ready are added by whoever reads the recording.
 """
 
+from __future__ import annotations
+
 import inspect
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 
-def install(paddle, session):
+def install(paddle: Any, session: Any) -> None:
     """Give every loader of the dynamic graph an iterator of ours."""
     cls = paddle.io.DataLoader
     old_init, old_iter = cls.__init__, cls.__iter__
     signature = inspect.signature(old_init)
     numbers = itertools.count(1)
 
-    def init(self, *args, **kwargs):
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.arguments["num_workers"] = 0
         bound.arguments.pop("persistent_workers", None)
         bound.arguments.pop("worker_init_fn", None)
         old_init(*bound.args, **bound.kwargs)
 
-    def iterate(self):
+    def iterate(self: Any) -> Any:
         number = next(numbers)
-        if paddle.in_dynamic_mode():
-            inner = batches(paddle, self)
-        else:
-            inner = iter(old_iter(self))
+        inner = batches(paddle, self) if paddle.in_dynamic_mode() else iter(old_iter(self))
         return Watched(inner, session, number, self)
 
     cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
@@ -36,20 +37,20 @@ def install(paddle, session):
 class Watched:
     """An iterator over batches that tells the session of each."""
 
-    def __init__(self, inner, session, number, loader):
+    def __init__(self, inner: Any, session: Any, number: Any, loader: Any) -> None:
         self.inner = inner
         self.session = session
         self.number = number
         self.length = lengths(loader)
         self.open = False
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return self
 
-    def __len__(self):
+    def __len__(self) -> Any:
         return self.length["batches"]
 
-    def __next__(self):
+    def __next__(self) -> Any:
         session = self.session
         session.boundary()
         if not self.open:
@@ -68,28 +69,29 @@ class Watched:
 
     next = __next__
 
-    def close(self):
+    def close(self) -> None:
         """The reader lets go of its waiting batches."""
         if self.open:
             self.open = False
             self.session.record.mark("close", self.number)
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
 
-def lengths(loader):
+def lengths(loader: Any) -> Any:
     """Return how many samples and batches an epoch has, None where nobody knows."""
-    found = {"samples": None, "batches": None}
-    for name, thing in (("samples", getattr(loader, "dataset", None)), ("batches", loader)):
+    found: dict[str, Any] = {"samples": None, "batches": None}
+    things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
+    for name, thing in things:
         try:
             found[name] = len(thing)
-        except Exception:  # noqa: BLE001 - a stream has no length
+        except Exception:
             continue
     return found
 
 
-def batches(paddle, loader):
+def batches(paddle: Any, loader: Any) -> Iterator[Any]:
     """Yield the batches of a loader as tensors."""
     from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
 
@@ -108,7 +110,7 @@ def batches(paddle, loader):
         yield as_tensors(paddle, collate([dataset[index] for index in indices]))
 
 
-def _chunks(dataset, loader):
+def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:
     size = loader.batch_size
     if size is None:
         yield from dataset
@@ -121,7 +123,7 @@ def _chunks(dataset, loader):
         yield samples
 
 
-def as_tensors(paddle, batch):
+def as_tensors(paddle: Any, batch: Any) -> Any:
     """Return a collated batch with its arrays as tensors; text and the like stay."""
     import numpy
 
@@ -129,7 +131,7 @@ def as_tensors(paddle, batch):
     return made if isinstance(made, (list, tuple, dict)) else [made]
 
 
-def _convert(paddle, numpy, value):
+def _convert(paddle: Any, numpy: Any, value: Any) -> Any:
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         if getattr(value, "dtype", None) is not None and value.dtype.kind in "OUS":
             return value

@@ -1,5 +1,10 @@
 """A program's operators, replayed as the dynamic graph would run them: births and deaths."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
 ITEM = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "bool": 1, "uint8": 1, "int8": 1,
         "float16": 2, "bfloat16": 2, "int16": 2, "complex64": 8, "complex128": 16}  # fmt: skip
 VIEWS = {"reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "strided_slice",
@@ -18,16 +23,16 @@ STATES = {"SGD": 0, "Momentum": 1, "Adagrad": 1, "RMSProp": 3, "Adadelta": 2, "A
 """Optimizer states beside each parameter, in parameters."""
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818 - an answer, not a mistake
     """The program does not tell the memory."""
 
 
-def key_of(value):
+def key_of(value: Any) -> Any:
     """Return a name of a value that its wrappers share."""
     return value.hash()
 
 
-def nbytes(value):
+def nbytes(value: Any) -> Any:
     """Return a value's bytes; an extent nobody knows is nothing on the CPU."""
     count = 1
     for extent in value.shape:
@@ -40,7 +45,7 @@ class Block:
 
     __slots__ = ("index", "uses")
 
-    def __init__(self, index):
+    def __init__(self, index: Any) -> None:
         self.index = index
         self.uses = 0
 
@@ -48,26 +53,26 @@ class Block:
 class Replay:
     """Two steps of a program: what the second needs beyond the first is the steady state."""
 
-    def __init__(self, session):
+    def __init__(self, session: Any) -> None:
         self.session = session
         self.program = session.program
-        self.events = []
-        self.sizes = []
-        self.names = []
-        self.kinds = []
-        self.inside = []
-        self.cycles = []
-        self.blocks = {}
-        self.strided = set()
-        self.kept = {}
+        self.events: list[Any] = []
+        self.sizes: list[Any] = []
+        self.names: list[Any] = []
+        self.kinds: list[Any] = []
+        self.inside: list[Any] = []
+        self.cycles: list[Any] = []
+        self.blocks: dict[Any, Any] = {}
+        self.strided: set[Any] = set()
+        self.kept: dict[Any, Any] = {}
         self.widest = 0
         self.ops = list(self.program.global_block().ops)
-        self.stale = {}
-        self.later = {}
+        self.stale: dict[Any, Any] = {}
+        self.later: dict[Any, Any] = {}
         self.at = -1
         self.rules = session.request.get("operators", {})
 
-    def born(self, size, name, kind=0):
+    def born(self, size: Any, name: Any, kind: Any = 0) -> Any:
         """Take a block."""
         index = len(self.sizes)
         self.sizes.append(int(size))
@@ -76,35 +81,40 @@ class Replay:
         self.events.append(index)
         return index
 
-    def dead(self, index):
+    def dead(self, index: Any) -> None:
         """Give a block back."""
         self.events.append(~index)
 
-    def within(self, sizes, name):
+    def within(self, sizes: Any, name: Any) -> None:
         """Take and give back what a kernel needs while it runs."""
         made = [self.born(size, name) for size in sizes if size]
         self.inside += made
         for one in made:
             self.dead(one)
 
-    def run(self):
+    def run(self) -> Any:
         """Replay two steps and return the recording."""
         self.persistent()
         self.waiting()
         last = self.last_uses()
-        held = {}
+        held: dict[Any, Any] = {}
         for _ in range(2):
             held = self.step(last, held)
             self.cycles.append(len(self.events))
         words = sorted(set(self.names))
         number = {word: place for place, word in enumerate(words)}
         return {
-            "events": self.events, "cycles": self.cycles, "sizes": self.sizes, "names": words,
-            "name": [number[one] for one in self.names], "kind": self.kinds,
-            "inside": self.inside, "widest_conv": self.widest,
+            "events": self.events,
+            "cycles": self.cycles,
+            "sizes": self.sizes,
+            "names": words,
+            "name": [number[one] for one in self.names],
+            "kind": self.kinds,
+            "inside": self.inside,
+            "widest_conv": self.widest,
         }
 
-    def persistent(self):
+    def persistent(self) -> None:
         """Parameters and buffers of all layers."""
         seen = set()
         for layer in (one() for one in self.session.layers):
@@ -115,12 +125,12 @@ class Replay:
                     seen.add(id(one))
                     self.born(nbytes(one), "parameter", 1)
 
-    def waiting(self):
+    def waiting(self) -> None:
         """A batch of each reader, as a block that stands for those held ready."""
         for key in sorted(self.session.waiting):
             self.born(sum(nbytes(one) for one in self.session.waiting[key]), "reader", 5)
 
-    def last_uses(self):
+    def last_uses(self) -> Any:
         """Return for each value the place of the last operator that needs its memory."""
         last = {}
         for place, op in enumerate(self.ops):
@@ -131,14 +141,15 @@ class Replay:
                 last[key_of(value)] = len(self.ops)
         return last
 
-    def step(self, last, stale):
+    def step(self, last: Any, stale: Any) -> Any:
         """Replay the operators once; `stale` are the blocks that names hold from the step before,
         by value. Return those that names hold at the end."""
         self.blocks, self.strided, self.stale = {}, set(), dict(stale)
         self.at, self.later = -1, {}
         for one in self.session.inputs:
             self.take(one, "input", 4)
-        moments, dying = {}, {}
+        moments: dict[Any, Any] = {}
+        dying: dict[Any, Any] = {}
         for place, what, thing, more in self.session.happened:
             moments.setdefault(place, []).append((what, thing, more))
         for key, place in last.items():
@@ -165,7 +176,7 @@ class Replay:
             self.dead(index)
         return {key: block.index for key, block in self.blocks.items()}
 
-    def overwritten(self, key):
+    def overwritten(self, key: Any) -> None:
         """A value is there anew. Its name still holds the one of the step before until the call
         of the network that made it returns."""
         if key not in self.stale:
@@ -176,20 +187,20 @@ class Replay:
         else:
             self.later.setdefault(end, []).append(key)
 
-    def let_go(self, key):
+    def let_go(self, key: Any) -> None:
         """A name lets go of what it held from the step before."""
         index = self.stale.pop(key, None)
         if index is not None and index not in self.stale.values():
             self.dead(index)
 
-    def take(self, value, name, kind=0):
+    def take(self, value: Any, name: Any, kind: Any = 0) -> None:
         """A value gets a block of its own."""
         block = Block(self.born(nbytes(value), name, kind))
         block.uses = 1
         self.blocks[key_of(value)] = block
         self.overwritten(key_of(value))
 
-    def drop(self, key):
+    def drop(self, key: Any) -> None:
         """A value is needed no more."""
         block = self.blocks.pop(key, None)
         if block is not None:
@@ -197,19 +208,19 @@ class Replay:
             if not block.uses:
                 self.dead(block.index)
 
-    def tidy(self, values, last):
+    def tidy(self, values: Any, last: Any) -> None:
         """Values that nobody needs die at once."""
         for value in values:
             if key_of(value) in self.blocks and key_of(value) not in last:
                 self.drop(key_of(value))
 
-    def operate(self, op, last, place):
+    def operate(self, op: Any, last: Any, place: Any) -> None:
         """Run one operator."""
         name = op.name().split(".", 1)[-1]
         if name in NOTHING:
             return
         if name in ("rnn", "warpctc", "warprnnt"):
-            raise Unsupported("what the kernel of %s keeps is not written in a program" % name)
+            raise Unsupported(f"what the kernel of {name} keeps is not written in a program")
         operands = _all_operands(op)
         inplace = name.endswith("_") and name != "batch_norm_"
         name = name.rstrip("_")
@@ -219,7 +230,11 @@ class Replay:
         shared = self.blocks.get(key)
         bent = key in self.strided
         results = [one for one in op.results() if one.initialized() and one.is_dense_tensor_type()]
-        if name in VIEWS and shared is not None and not (bent and name.startswith(("resh", "flat"))):
+        if (
+            name in VIEWS
+            and shared is not None
+            and not (bent and name.startswith(("resh", "flat")))
+        ):
             for value in results:
                 self.alias(value, shared)
                 if bent or (name in STRIDED and not _plain(name, source, value)):
@@ -227,8 +242,8 @@ class Replay:
             return
         rule = self.rules.get(name[:-5] if name.endswith("_grad") else name, {})
         # A view of a bent one is its copy; any other kernel copies it for a moment.
-        bent = [] if name in VIEWS else [one for one in operands if key_of(one) in self.strided]
-        copies = [self.born(nbytes(one), name) for one in bent]
+        read = [] if name in VIEWS else [one for one in operands if key_of(one) in self.strided]
+        copies = [self.born(nbytes(one), name) for one in read]
         target = shared if inplace else self.taken_over(op, name, rule, operands, last, place)
         self.widest = max(self.widest, _convolved(name, operands))
         if name == "batch_norm":
@@ -244,35 +259,45 @@ class Replay:
         for one in copies:
             self.dead(one)
 
-    def taken_over(self, op, name, rule, operands, last, place):
+    def taken_over(
+        self, op: Any, name: Any, rule: Any, operands: Any, last: Any, place: Any
+    ) -> Any:
         """Return the block in which a gradient kernel writes its result, where it may."""
         if not name.endswith("_grad") or not operands:
             return None
         if rule.get("grad") == "inplace":
             value = operands[-1]
         elif rule.get("grad") == "saved":
-            value = next((one for one in operands if len(one.shape) and one is not operands[0]
-                          and nbytes(one) == nbytes(op.results()[0])), None)
+            value = next(
+                (
+                    one
+                    for one in operands
+                    if len(one.shape)
+                    and one is not operands[0]
+                    and nbytes(one) == nbytes(op.results()[0])
+                ),
+                None,
+            )
         else:
             return None
         block = self.blocks.get(key_of(value)) if value is not None else None
         dies = value is not None and (last(key_of(value), -1) in (place, -1))
         return block if block is not None and block.uses == 1 and dies else None
 
-    def hold(self, value, size, name):
+    def hold(self, value: Any, size: Any, name: Any) -> None:
         """An output whose size shape inference leaves open gets its block."""
         block = Block(self.born(size, name))
         block.uses = 1
         self.blocks[key_of(value)] = block
 
-    def alias(self, value, block):
+    def alias(self, value: Any, block: Any) -> None:
         """A value lies in another's memory."""
         if block is not None:
             block.uses += 1
             self.blocks[key_of(value)] = block
             self.overwritten(key_of(value))
 
-    def accumulate(self, op):
+    def accumulate(self, op: Any) -> None:
         """A parameter's new gradient becomes the kept one, or is added into it."""
         for value in op.results():
             parameter = self.session.gradients.get(key_of(value))
@@ -287,7 +312,7 @@ class Replay:
                 self.kinds[block.index] = 2
                 del self.blocks[key_of(value)]
 
-    def moment(self, what, thing, more):
+    def moment(self, what: Any, thing: Any, more: Any) -> None:
         """An optimizer steps or clears gradients."""
         if what == "step":
             self.optimize(thing)
@@ -296,10 +321,10 @@ class Replay:
                 self.dead(index)
             self.kept.clear()
 
-    def optimize(self, optimizer):
+    def optimize(self, optimizer: Any) -> None:
         """One optimizer step: states at the first, what clipping copies at each."""
         groups = getattr(optimizer, "_param_groups", None) or optimizer._parameter_list or []
-        own = []
+        own: list[Any] = []
         for group in groups:
             own += group["params"] if isinstance(group, dict) else [group]
         own = [one for one in own if not one.stop_gradient]
@@ -319,7 +344,7 @@ class Replay:
             self.dead(one)
 
 
-def _all_operands(op):
+def _all_operands(op: Any) -> Any:
     found = []
     for value in op.operands_source():
         if not value.initialized():
@@ -332,7 +357,7 @@ def _all_operands(op):
     return found
 
 
-def _operands(op):
+def _operands(op: Any) -> Iterator[Any]:
     """Yield the operands whose memory an operator needs."""
     if op.name() == "builtin.combine":
         return
@@ -346,20 +371,20 @@ def _operands(op):
             yield value
 
 
-def _plain(name, whole, part):
+def _plain(name: Any, whole: Any, part: Any) -> Any:
     """Tell whether a view is contiguous after all: a slice of the first axis, one axis moved."""
     if name == "slice":
-        return list(whole.shape[1:]) == list(part.shape[-(len(whole.shape) - 1):])
+        return list(whole.shape[1:]) == list(part.shape[-(len(whole.shape) - 1) :])
     return False
 
 
-def _convolved(name, operands):
+def _convolved(name: Any, operands: Any) -> Any:
     if "conv" in name and operands and not name.endswith("_grad"):
         return nbytes(operands[0])
     return 0
 
 
-def kernel_needs(op, name, operands, rule):
+def kernel_needs(op: Any, name: Any, operands: Any, rule: Any) -> Any:
     """Return what a CPU kernel takes while it runs: the buffer that a convolution unfolds into."""
     plain = name[:-5] if name.endswith("_grad") else name
     if plain not in ("conv2d", "depthwise_conv2d", "conv3d") or len(operands) < 2:
@@ -375,7 +400,7 @@ def kernel_needs(op, name, operands, rule):
     return [] if one_by_one and same else [unfold]
 
 
-def _amount(text, op, operands):
+def _amount(text: Any, op: Any, operands: Any) -> Any:
     """Return bytes written as `8 per out`."""
     rate, _, what = text.split()
     grad = op.name().endswith("_grad")

@@ -1,6 +1,9 @@
 """Every allocation and release of Paddle's allocator in this process, from its own profiler."""
 
+from __future__ import annotations
+
 import gc
+from typing import Any
 
 MARK = "gpuconsole:"
 KERNELS = (" kernel launch", " compute")
@@ -10,14 +13,14 @@ KERNELS = (" kernel launch", " compute")
 class Recorder:
     """Records memory events; marks put the script's moments on the same time line."""
 
-    def __init__(self, paddle):
+    def __init__(self, paddle: Any) -> None:
         self.core = paddle.base.core
         self.count = 0
-        self.tags = {}
-        self.notes = {}
-        self.profiler = None
+        self.tags: dict[Any, Any] = {}
+        self.notes: dict[Any, Any] = {}
+        self.profiler: Any = None
 
-    def start(self):
+    def start(self) -> None:
         """Begin to record."""
         options = self.core.ProfilerOptions()
         options.trace_switch = 1
@@ -26,7 +29,7 @@ class Recorder:
         self.profiler.prepare()
         self.profiler.start()
 
-    def mark(self, what, key=0):
+    def mark(self, what: Any, key: Any = 0) -> Any:
         """Put a moment on the time line and return its number."""
         self.count += 1
         self.notes[self.count] = (what, key)
@@ -36,13 +39,13 @@ class Recorder:
         event.end()
         return self.count
 
-    def tag(self, addresses, kind):
+    def tag(self, addresses: Any, kind: Any) -> None:
         """Say of what kind the blocks at some addresses are, now."""
         found = [one for one in addresses if one]
         if found:
             self.tags[self.mark("tag")] = (found, kind)
 
-    def stop(self):
+    def stop(self) -> Any:
         """End the recording and return its time line: (time, what, name, span, address, bytes)."""
         gc.disable()
         # The nodes belong to the result: it must outlive them.
@@ -71,19 +74,19 @@ class Recorder:
 class Blocks:
     """The time line as blocks that are born and die."""
 
-    def __init__(self):
-        self.events = []
-        self.sizes = []
-        self.names = []
-        self.kinds = []
-        self.inside = set()
-        self.cycles = []
-        self.live = {}
-        self.spans = []
-        self.windows = []
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.sizes: list[Any] = []
+        self.names: list[Any] = []
+        self.kinds: list[Any] = []
+        self.inside: set[Any] = set()
+        self.cycles: list[Any] = []
+        self.live: dict[Any, Any] = {}
+        self.spans: list[Any] = []
+        self.windows: list[Any] = []
         self.window = 0
 
-    def born(self, size, name, span, address=None, kind=""):
+    def born(self, size: Any, name: Any, span: Any, address: Any = None, kind: Any = "") -> Any:
         """A block is taken; an address that was live has been given back unseen."""
         if address in self.live:
             self.dead(address, 0)
@@ -98,7 +101,7 @@ class Blocks:
             self.live[address] = index
         return index
 
-    def dead(self, address, span):
+    def dead(self, address: Any, span: Any) -> None:
         """A block is given back."""
         index = self.live.pop(address, None)
         if index is None:
@@ -110,7 +113,7 @@ class Blocks:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.kinds[index] = "loader"
 
-    def tagged(self, addresses, kind):
+    def tagged(self, addresses: Any, kind: Any) -> None:
         """The kind of blocks becomes known; the first word about a block stands."""
         for address in addresses:
             index = self.live.get(address)
@@ -118,10 +121,10 @@ class Blocks:
                 self.kinds[index] = kind
 
 
-def blocks(recorder, waiting):
+def blocks(recorder: Any, waiting: Any) -> Any:
     """Replay the recorder's time line. `waiting` maps a loader's number to one batch's bytes."""
     made = Blocks()
-    readers = {}
+    readers: dict[Any, Any] = {}
     for _, what, name, span, address, size in recorder.stop():
         if what == "take":
             made.born(size, name, span, address)
@@ -134,7 +137,7 @@ def blocks(recorder, waiting):
     return made
 
 
-def _moment(made, readers, waiting, what, key):
+def _moment(made: Any, readers: Any, waiting: Any, what: Any, key: Any) -> None:
     if what == "cycle":
         made.cycles.append(len(made.events))
     elif what == "fetch":
@@ -147,12 +150,14 @@ def _moment(made, readers, waiting, what, key):
         made.events.append(~readers.pop(key))
 
 
-def as_json(made):
+def as_json(made: Any) -> Any:
     """Return blocks as plain lists; names are numbered."""
     dropped = {place for place, kind in enumerate(made.kinds) if kind == "loader"}
     kept = [place for place in range(len(made.sizes)) if place not in dropped]
     number = {old: new for new, old in enumerate(kept)}
-    events, cycles, ends = [], [], set(made.cycles)
+    events: list[Any] = []
+    cycles: list[Any] = []
+    ends = set(made.cycles)
     for place, event in enumerate(made.events):
         if place in ends:
             cycles.append(len(events))

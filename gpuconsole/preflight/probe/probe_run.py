@@ -1,50 +1,54 @@
 """One run of the script, in its own process: `probe.py --run`."""
 
+from __future__ import annotations
+
 import json
 import os
 import runpy
 import sys
 import traceback
+from typing import Any
 
 
 class Channel:
     """Where answers go. The script's own standard output and error are one other stream."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.out = os.fdopen(os.dup(1), "w")
         os.set_inheritable(self.out.fileno(), False)
         os.dup2(2, 1)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
 
-    def say(self, message):
+    def say(self, message: Any) -> None:
         """Write one line."""
         self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
         self.out.flush()
 
-    def end(self, message):
+    def end(self, message: Any) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
         self.say(message)
         os._exit(0)
 
-    def progress(self, share, stage):
+    def progress(self, share: Any, stage: Any) -> None:
         """Tell how far the run is."""
         self.say({"progress": share, "stage": stage})
 
-    def fail(self, kind, message, file="", line=0):
+    def fail(self, kind: Any, message: Any, file: Any = "", line: Any = 0) -> None:
         """End with an error."""
         self.end({"error": {"kind": kind, "message": message, "file": file, "line": line}})
 
 
-def main():
+def main() -> None:
     """Run the script of the request on standard input."""
     request = json.load(sys.stdin)
     channel = Channel()
-    sys.stdin = open(os.devnull)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdin = os.fdopen(0, closefd=False)
     channel.progress(0.02, "loading Paddle")
     try:
         import paddle
     except ImportError as error:
-        channel.fail("paddle", "Paddle is not installed here: %s" % error)
+        channel.fail("paddle", f"Paddle is not installed here: {error}")
     here = os.path.dirname(os.path.abspath(__file__))
     # Imported before the script's folder takes this one's place.
     import probe_batch
@@ -65,12 +69,12 @@ def main():
         start(script, probe_batch.arguments(request))
     except SystemExit as left:
         if left.code not in (None, 0):
-            channel.fail("script", "The script ended itself: %s" % left.code, *place(left, script))
+            channel.fail("script", f"The script ended itself: {left.code}", *place(left, script))
     except MemoryError:
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
     except BaseException as error:
-        words = "%s: %s" % (type(error).__name__, str(error).strip()[-600:])
+        words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
         traceback.print_exc()
         kind = "download" if probe_standins.wants_network(error) else "script"
         if isinstance(error, probe_program.Unsupported):
@@ -79,9 +83,9 @@ def main():
     session.ended()
 
 
-def start(script, args):
+def start(script: Any, args: Any) -> None:
     """Run the script as `python script args` would."""
-    sys.argv = [script] + args
+    sys.argv = [script, *args]
     sys.path.insert(0, os.path.dirname(script))
     import probe_batch
 
@@ -93,15 +97,15 @@ def start(script, args):
 
     module = types.ModuleType("__main__")
     module.__file__ = script
-    module.__builtins__ = __builtins__
+    module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
     exec(code, module.__dict__)
 
 
-def place(error, script):
+def place(error: Any, script: Any) -> Any:
     """Return file and line of the innermost frame that is the project's own."""
     root = os.path.dirname(os.path.abspath(script))
-    found = ("", 0)
+    found: Any = ("", 0)
     for frame in traceback.extract_tb(error.__traceback__):
         if os.path.abspath(frame.filename).startswith(root + os.sep):
             found = (frame.filename, frame.lineno)

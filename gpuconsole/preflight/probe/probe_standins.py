@@ -1,31 +1,34 @@
 """What a sandbox does not have, stood in for: downloads, accelerators."""
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import Any
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
 
 
-def wants_network(error):
+def wants_network(error: Any) -> Any:
     """Tell whether an error comes from something that would have been downloaded."""
-    words = "%s %s" % (type(error).__name__, error)
+    words = f"{type(error).__name__} {error}"
     signs = ("urlopen", "Name or service", "name resolution", "Max retries", "ConnectionError",
              "Downloading", "Network is unreachable", "download")  # fmt: skip
     return any(sign in words for sign in signs)
 
 
-def install(paddle):
+def install(paddle: Any) -> None:
     """Replace what would reach for a device or the network."""
     _on_the_cpu(paddle)
     _weights(paddle)
     _data_sets(paddle)
 
 
-def _on_the_cpu(paddle):
+def _on_the_cpu(paddle: Any) -> None:
     set_device = paddle.set_device
     set_device("cpu")
 
-    def on_cpu(*_):
+    def on_cpu(*_: Any) -> Any:
         return set_device("cpu")
 
     paddle.set_device = paddle.device.set_device = on_cpu
@@ -39,29 +42,30 @@ def _on_the_cpu(paddle):
         setattr(cuda, name, lambda *_, **__: 0)
 
 
-def _no_card(instead):
+def _no_card(instead: Any) -> Any:
     """Return a class whose instances are another's; `isinstance` with it is always false."""
+
     class Place:
-        def __new__(cls, *_):
+        def __new__(cls, *_: Any) -> Any:
             return instead()
 
     return Place
 
 
-def _weights(paddle):
+def _weights(paddle: Any) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
-    def no_weights(*_, **__):
+    def no_weights(*_: Any, **__: Any) -> Any:
         return NO_FILE
 
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("paddle") and hasattr(
             module, "get_weights_path_from_url"
         ):
-            module.get_weights_path_from_url = no_weights
+            setattr(module, "get_weights_path_from_url", no_weights)  # noqa: B010
     load = paddle.load
 
-    def loaded(path, *args, **kwargs):
+    def loaded(path: Any, *args: Any, **kwargs: Any) -> Any:
         return {} if path == NO_FILE else load(path, *args, **kwargs)
 
     paddle.load = loaded
@@ -77,7 +81,7 @@ PICTURES = {
 """Shape of a picture, pictures for training and for testing, classes."""
 
 
-def _data_sets(paddle):
+def _data_sets(paddle: Any) -> None:
     sets = paddle.vision.datasets
     for name, facts in PICTURES.items():
         _replace(getattr(sets, name), _picture_set(paddle, *facts))
@@ -87,12 +91,12 @@ def _data_sets(paddle):
     _replace(texts.Imdb, _reviews(paddle))
 
 
-def _replace(cls, methods):
+def _replace(cls: Any, methods: Any) -> None:
     """Give a class stand-in methods, to be used where its files are not there."""
     init, item, length = methods
     real = cls.__init__, cls.__getitem__, cls.__len__
 
-    def made(self, *args, **kwargs):
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
         files = [value for value in list(args) + list(kwargs.values()) if isinstance(value, str)]
         self.stood_in = not any(os.path.exists(one) for one in files)
         (init if self.stood_in else real[0])(self, *args, **kwargs)
@@ -102,10 +106,12 @@ def _replace(cls, methods):
     cls.__len__ = lambda self: (length if self.stood_in else real[2])(self)
 
 
-def _picture_set(paddle, shape, train, test, classes, mask=False):
+def _picture_set(
+    paddle: Any, shape: Any, train: Any, test: Any, classes: Any, mask: Any = False
+) -> Any:
     import numpy
 
-    def init(self, *args, **kwargs):
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         words = [one for one in args if isinstance(one, str)]
         self.mode = kwargs.get("mode") or next(
             (one for one in words if one in ("train", "test", "valid", "trainval")), "train"
@@ -115,16 +121,16 @@ def _picture_set(paddle, shape, train, test, classes, mask=False):
         self.backend = kwargs.get("backend") or paddle.vision.get_image_backend()
         self.dtype = paddle.get_default_dtype()
 
-    def item(self, index):
+    def item(self: Any, index: Any) -> Any:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        picture = numpy.full(shape, index % 251, "uint8")
+        picture: Any = numpy.full(shape, index % 251, "uint8")
         if self.backend == "pil" and _has_pil():
             from PIL import Image
 
             picture = Image.fromarray(picture)
         elif len(shape) == 2:
-            picture = picture.reshape(shape + (1,)).astype("float32")
+            picture = picture.reshape((*shape, 1)).astype("float32")
         if self.transform is not None:
             picture = self.transform(picture)
         if mask:
@@ -134,7 +140,7 @@ def _picture_set(paddle, shape, train, test, classes, mask=False):
     return init, item, lambda self: train if self.mode in ("train", "trainval") else test
 
 
-def _has_pil():
+def _has_pil() -> Any:
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
@@ -142,13 +148,13 @@ def _has_pil():
     return True
 
 
-def _rows(paddle, train, test):
+def _rows(paddle: Any, train: Any, test: Any) -> Any:
     import numpy
 
-    def init(self, data_file=None, mode="train", *_, **__):
+    def init(self: Any, data_file: Any = None, mode: Any = "train", *_: Any, **__: Any) -> None:
         self.mode = mode
 
-    def item(self, index):
+    def item(self: Any, index: Any) -> Any:
         if not 0 <= index < len(self):
             raise IndexError(index)
         return numpy.zeros(13, "float32"), numpy.zeros(1, "float32")
@@ -156,15 +162,17 @@ def _rows(paddle, train, test):
     return init, item, lambda self: train if self.mode == "train" else test
 
 
-def _reviews(paddle):
+def _reviews(paddle: Any) -> Any:
     import numpy
 
-    def init(self, data_file=None, mode="train", cutoff=150, *_, **__):
+    def init(
+        self: Any, data_file: Any = None, mode: Any = "train", cutoff: Any = 150, *_: Any, **__: Any
+    ) -> None:
         self.mode = mode
         # As many words as the real one keeps at its default cutoff.
-        self.word_idx = {"word%d" % one: one for one in range(5147)}
+        self.word_idx = {f"word{one}": one for one in range(5147)}
 
-    def item(self, index):
+    def item(self: Any, index: Any) -> Any:
         if not 0 <= index < 25000:
             raise IndexError(index)
         return numpy.full(230 + index % 7, index % 5147, "int64"), numpy.array([index % 2], "int64")

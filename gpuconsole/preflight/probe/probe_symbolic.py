@@ -7,16 +7,18 @@ a symbolic value, parameters become the program's. `backward()` appends the grad
 program is the step.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 import weakref
+from typing import Any
 
 import probe_batch
 import probe_loader
 import probe_program
 from probe_hooks import _subclasses, tensors
-
 
 OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
 """Where code lies whose names are not the script's."""
@@ -25,30 +27,30 @@ OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
 class Session:
     """One run: builds the program of a step and replays it as births and deaths of blocks."""
 
-    def __init__(self, paddle, request, channel):
+    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
         self.lazy = contextlib.ExitStack()
-        self.program = None
+        self.program: Any = None
         self.entered = contextlib.ExitStack()
-        self.layers = []
-        self.optimizers = []
+        self.layers: list[Any] = []
+        self.optimizers: list[Any] = []
         self.inside = 0
-        self.calls = []
+        self.calls: list[Any] = []
         self.trained = False
-        self.readers = {}
-        self.waiting = {}
-        self.shapes = {}
-        self.seen = set()
-        self.inputs = []
-        self.happened = []
-        self.held = []
-        self.gradients = {}
+        self.readers: dict[Any, Any] = {}
+        self.waiting: dict[Any, Any] = {}
+        self.shapes: dict[Any, Any] = {}
+        self.seen: set[Any] = set()
+        self.inputs: list[Any] = []
+        self.happened: list[Any] = []
+        self.held: list[Any] = []
+        self.gradients: dict[Any, Any] = {}
         self.record = self
-        self.flags = set()
+        self.flags: set[Any] = set()
 
-    def install(self):
+    def install(self) -> None:
         """Hook Paddle."""
         if not self.paddle.framework.use_pir_api():
             self.channel.fail("unsupported", "This Paddle builds no programs of the new kind.")
@@ -62,10 +64,13 @@ class Session:
         self._values()
         self._refusals()
 
-    def _refusals(self):
+    def _refusals(self) -> None:
         """What a program shows otherwise than the dynamic graph runs it."""
-        def recompute(*_, **__):
-            raise probe_program.Unsupported("recomputation happens only where the script really runs")
+
+        def recompute(*_: Any, **__: Any) -> None:
+            raise probe_program.Unsupported(
+                "recomputation happens only where the script really runs"
+            )
 
         fleet = self.paddle.distributed.fleet
         fleet.utils.recompute = recompute
@@ -75,7 +80,7 @@ class Session:
         auto_cast = self.paddle.amp.auto_cast
         session = self
 
-        def plain(enable=True, *args, **kwargs):
+        def plain(enable: Any = True, *args: Any, **kwargs: Any) -> Any:
             if enable:
                 session.flags.add("amp")
             return auto_cast(False)
@@ -87,15 +92,15 @@ class Session:
 
     count = 0
 
-    def mark(self, what, key=0):
+    def mark(self, what: Any, key: Any = 0) -> None:
         """Moments mean nothing here."""
 
-    def boundary(self):
+    def boundary(self) -> None:
         """A batch is about to be asked for: with a program, the step is whole."""
         if self.program is not None:
             self.finish()
 
-    def batch(self, reader, batch):
+    def batch(self, reader: Any, batch: Any) -> Any:
         """Put symbolic values in place of the first batch."""
         found = list(tensors(batch))
         self.shapes[reader] = [[list(one.shape) for one in found]]
@@ -106,7 +111,7 @@ class Session:
 
     # -- the program
 
-    def enter(self):
+    def enter(self) -> None:
         """From here on the script builds a program."""
         if self.program is not None:
             return
@@ -124,7 +129,7 @@ class Session:
         self.entered.enter_context(to_static_mode_guard(True))
         self.entered.enter_context(static_op_arg_cast_guard(_convert_into_value))
 
-    def symbolic(self, value):
+    def symbolic(self, value: Any) -> Any:
         """Return a nested batch with symbolic values for its tensors."""
         if isinstance(value, dict):
             return {name: self.symbolic(one) for name, one in value.items()}
@@ -132,19 +137,19 @@ class Session:
             return type(value)(self.symbolic(one) for one in value)
         if not isinstance(value, self.paddle.Tensor):
             return value
-        name = "input_%d" % len(self.inputs)
+        name = f"input_{len(self.inputs)}"
         made = self.paddle.static.data(name, list(value.shape), value.dtype)
         made.stop_gradient = value.stop_gradient
         self.inputs.append(made)
         return made
 
-    def ended(self):
+    def ended(self) -> None:
         """The script came to its end by itself."""
         if self.program is None:
             self.channel.fail("no-step", "The script ended and ran no network.")
         self.finish()
 
-    def finish(self):
+    def finish(self) -> None:
         """Replay the program and leave."""
         if not self.gradients:
             # Without a backward pass the peak hangs on names within the network's functions.
@@ -153,29 +158,34 @@ class Session:
         replay = probe_program.Replay(self)
         answer = replay.run()
         answer.update(
-            batch=self.request["size"], paddle=self.paddle.__version__,
-            readers=[self.readers[key] for key in sorted(self.readers)], flags=sorted(self.flags),
-            shapes=list(self.shapes.values()), cycles_seen=2, batch_seen=sorted(self.seen),
-            trained=self.trained, own_batch=probe_batch.own_size(),
+            batch=self.request["size"],
+            paddle=self.paddle.__version__,
+            readers=[self.readers[key] for key in sorted(self.readers)],
+            flags=sorted(self.flags),
+            shapes=list(self.shapes.values()),
+            cycles_seen=2,
+            batch_seen=sorted(self.seen),
+            trained=self.trained,
+            own_batch=probe_batch.own_size(),
         )
         self.channel.end({"run": answer})
 
-    def place(self):
+    def place(self) -> Any:
         """Return how many operators the program has by now."""
         return len(self.program.global_block().ops)
 
     # -- hooks
 
-    def _layers(self):
+    def _layers(self) -> None:
         session = self
         cls = self.paddle.nn.Layer
         old_init, old_call = cls.__init__, cls.__call__
 
-        def init(self, *args, **kwargs):
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
             old_init(self, *args, **kwargs)
             session.layers.append(weakref.ref(self))
 
-        def call(self, *args, **kwargs):
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if session.program is None and not session.readers:
                 session.enter()
                 args, kwargs = session.symbolic(args), session.symbolic(kwargs)
@@ -190,7 +200,7 @@ class Session:
 
         cls.__init__, cls.__call__ = init, call
 
-    def _optimizers(self):
+    def _optimizers(self) -> None:
         session = self
         for cls in _subclasses(self.paddle.optimizer.Optimizer):
             if "__init__" in cls.__dict__:
@@ -200,18 +210,18 @@ class Session:
                     setattr(cls, name, self._step(cls.__dict__[name], name))
         base = self.paddle.optimizer.Optimizer
 
-        def clear_grad(self, set_to_zero=True):
+        def clear_grad(self: Any, set_to_zero: Any = True) -> None:
             if session.program is not None:
                 session.happened.append((session.place(), "clear", self, set_to_zero))
 
         base.clear_grad = base.clear_gradients = clear_grad
         self.paddle.nn.Layer.clear_gradients = lambda self, set_to_zero=True: None
 
-    def _wrap_init(self, cls):
+    def _wrap_init(self, cls: Any) -> None:
         old = cls.__dict__["__init__"]
         session = self
 
-        def init(self, *args, **kwargs):
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
             session.trained = True
             old(self, *args, **kwargs)
             if not any(one is self for one in session.optimizers):
@@ -219,10 +229,10 @@ class Session:
 
         cls.__init__ = init
 
-    def _step(self, old, name):
+    def _step(self, old: Any, name: Any) -> Any:
         session = self
 
-        def step(self, *args, **kwargs):
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
             if session.program is None:
                 return old(self, *args, **kwargs)
             if name == "minimize" and not session.gradients and args:
@@ -232,20 +242,22 @@ class Session:
 
         return step
 
-    def _values(self):
+    def _values(self) -> None:
         """Give symbolic values what scripts ask of tensors."""
         session = self
         value = self.paddle.pir.Value
 
-        def backward(self, *_, **__):
+        def backward(self: Any, *_: Any, **__: Any) -> None:
             session.backward(self, 2)
 
-        def number(self, *_, **__):
+        def number(self: Any, *_: Any, **__: Any) -> Any:
             if not session.gradients and session.trained:
-                raise probe_program.Unsupported("the script needs a computed value before its backward pass")
+                raise probe_program.Unsupported(
+                    "the script needs a computed value before its backward pass"
+                )
             return 0.0
 
-        def array(self, *_, **__):
+        def array(self: Any, *_: Any, **__: Any) -> Any:
             import numpy
 
             number(self)
@@ -258,24 +270,27 @@ class Session:
         value.tolist = lambda self: array(self).tolist()
         value.clear_gradient = value.clear_grad = lambda self, *_: None
 
-    def backward(self, loss, depth):
+    def backward(self, loss: Any, depth: Any) -> None:
         """Append the gradient operators of a loss."""
         from paddle.autograd.ir_backward import grad
 
         start = self.place()
         self.held.append((start, _held(sys._getframe(depth), self.paddle.pir.Value)))
         parameters = [
-            one for op in self.program.global_block().ops if op.name() == "builtin.parameter"
-            for one in op.results() if not one.stop_gradient
+            one
+            for op in self.program.global_block().ops
+            if op.name() == "builtin.parameter"
+            for one in op.results()
+            if not one.stop_gradient
         ]
         found = grad([loss], parameters, allow_unused=True)
-        pairs = [(one, two) for one, two in zip(parameters, found) if two is not None]
+        pairs = [(one, two) for one, two in zip(parameters, found, strict=False) if two is not None]
         for parameter, gradient in pairs:
             self.gradients[probe_program.key_of(gradient)] = parameter
         self.happened.append((start, "backward", loss, None))
 
 
-def _held(frame, kind):
+def _held(frame: Any, kind: Any) -> Any:
     """Return the values that names of the script hold while it calls backward."""
     found = []
     while frame is not None:
@@ -286,7 +301,7 @@ def _held(frame, kind):
     return found
 
 
-def _values_in(things, kind, depth):
+def _values_in(things: Any, kind: Any, depth: Any) -> Any:
     found = []
     for one in things:
         if isinstance(one, kind):
@@ -296,4 +311,3 @@ def _values_in(things, kind, depth):
         elif type(one) is dict and depth < 2 and len(one) < 1000:
             found += _values_in(list(one.values()), kind, depth + 1)
     return found
-
