@@ -111,6 +111,10 @@ def test_mixed_precision_goes_by_paddles_lists() -> None:
     assert product.dtype == "float16"
     assert ops.unary(run, "softmax", product).dtype == "float32"
     assert ops.unary(run, "relu", product).dtype == "float16"
+    image = run.tensor((1, 2, 3, 3), "float16")
+    for level in ("O1", "O2"):
+        run.amp = Amp(level)
+        assert ops.apply(run, "bilinear_interp", (image,), (1, 2, 6, 6)).dtype == "float32"
 
 
 def test_operators_count_the_bytes_that_they_move() -> None:

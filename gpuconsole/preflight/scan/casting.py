@@ -28,7 +28,8 @@ _ALSO = {
 def wanted(amp: Amp, name: str, listed: str, dtypes: Sequence[str]) -> str | None:
     """Return the type that an operator's float inputs are cast to, None to leave them.
 
-    `listed` is the operator's list at O1: half, full, keep (as its first input is), or "".
+    `listed` is the operator's list: half, full (black at O1), always (black at O1 and O2), keep
+    (as its first input is), or "".
     """
     floats = [one for one in dtypes if one in FLOATS]
     if not floats or "float64" in floats:
@@ -39,12 +40,12 @@ def wanted(amp: Amp, name: str, listed: str, dtypes: Sequence[str]) -> str | Non
     elif names & amp.black:
         return "float32"
     if amp.level == "O2":
-        return "float32" if name in FULL_AT_O2 else amp.dtype
+        return "float32" if listed == "always" or name in FULL_AT_O2 else amp.dtype
     if amp.level == "OD":
         return amp.dtype if listed == "half" else "float32"
     if listed == "half":
         return amp.dtype
-    if listed == "full":
+    if listed in ("full", "always"):
         return "float32"
     if listed == "keep":
         return None
