@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpuconsole.cli.entry import SECTIONS, gpuconsole
+from gpuconsole.cli.entry import gpuconsole, sections
 
 TARGET = Path(__file__).with_name("cli.md")
 WIDTH = 90
@@ -35,7 +35,7 @@ With `--json` a command prints exactly one document on stdout, also for an error
 def reference() -> str:
     """Return the whole reference as Markdown."""
     parts = [_HEAD, _section("gpuconsole", gpuconsole, None)]
-    for title, commands in SECTIONS:
+    for title, commands in sections():
         parts.append(f"\n## {title}\n")
         parts += [
             _section(f"gpuconsole {command.name}", command, "gpuconsole") for command in commands

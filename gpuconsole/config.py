@@ -8,14 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import platformdirs
 from pydantic import BaseModel, Field
 
+from gpuconsole.core.estimate import MEMORY_THRESHOLD
+from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
 NetworkPolicy = Literal["none", "lab", "full"]
 SymbolSet = Literal["block", "ascii"]
+
+__all__ = ["LabSettings", "Weights", "combined", "config_path", "load_settings", "state_dir"]
 
 
 class Weights(Section):
@@ -64,7 +67,7 @@ class LabSettings(Section):
     """How the candidates of a job are ranked; a task's `scheduler.algorithm` wins over it."""
     weights: Weights = Weights()
     """Weights of the `weighted` policy."""
-    memory_threshold: float = Field(0.85, gt=0, le=1)
+    memory_threshold: float = Field(MEMORY_THRESHOLD, gt=0, le=1)
     """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
     network: NetworkPolicy = "none"
     """Network of job containers: none, the lab's own network, or everything."""
@@ -108,16 +111,6 @@ def load_settings(path: Path | None = None) -> LabSettings:
 def combined(user: LabSettings, lab: LabSettings) -> LabSettings:
     """Return the user's settings with every key that the lab sets in its place."""
     return LabSettings.model_validate(_merged(_written(user), _written(lab)))
-
-
-def config_path() -> Path:
-    """Return the path of the user's settings (`$XDG_CONFIG_HOME` counts on Linux)."""
-    return platformdirs.user_config_path("gpuconsole") / "config.yaml"
-
-
-def state_dir() -> Path:
-    """Return the folder of journal and logs (`$XDG_STATE_HOME` counts on Linux)."""
-    return platformdirs.user_state_path("gpuconsole")
 
 
 def _written(section: BaseModel) -> dict[str, object]:

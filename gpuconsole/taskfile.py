@@ -1,4 +1,4 @@
-"""The task file: what a user wants to run, as YAML, and a task from a script alone.
+"""The task file: what a user wants to run, as YAML.
 
 `resource_policy` and `scheduler` may stand at the top level or under `task`. Paths are relative to
 the task file. Values given by the caller win over the file; what nobody sets, the lab decides.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -18,13 +16,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gpuconsole.core.jobs import Mount, Task
-from gpuconsole.core.text import clean
+from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
 from gpuconsole.errors import UsageError
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PATHS: Mapping[str, Literal["script", "folder"]] = {"script": "script", "project": "folder"}
-_TASK_FIELDS = frozenset(field.name for field in fields(Task))
+
+__all__ = ["TaskSection", "load_task", "task_from_script"]
 
 
 def _words(value: object) -> object:
@@ -195,64 +193,7 @@ def load_task(path: Path, **changes: Any) -> Task:
     written = _written(document, path)
     if changes.get("script") is not None:
         written.pop("project", None)
-    return _task(written, changes, fallback=path.stem)
-
-
-def task_from_script(script: Path, args: Sequence[str] = (), **options: Any) -> Task:
-    """Return the task of a script alone; `options` are fields of `Task`, None leaves the default.
-
-    UsageError when the script is no file, or an option is out of range.
-    """
-    return _task({}, {**options, "script": script, "args": tuple(args)}, "task")
-
-
-def _task(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) -> Task:
-    given = {name: value for name, value in changes.items() if value is not None}
-    if unknown := sorted({*written, *given} - _TASK_FIELDS):
-        raise TypeError(f"a task has no {', '.join(unknown)}")
-    for key, kind in _PATHS.items():
-        if key in given:
-            given[key] = _absolute(Path(given[key]))
-            _require(Path(given[key]), kind)
-    values = {**written, **given}
-    script = values.get("script", "")
-    if script and not values.get("project"):
-        values["project"] = str(Path(script).parent)
-    if not values.get("name"):
-        values["name"] = Path(script).stem if script else values.get("model_name") or fallback
-    values["name"] = clean(values["name"], 128)
-    task = Task(**values)
-    _require_ranges(task)
-    return replace(task, args=tuple(task.args))
-
-
-def _absolute(path: Path) -> str:
-    # Without resolving links: the script keeps the name that its user gave it.
-    return os.path.abspath(os.path.expanduser(path))
-
-
-def _require(path: Path, kind: Literal["script", "folder"]) -> None:
-    try:
-        if path.is_file() if kind == "script" else path.is_dir():
-            return
-        problem = "is something else" if path.exists() else "does not exist"
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read ({getattr(error, 'strerror', None) or error})"
-    raise UsageError(f"No such {kind}", f"{clean(str(path), 512)} {problem}.", "Check the path.")
-
-
-def _require_ranges(task: Task) -> None:
-    for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
-        if value is not None and value < 1:
-            raise UsageError("Wrong number", f"The {what} is {value}; it must be at least 1.")
-    if task.memory_threshold is not None and not 0 < task.memory_threshold <= 1:
-        wrong = (
-            f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
-        )
-        raise UsageError("Wrong number", wrong, "0.85 leaves room for what cannot be foreseen.")
-    if task.script and not Path(task.script).is_relative_to(task.project):
-        message = f"{task.script} is not in the project folder {task.project}."
-        raise UsageError("Script outside the project", message, "Name a folder that holds it.")
+    return task_of(written, changes, fallback=path.stem)
 
 
 def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
@@ -312,8 +253,8 @@ def _path(document: Document[TaskFile], path: Path, key: str) -> str:
     if not written:
         return ""
     try:
-        full = _absolute(path.parent / os.path.expanduser(written))
-        _require(Path(full), _PATHS[key])
+        full = absolute(path.parent / os.path.expanduser(written))
+        require(Path(full), PATHS[key])
     except UsageError as error:
         hint = "Paths are relative to the task file."
         raise document.error(("task", key), error.message.rstrip("."), hint) from None

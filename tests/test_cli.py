@@ -18,7 +18,7 @@ import pytest
 
 from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
-from gpuconsole.cli.entry import SECTIONS
+from gpuconsole.cli.entry import sections
 from gpuconsole.cli.tasks import TaskValue
 
 SCRIPT = """
@@ -106,13 +106,13 @@ Lab = tuple[str, ...]
 def test_help_names_every_command_and_hides_nothing_behind_dots(run: Run) -> None:
     answer = run("--help")
     assert answer.code == 0
-    for _, commands in SECTIONS:
+    for _, commands in sections():
         for command in commands:
             assert f"  {command.name} " in answer.out
     assert "..." not in answer.out.split("Look:")[1]
 
 
-@pytest.mark.parametrize("command", [c for _, cs in SECTIONS for c in cs], ids=lambda c: c.name)
+@pytest.mark.parametrize("command", [c for _, cs in sections() for c in cs], ids=lambda c: c.name)
 def test_every_command_has_help_json_and_the_global_options(
     run: Run, command: click.Command
 ) -> None:
@@ -269,7 +269,7 @@ def test_preflight_takes_the_batch_size_given(run: Run, script: Path) -> None:
 def test_preflight_for_a_person_says_the_verdict_in_words(run: Run, script: Path) -> None:
     answer = run("preflight", script, "--explain")
     assert answer.code == 0
-    assert "train.py: batch 64" in answer.out
+    assert "batch 64 (constant, train.py:" in answer.out
     assert "fits" in answer.out
     assert "parameters" in answer.out
     assert "\x1b[" not in answer.out, "no escape sequences where no terminal is"

@@ -6,6 +6,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import gpuconsole
 
@@ -26,8 +27,8 @@ def _modules() -> dict[str, list[str]]:
     rooms: dict[str, list[str]] = {}
     for module in pkgutil.walk_packages(gpuconsole.__path__, "gpuconsole."):
         parts = module.name.split(".")
-        # The agent's payload runs on the far host, with that host's Python.
-        if "agent" in parts or parts[-1] == "__main__" or "data" in parts:
+        # Agent and probe run elsewhere, with the Python that is there.
+        if "agent" in parts or "probe" in parts or parts[-1] == "__main__" or "data" in parts:
             continue
         rooms.setdefault(parts[1], []).append(module.name)
     return rooms
@@ -62,4 +63,29 @@ def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
     )
     assert "Usage" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+NOT_BEFORE_NEEDED = (
+    "asyncio", "pydantic", "yaml", "sqlite3", "docker", "asyncssh", "textual", "rich",
+    "gpuconsole.config", "gpuconsole.taskfile", "gpuconsole.placement",
+    "gpuconsole.session.session",
+    "gpuconsole.cli.commands.queue",
+)  # fmt: skip
+
+
+def test_a_plain_preflight_imports_only_what_it_uses(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\nnet = paddle.nn.Linear(4, 4)\nnet(paddle.rand([2, 4]))\n")
+    probe = (
+        "import sys; from gpuconsole.cli import main\n"
+        "main(['preflight', sys.argv[1], '--offline', '--json'])\n"
+        f"sys.stderr.write(repr([m for m in {NOT_BEFORE_NEEDED!r} if m in sys.modules]))"
+    )
+    own = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", probe, str(script)],
+        capture_output=True, text=True, timeout=60, check=True, env=own,
+    )  # fmt: skip
+    assert '"verdicts"' in done.stdout
     assert done.stderr.strip() == "[]"

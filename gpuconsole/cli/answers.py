@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpuconsole.cli.output import note
-from gpuconsole.config import state_dir
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.places import state_dir
 from gpuconsole.errors import JournalError
 from gpuconsole.state.assumptions import Assumptions
 

@@ -8,48 +8,60 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 
 import click
 
 from gpuconsole import __version__
-from gpuconsole.cli.commands import calibrating, fleet, lab, planning, queue, service
 from gpuconsole.cli.options import Options, global_options
 from gpuconsole.cli.output import print_error
 from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
 
-SECTIONS = (  # The order of the help and of the reference.
-    ("Look", (fleet.init, fleet.check, fleet.status, calibrating.calibrate)),
-    ("Plan and run", (planning.preflight, planning.submit)),
-    (
-        "Queue",
-        (
-            queue.jobs,
-            queue.logs,
-            queue.wait,
-            queue.why,
-            queue.cancel,
-            queue.retry,
-            queue.hold,
-            queue.fetch,
-            queue.render,
-            queue.prune,
-        ),
-    ),
-    ("Run without a terminal", (service.dispatch, lab.demo)),
+# The order of the help and of the reference: each module of commands with what it holds.
+_SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    ("Look", (("fleet", "init check status"), ("calibrating", "calibrate"))),
+    ("Plan and run", (("planning", "preflight submit"),)),
+    ("Queue", (("queue", "jobs logs wait why cancel retry hold fetch render prune"),)),
+    ("Run without a terminal", (("service", "dispatch"), ("lab", "demo"))),
 )
+_HOMES = {
+    name: module for _, parts in _SECTIONS for module, names in parts for name in names.split()
+}
+
+
+def sections() -> Iterator[tuple[str, list[click.Command]]]:
+    """Give the titles of the help with their commands, all of them imported."""
+    for title, parts in _SECTIONS:
+        yield title, [_command(name) for _, names in parts for name in names.split()]
+
+
+def _command(name: str) -> click.Command:
+    found = getattr(import_module(f"gpuconsole.cli.commands.{_HOMES[name]}"), name)
+    assert isinstance(found, click.Command)
+    return found
 
 
 class _Sections(click.Group):
-    """Lists commands by what they are for."""
+    """Lists commands by what they are for, and imports only the one that is run."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(_HOMES)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return the command of that name."""
+        if name in _HOMES:
+            return _command(name)
+        # Click names the nearest of these.
+        self.commands = {one: _command(one) for one in _HOMES}
+        return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections."""
-        for title, commands in SECTIONS:
+        for title, commands in sections():
             with formatter.section(title):
                 formatter.write_dl(
                     [(command.name or "", command.get_short_help_str(66)) for command in commands]
@@ -71,12 +83,9 @@ def gpuconsole(context: click.Context) -> int:
     """
     if context.invoked_subcommand is not None:
         return 0
+    from gpuconsole.cli.commands import service
+
     return service.open_console()
-
-
-for _, _commands in SECTIONS:
-    for _command in _commands:
-        gpuconsole.add_command(_command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,6 +138,9 @@ def _usage_error(error: click.ClickException) -> UsageError:
 
 def _unexpected(error: Exception) -> ConsoleError:
     """Keep the traceback in a file: it is for us, not for the person at the terminal."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile(
         "w", prefix="gpuconsole-", suffix=".txt", delete=False, encoding="utf-8"
     ) as report:

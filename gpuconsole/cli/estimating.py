@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -14,9 +13,10 @@ from gpuconsole import preflight
 from gpuconsole.cli import measuring
 from gpuconsole.cli.output import note
 from gpuconsole.core.catalogue import Catalogue
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.places import JOURNAL_NAME, config_path, state_dir
 from gpuconsole.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
@@ -93,11 +93,13 @@ def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:
 
 def _history(state: Path | None) -> preflight.Calibration | None:
     """Return what was seen of runs and cards; without it where the journal cannot be read."""
-    from gpuconsole.config import state_dir
+    folder = (state or state_dir()).expanduser()
+    if not (folder / JOURNAL_NAME).exists():
+        return preflight.Calibration()
     from gpuconsole.session.history import recorded
 
     try:
-        return recorded((state or state_dir()).expanduser())
+        return recorded(folder)
     except JournalError as error:
         note(f"History is not used. {error.title}: {error.message}")
         return None
@@ -110,14 +112,25 @@ def _cards(
     if memory_mib is not None:
         name = f"card of {memory_mib:g} MiB"
         return (preflight.Card(name, "", backend, memory_mib, exact=True),)
-    from gpuconsole.config import combined, load_settings
-
     lab = None if offline else _inventory(inventory)
     if lab is None:
-        return common_cards(backend, task.threshold(load_settings().memory_threshold))
+        return common_cards(backend, task.threshold(_threshold()))
+    from gpuconsole.config import combined, load_settings
+
     settings = combined(load_settings(), lab.lab)
+    import asyncio
+
     snapshot = asyncio.run(_look(lab, settings, wait_s))
     return preflight.cards(snapshot, task.threshold(settings.memory_threshold))
+
+
+def _threshold() -> float:
+    """Return the user's threshold; without settings there is no need to know how to read them."""
+    if not config_path().exists():
+        return MEMORY_THRESHOLD
+    from gpuconsole.config import load_settings
+
+    return load_settings().memory_threshold
 
 
 def common_cards(backend: Backend, threshold: float) -> tuple[preflight.Card, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,8 @@ import click
 
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
-from gpuconsole.config import state_dir
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.places import MEASURED_NAME, state_dir
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
         raise UsageError("Read only", "Measuring runs the script.", "Leave out --read-only.")
     telling = _Telling()
     if local:
+        import asyncio
+
         from gpuconsole.session.measurements import Measurements
         from gpuconsole.session.submission import completed
 
@@ -51,9 +52,7 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
 
 def known(task: Task, analysis: preflight.Analysis | None, tier: str) -> preflight.Measured | None:
     """Return what was measured of a task's script before."""
-    from gpuconsole.state.measured import FOLDER
-
-    if not tier and not (_state() / FOLDER).is_dir():
+    if not tier and not (_state() / MEASURED_NAME).is_dir():
         return None
     from gpuconsole.session.measurements import Measurements
 

@@ -11,6 +11,7 @@ import click
 
 from gpuconsole.cli.options import script_args
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.tasks import task_from_script
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -163,9 +164,9 @@ def build_task(
 
 
 def _described(script: Path | None, task_file: Path | None, said: Mapping[str, Any]) -> Task:
-    from gpuconsole.taskfile import load_task, task_from_script
-
     if task_file is not None:
+        from gpuconsole.taskfile import load_task
+
         return load_task(task_file, script=script, args=script_args() or None, **said)
     assert script is not None
     return task_from_script(script, script_args(), **said)

@@ -15,6 +15,9 @@ from gpuconsole.core.fleet import Backend
 Tier = Literal["formula", "static", "symbolic", "traced", "history", "unknown"]
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
 
+MEMORY_THRESHOLD = 0.85
+"""Share of a device's memory that an estimate may fill, where nobody says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

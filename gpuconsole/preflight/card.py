@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
 
 RESERVE_SHARE = 0.02
@@ -23,7 +24,7 @@ class Card:
     backend: Backend
     capacity_mib: float
     held_mib: float = 0.0
-    threshold: float = 0.85
+    threshold: float = MEMORY_THRESHOLD
     context_mib: float | None = None
     exact: bool = False
     uuid: str = ""

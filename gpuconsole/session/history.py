@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.state import Journal
-from gpuconsole.state.database import FILE_NAME
 
 
 class History:
@@ -33,7 +33,7 @@ def recorded(state: Path) -> Calibration:
 
     JournalError when there is one that cannot be read.
     """
-    if not (state / FILE_NAME).exists():
+    if not (state / JOURNAL_NAME).exists():
         return Calibration()
     # It only looks, so no time passes for it.
     journal = Journal(state, clock=lambda: 0.0, read_only=True)

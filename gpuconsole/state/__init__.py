@@ -1,9 +1,17 @@
-"""What survives the console: the journal of jobs in the state folder."""
+"""What survives the console: the journal of jobs in the state folder.
 
-from gpuconsole.state.assumptions import Assumptions
-from gpuconsole.state.ids import new_job_id, new_nonce
-from gpuconsole.state.journal import JobMovedError, Journal
-from gpuconsole.state.role import STALE_AFTER_S, Role, RoleLostError
+The names below are imported when they are used: what needs one file of answers does not pay for
+the database.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuconsole.state.assumptions import Assumptions
+    from gpuconsole.state.ids import new_job_id, new_nonce
+    from gpuconsole.state.journal import JobMovedError, Journal
+    from gpuconsole.state.role import STALE_AFTER_S, Role, RoleLostError
 
 __all__ = [
     "STALE_AFTER_S",
@@ -15,3 +23,21 @@ __all__ = [
     "new_job_id",
     "new_nonce",
 ]
+
+_HOMES = {
+    "Assumptions": "assumptions",
+    "JobMovedError": "journal",
+    "Journal": "journal",
+    "Role": "role",
+    "RoleLostError": "role",
+    "STALE_AFTER_S": "role",
+    "new_job_id": "ids",
+    "new_nonce": "ids",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

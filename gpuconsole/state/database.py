@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
 
-FILE_NAME = "journal.sqlite"
 BUSY_TIMEOUT_S = 2.0
 _TROUBLES = (
     ("locked", "Journal is locked", "Another program holds {path}.", "Try again in a moment."),
@@ -65,7 +65,7 @@ class Database:
 
         Read-only touches nothing: where there is no journal it reads as an empty one.
         """
-        self.path = folder / FILE_NAME
+        self.path = folder / JOURNAL_NAME
         self.read_only = read_only
         if not read_only:
             filesystem.make_folder(folder)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.places import MEASURED_NAME
 from gpuconsole.state.filesystem import make_folder
 
-FOLDER = "measured"
 MOST_FILES = 64
 """Measurements kept; the oldest goes first."""
 MAX_BYTES = 256 * 2**20
@@ -31,7 +31,7 @@ class MeasuredScripts:
     """The recordings of one state folder, a file each."""
 
     def __init__(self, state: Path) -> None:
-        self._folder = state / FOLDER
+        self._folder = state / MEASURED_NAME
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return a recording; None where there is none that can be read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -103,6 +102,8 @@ def _device(device: Device) -> dict[str, Any]:
 @common
 def check(hosts: tuple[str, ...], trust: str | None, yes: bool) -> int:
     """Test every host, or those named, and say what to fix."""
+    import asyncio
+
     from gpuconsole.config import combined, load_settings
     from gpuconsole.remote.check import check as check_hosts
     from gpuconsole.remote.inventory import open_inventory
@@ -127,6 +128,8 @@ def check(hosts: tuple[str, ...], trust: str | None, yes: bool) -> int:
 
 def _trust(lab: Inventory, host: str, yes: bool) -> int:
     """Add a host's keys to known_hosts once a person has seen their fingerprints."""
+    import asyncio
+
     from gpuconsole.remote.check import trust_host
 
     if options().read_only:

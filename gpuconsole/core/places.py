@@ -1,0 +1,22 @@
+"""Where a user's own files lie. Apart from `config`, which pays for reading documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+
+JOURNAL_NAME = "journal.sqlite"
+"""The journal's file in the state folder."""
+MEASURED_NAME = "measured"
+"""The folder of measurements in the state folder."""
+
+
+def config_path() -> Path:
+    """Return the path of the user's settings (`$XDG_CONFIG_HOME` counts on Linux)."""
+    return platformdirs.user_config_path("gpuconsole") / "config.yaml"
+
+
+def state_dir() -> Path:
+    """Return the folder of journal and logs (`$XDG_STATE_HOME` counts on Linux)."""
+    return platformdirs.user_state_path("gpuconsole")

@@ -1,0 +1,81 @@
+"""A task made of what was said about it: paths that are there, numbers within their ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+
+PathKind = Literal["script", "folder"]
+PATHS: Mapping[str, PathKind] = {"script": "script", "project": "folder"}
+"""The fields of a task that are paths, and what must be there."""
+_FIELDS = frozenset(field.name for field in fields(Task))
+
+
+def task_from_script(script: Path, args: Sequence[str] = (), **options: Any) -> Task:
+    """Return the task of a script alone; `options` are fields of `Task`, None leaves the default.
+
+    UsageError when the script is no file, or an option is out of range.
+    """
+    return task_of({}, {**options, "script": script, "args": tuple(args)}, "task")
+
+
+def task_of(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) -> Task:
+    """Return the task of what a file sets and what a caller changes; None changes nothing.
+
+    Paths among the changes may be relative to the working folder; `fallback` is the name where
+    neither script nor model gives one. UsageError for a wrong path or number.
+    """
+    given = {name: value for name, value in changes.items() if value is not None}
+    if unknown := sorted({*written, *given} - _FIELDS):
+        raise TypeError(f"a task has no {', '.join(unknown)}")
+    for key, kind in PATHS.items():
+        if key in given:
+            given[key] = absolute(Path(given[key]))
+            require(Path(given[key]), kind)
+    values = {**written, **given}
+    script = values.get("script", "")
+    if script and not values.get("project"):
+        values["project"] = str(Path(script).parent)
+    if not values.get("name"):
+        values["name"] = Path(script).stem if script else values.get("model_name") or fallback
+    values["name"] = clean(values["name"], 128)
+    task = Task(**values)
+    _require_ranges(task)
+    return replace(task, args=tuple(task.args))
+
+
+def absolute(path: Path) -> str:
+    """Return the absolute path; links stay, so that a script keeps the name its user gave it."""
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def require(path: Path, kind: PathKind) -> None:
+    """Raise UsageError unless the path is what it has to be."""
+    try:
+        if path.is_file() if kind == "script" else path.is_dir():
+            return
+        problem = "is something else" if path.exists() else "does not exist"
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read ({getattr(error, 'strerror', None) or error})"
+    raise UsageError(f"No such {kind}", f"{clean(str(path), 512)} {problem}.", "Check the path.")
+
+
+def _require_ranges(task: Task) -> None:
+    for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
+        if value is not None and value < 1:
+            raise UsageError("Wrong number", f"The {what} is {value}; it must be at least 1.")
+    if task.memory_threshold is not None and not 0 < task.memory_threshold <= 1:
+        wrong = (
+            f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
+        )
+        raise UsageError("Wrong number", wrong, "0.85 leaves room for what cannot be foreseen.")
+    if task.script and not Path(task.script).is_relative_to(task.project):
+        message = f"{task.script} is not in the project folder {task.project}."
+        raise UsageError("Script outside the project", message, "Name a folder that holds it.")
