@@ -234,10 +234,12 @@ def make_hostile(folder: Path) -> Iterator[Path]:
         yield folder / name / "train.py"
 
 
-def make_mutants(folder: Path, seed: int, count: int) -> Iterator[Path]:
+def make_mutants(
+    folder: Path, seed: int, count: int, sources: Sequence[Path] = ()
+) -> Iterator[Path]:
     """Write `count` mutants, each in a folder of its own with the rest of its project."""
     drawn = random.Random(seed)
-    sources = originals()
+    sources = sources or originals()
     for number in range(count):
         source = sources[number % len(sources)]
         target = folder / f"{number:04}_{source.parent.name}_{source.stem}"
