@@ -133,21 +133,24 @@ async def _answer(lines: AsyncIterator[bytes], progress: Progress) -> dict[str, 
     async for line in lines:
         message = _message(line)
         if message is None:
-            last = clean(line.decode("utf-8", "replace"), 300) or last
+            last = clean(line.decode("utf-8", "replace"), 300).strip() or last
         elif isinstance(message.get("document"), dict):
             progress(1.0, "measured")
             return dict(message["document"])
         elif isinstance(message.get("error"), dict):
             raise _refused(message["error"])
         else:
-            share = message.get("progress")
-            stage = clean(str(message.get("stage", "")), 80)
-            progress(float(share) if isinstance(share, (int, float)) else 0.0, stage)
+            progress(_share(message.get("progress")), clean(str(message.get("stage", "")), 80))
     raise RefusedError(
         "The measurement broke off",
         f"It ended without an answer{': ' + last if last else '.'}",
         "The static tier answers without running the script.",
     )
+
+
+def _share(said: object) -> float:
+    """Return a share from 0 to 1, whatever was said (a number may be huge, or none at all)."""
+    return float(min(1.0, max(0.0, said))) if isinstance(said, (int, float)) else 0.0
 
 
 def _message(line: bytes) -> dict[str, Any] | None:
@@ -162,7 +165,7 @@ def _message(line: bytes) -> dict[str, Any] | None:
 
 
 def _refused(error: Mapping[str, Any]) -> RefusedError:
-    place = f"{error['file']}:{error['line']}: " if error.get("file") else ""
+    place = f"{error['file']}:{error.get('line', '?')}: " if error.get("file") else ""
     said = clean(f"{place}{error.get('message', 'no reason was given')}", 500)
     tail = [clean(line, 200) for line in str(error.get("output", "")).splitlines() if line.strip()]
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."

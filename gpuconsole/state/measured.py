@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class MeasuredScripts:
         try:
             with gzip.open(self._folder / f"{key}.json.gz", "rb") as file:
                 document = json.loads(file.read(MAX_BYTES))
-        except (OSError, EOFError, ValueError, RecursionError):
+        except (OSError, EOFError, zlib.error, ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None
 

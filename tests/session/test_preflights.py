@@ -118,8 +118,8 @@ async def test_what_fits_only_another_back_end_is_refused(script: Path) -> None:
 
 async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path) -> None:
     preflights, settings = Preflights(), LabSettings()
-    with pytest.raises(RefusedError, match="traced"):
-        await preflights.report(Task("x", script=str(script)), fleet(1.0, 0.0), settings, "traced")
+    with pytest.raises(RefusedError, match="guessed"):
+        await preflights.report(Task("x", script=str(script)), fleet(1.0, 0.0), settings, "guessed")
     with pytest.raises(UsageError):
         await preflights.report(
             Task("x", script=str(tmp_path / "none.py")), fleet(1.0, 0.0), settings

@@ -1,0 +1,108 @@
+"""The answer of a measurement, line by line, as it comes out of a process nobody trusts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gpuconsole.errors import RefusedError
+from gpuconsole.session.measuring import _answer, _lines
+
+Told = list[tuple[float, str]]
+
+
+async def given(*lines: bytes) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
+
+
+async def answer(*lines: bytes | dict[str, Any]) -> tuple[dict[str, Any], Told]:
+    told: Told = []
+    raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    found = await _answer(given(*raw), lambda share, stage: told.append((share, stage)))
+    return found, told
+
+
+async def refusal(*lines: bytes | dict[str, Any]) -> RefusedError:
+    with pytest.raises(RefusedError) as error:
+        await answer(*lines)
+    return error.value
+
+
+async def test_progress_is_told_until_the_document_comes() -> None:
+    found, told = await answer(
+        {"progress": 0.25, "stage": "batch 2, loading Paddle"},
+        b"Epoch 1: loss 0.3",
+        b'"a text"',
+        b"[1, 2]",
+        b'{"loss": 0.3}',
+        {"progress": 0.5, "stage": "batch 4"},
+        {"document": {"mode": "traced"}},
+        {"error": {"message": "too late"}},
+    )
+    assert found == {"mode": "traced"}
+    assert told == [(0.25, "batch 2, loading Paddle"), (0.5, "batch 4"), (1.0, "measured")]
+
+
+@pytest.mark.parametrize(
+    ("said", "share"),
+    [
+        (b"NaN", 0.0), (b"Infinity", 1.0), (b"-1", 0.0), (b"7", 1.0), (b"1" * 400, 1.0),
+        (b'"half"', 0.0), (b"null", 0.0), (b"[1]", 0.0),
+    ],
+)  # fmt: skip
+async def test_a_share_is_between_nothing_and_all(said: bytes, share: float) -> None:
+    _, told = await answer(b'{"progress": ' + said + b"}", {"document": {}})
+    assert told[0] == (share, "")
+
+
+async def test_what_is_told_is_cleaned_and_short() -> None:
+    _, told = await answer(
+        {"progress": 0.1, "stage": "\x1b]0;title\x07\x1b[2Jred\u202e" + "x" * 500}, {"document": {}}
+    )
+    stage = told[0][1]
+    assert stage.startswith("redx")
+    assert len(stage) <= 80
+
+
+async def test_an_error_is_said_with_its_place_and_the_last_words() -> None:
+    error = await refusal(
+        {"error": {"message": "ValueError: no\x1b[31m such file", "file": "train.py", "line": 7,
+                   "output": "first\nreading data\x1b[2J\n\n"}}
+    )  # fmt: skip
+    assert error.message == "train.py:7: ValueError: no such file"
+    assert error.hint == "It said last: reading data"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [{}, {"file": "train.py"}, {"message": None, "output": 5}, {"message": ["a"], "line": {}}],
+)
+async def test_an_error_of_any_form_is_still_a_refusal(error: dict[str, Any]) -> None:
+    assert (await refusal({"error": error})).title == "The script cannot be measured"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"document": 5}', b'{"error": "text"}',
+     b'{"progress": {}, "stage": {}}', b"9" * 5000],
+)  # fmt: skip
+async def test_hostile_lines_are_passed_over(line: bytes) -> None:
+    found, _ = await answer(line, {"document": {"runs": []}})
+    assert found == {"runs": []}
+
+
+async def test_an_end_without_an_answer_repeats_the_last_words() -> None:
+    error = await refusal(b"Traceback", b"\x1b[31mKilled\x1b[0m", b"   \x00")
+    assert error.title == "The measurement broke off"
+    assert "Killed" in error.message
+    assert "\x1b" not in error.message
+    assert (await refusal()).message == "It ended without an answer."
+
+
+async def test_lines_are_put_together_from_any_pieces() -> None:
+    found = [line async for line in _lines(given(b"on", b"e\ntw", b"", b"o\n\nrest"))]
+    assert found == [b"one", b"two", b"", b"rest"]
