@@ -69,7 +69,7 @@ class Measured:
             coverage=1.0,
             memory=memory,
             unknowns=() if memory is not None else (Unknown(self.script, 0, reason),),
-            flags=self._flags(backend),
+            flags=self.flags,
             notes=self._notes(backend),
         )
         if static is None:
@@ -87,7 +87,7 @@ class Measured:
         recording = self.recording
         if recording is None:
             return lambda batch: None
-        factor = self._factor(backend) * self._precision(backend) / MIB
+        factor = self._factor(backend) / MIB
         own = terms(backend)
         line = recording.line(own.waiting_batches, kernels=backend == "cpu")
         # A reader of a small data set has fewer batches ready as they grow: not a line.
@@ -149,9 +149,6 @@ class Measured:
         footprint = Footprint(parts, tensors + workspace, reserved)
         return as_memory(footprint, backend, self.tier, context_mib), ""
 
-    def _precision(self, backend: Backend) -> float:
-        return 1.0
-
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
         if variant == AS_WRITTEN:
@@ -164,9 +161,6 @@ class Measured:
             return None
         return changed.tensors_peak_mib / plain.tensors_peak_mib
 
-    def _flags(self, backend: Backend) -> tuple[str, ...]:
-        return self.flags
-
     def _notes(self, backend: Backend) -> tuple[str, ...]:
         notes = [f"Method: measured beside Paddle {self.paddle} on a CPU, {_HOW[self.tier]}."]
         if backend != "cpu":
@@ -178,6 +172,11 @@ class Measured:
                 notes.append(
                     "An upper bound: on a CPU Paddle computes in float32 whatever "
                     "paddle.amp.auto_cast says."
+                )
+            if "explicit-attention" in self.flags:
+                notes.append(
+                    "An upper bound: a CPU writes out the matrices of scaled_dot_product_attention "
+                    "that a device's fused kernels would not keep."
                 )
         return tuple(notes)
 

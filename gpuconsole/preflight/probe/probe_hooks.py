@@ -75,6 +75,7 @@ class Session:
         self._executor()
         self._convolutions()
         self._precision()
+        watch_attention(self.paddle, self.flags)
         probe_loader.install(self.paddle, self)
         self.record.start()
 
@@ -299,6 +300,20 @@ class Session:
             return old(enable, *args, **kwargs)
 
         self.paddle.amp.auto_cast = auto_cast
+
+
+def watch_attention(paddle: Any, flags: Any) -> None:
+    """Note that the script asks for fused attention: a CPU computes it explicitly."""
+    functional = paddle.nn.functional
+    old = getattr(functional, "scaled_dot_product_attention", None)
+    if old is None:
+        return
+
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        flags.add("explicit-attention")
+        return old(*args, **kwargs)
+
+    functional.scaled_dot_product_attention = attention
 
 
 def _subclasses(cls: Any) -> Any:

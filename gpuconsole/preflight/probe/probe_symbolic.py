@@ -18,7 +18,7 @@ from typing import Any
 import probe_batch
 import probe_loader
 import probe_program
-from probe_hooks import _subclasses, tensors
+from probe_hooks import _subclasses, tensors, watch_attention
 
 OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
 """Where code lies whose names are not the script's."""
@@ -63,6 +63,7 @@ class Session:
         self._optimizers()
         self._values()
         self._refusals()
+        watch_attention(self.paddle, self.flags)
 
     def _refusals(self) -> None:
         """What a program shows otherwise than the dynamic graph runs it."""
