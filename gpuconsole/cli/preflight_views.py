@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_UNKNOWNS = 6
 MOST_LAYERS = 24
 BAR_WIDTH = 72
+LEGEND_WIDTH = 79
 CURVE_HEIGHT = 14
 _ORDER: tuple[VerdictWord, ...] = ("fits", "tight", "will-not-fit", "unknown", "will-fail")
 _VERDICTS = {
@@ -64,8 +65,9 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     yield from _troubles(estimate)
     if estimate.memory is not None:
         yield _text("")
-        yield _bar(estimate.memory, _best_limit(found.verdicts))
-        yield from _legend(estimate.memory)
+        limit = _best_limit(found.verdicts)
+        yield _bar(estimate.memory, limit)
+        yield from _legend(estimate.memory, limit)
     if found.verdicts and not estimate.errors:
         yield _text("")
         yield _verdicts(found.verdicts)
@@ -189,10 +191,10 @@ def _bar(memory: Memory, limit: float | None) -> Text:
     line = Text("  ")
     for letter, style in cells:
         line.append(letter, style=style)
-    return line.append(f" ┃ {format_mib(limit)} may be used" if limit is not None else "")
+    return line
 
 
-def _legend(memory: Memory) -> Iterator[Text]:
+def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
     from rich.text import Text
 
     shown = [
@@ -200,12 +202,17 @@ def _legend(memory: Memory) -> Iterator[Text]:
         for (letter, name, style), size in zip(_PARTS, _sizes(memory), strict=True)
         if size >= 0.05
     ]
-    for start in range(0, len(shown), 4):
-        line = Text("  ")
-        for letter, name, size, style in shown[start : start + 4]:
-            line.append(letter, style=f"bold {style}")
-            line.append(f" {name} {format_mib(size)}   ")
-        yield line
+    if limit is not None:
+        shown.append(("┃", "may be used", limit, "red" if memory.high_mib > limit else "green"))
+    line = Text("  ")
+    for letter, name, size, style in shown:
+        words = f" {name} {format_mib(size)}   "
+        if len(line) > 2 and len(line) + 1 + len(words.rstrip()) > LEGEND_WIDTH:
+            yield line
+            line = Text("  ")
+        line.append(letter, style=f"bold {style}")
+        line.append(words)
+    yield line
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
@@ -330,7 +337,9 @@ def _source_line(file: str, line: int) -> str:
 def _curve(found: Report) -> Iterator[RenderableType]:
     """Plot the peak against the batch size, with a line for each limit within reach."""
     yield _text("")
-    yield _text("Peak against batch size", "bold")
+    own = found.estimate.batch_size
+    mark = f" (this script: {own:,})" if own is not None else ""
+    yield _text(f"Peak against batch size{mark}", "bold")
     points = found.curve
     top = max(point.high_mib for point in points) * 1.05
     limits = _limits(found.verdicts, top)
@@ -348,17 +357,23 @@ def _curve(found: Report) -> Iterator[RenderableType]:
         for row in range(row_of(point.high_mib), row_of(point.total_mib)):
             rows[row][column] = ("░", "dim")
         rows[row_of(point.total_mib)][column] = ("●", "green")
-    labels = {row_of(limit): f" {names}" for names, limit in limits}
-    yield from _axes(rows, top, labels)
-    own = found.estimate.batch_size
+    for number in {row_of(limit) for _, limit in limits}:
+        named = [names for names, limit in limits if row_of(limit) == number]
+        _write(rows[number], f" {clean(', '.join(named))[: width - 4]} ")
+    yield from _axes(rows, top)
     yield _text(f"{'':>10} └{'─' * width}")
-    mark = f"  (this script: {own})" if own is not None else ""
-    yield _text(f"{'':>11}1{'batch size':^{width - 2 - len(f'{most:,}')}}{most:,}{mark}")
+    yield _text(f"{'':>11}1{'batch size':^{width - 2 - len(f'{most:,}')}}{most:,}")
 
 
-def _axes(
-    rows: Sequence[Sequence[tuple[str, str]]], top: float, labels: dict[int, str]
-) -> Iterator[Text]:
+def _write(row: list[tuple[str, str]], label: str) -> None:
+    """Write a limit's name on its line, on the side where the curve is not."""
+    right = len(row) - len(label) - 1
+    free = all(letter == "─" for letter, _ in row[right:])
+    start = right if free else 1
+    row[start : start + len(label)] = [(letter, "red") for letter in label]
+
+
+def _axes(rows: Sequence[Sequence[tuple[str, str]]], top: float) -> Iterator[Text]:
     from rich.text import Text
 
     for number, row in enumerate(rows):
@@ -366,7 +381,7 @@ def _axes(
         line = Text(f"{format_mib(size) if number % 3 == 0 else '':>10} │")
         for letter, style in row:
             line.append(letter, style=style)
-        yield line.append(clean(labels.get(number, "")), style="red")
+        yield line
 
 
 def _nearest(points: Sequence[CurvePoint], batch: float) -> CurvePoint:
