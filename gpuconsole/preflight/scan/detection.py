@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from gpuconsole.preflight.scan import kernels, ops
@@ -106,8 +107,9 @@ class RoIAlign(Layer):
 
 def names(run: Run) -> Written:
     """Return `paddle.vision.ops`."""
-    functions = {"roi_align": roi_align, "roi_pool": roi_pool, "nms": nms,
-                 "deform_conv2d": deform_conv2d}  # fmt: skip
+    functions: dict[str, Callable[..., Tensor]] = {
+        "roi_align": roi_align, "roi_pool": roi_pool, "nms": nms, "deform_conv2d": deform_conv2d,
+    }  # fmt: skip
     return Written(run, "paddle.vision.ops", "vision_ops", {
         **{name: NativeFunction(call, name) for name, call in functions.items()},
         "DeformConv2D": NativeClass(DeformConv2D, "DeformConv2D"),
