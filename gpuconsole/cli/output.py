@@ -14,6 +14,7 @@ from gpuconsole.errors import ConsoleError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 _PIPED_WIDTH = 120
 """Columns where no terminal says how many there are."""
@@ -54,6 +55,13 @@ def show(*parts: RenderableType) -> None:
     screen = console()
     for part in parts:
         screen.print(part)
+
+
+def text(words: str, style: str = "") -> Text:
+    """Return words of any origin, made safe."""
+    from rich.text import Text
+
+    return Text(clean(words), style=style)
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table
+from gpuconsole.cli.output import table, text
+from gpuconsole.cli.preflight_curve import drawn
 from gpuconsole.core.edits import diff_of
 from gpuconsole.core.estimate import (
-    CurvePoint,
     Estimate,
     Explanation,
     LayerCost,
@@ -30,7 +30,6 @@ MOST_UNKNOWNS = 6
 MOST_LAYERS = 24
 BAR_WIDTH = 72
 LEGEND_WIDTH = 79
-CURVE_HEIGHT = 14
 _ORDER: tuple[VerdictWord, ...] = ("fits", "tight", "will-not-fit", "unknown", "will-fail")
 _VERDICTS = {
     "fits": ("✓ fits", "green"),
@@ -51,42 +50,36 @@ _PARTS = (
 )
 
 
-def _text(words: str, style: str = "") -> Text:
-    from rich.text import Text
-
-    return Text(clean(words), style=style)
-
-
 def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
     estimate = found.estimate
     yield _headline(found)
-    yield _text(f"  {_method(estimate)}", "dim")
+    yield text(f"  {_method(estimate)}", "dim")
     yield from _troubles(estimate)
     if estimate.memory is not None:
-        yield _text("")
+        yield text("")
         limit = _best_limit(found.verdicts)
         yield _bar(estimate.memory, limit)
         yield from _legend(estimate.memory, limit)
     if found.verdicts and not estimate.errors:
-        yield _text("")
+        yield text("")
         yield _verdicts(found.verdicts)
         if explain:
             yield from _reasons(found.verdicts)
     if found.suggestions and not estimate.errors:
-        yield _text("")
-        yield _text("What would help", "bold")
+        yield text("")
+        yield text("What would help", "bold")
         for number, suggestion in enumerate(found.suggestions, start=1):
             yield from _suggestion(number, suggestion)
     if found.curve:
-        yield from _curve(found)
+        yield from drawn(found)
     if found.explanation is not None:
         yield from _layers(found.explanation)
     if explain:
-        yield _text("")
-        yield _text("How it was found", "bold")
+        yield text("")
+        yield text("How it was found", "bold")
         for sentence in estimate.notes:
-            yield _text(f"  {sentence}")
+            yield text(f"  {sentence}")
 
 
 # --- verdict ------------------------------------------------------------------------------------
@@ -143,15 +136,15 @@ def _method(estimate: Estimate) -> str:
 
 def _troubles(estimate: Estimate) -> Iterator[Text]:
     for fault in estimate.errors:
-        yield _text(f"✗ {_place(fault.file, fault.line)}: {fault.message}", "red")
+        yield text(f"✗ {_place(fault.file, fault.line)}: {fault.message}", "red")
     for unknown in estimate.unknowns[:MOST_UNKNOWNS]:
-        yield _text(f"? {_place(unknown.file, unknown.line)}: {unknown.reason}", "yellow")
+        yield text(f"? {_place(unknown.file, unknown.line)}: {unknown.reason}", "yellow")
     more = len(estimate.unknowns) - MOST_UNKNOWNS
     if more > 0:
-        yield _text(f"  and {more} more that was not understood (--json lists all)", "dim")
+        yield text(f"  and {more} more that was not understood (--json lists all)", "dim")
     for ask in estimate.asks:
-        yield _text(f"? {ask.question}", "bold yellow")
-        yield _text(f"  Answer it with --assume '{ask.name}={ask.example}'")
+        yield text(f"? {ask.question}", "bold yellow")
+        yield text(f"  Answer it with --assume '{ask.name}={ask.example}'")
 
 
 def _place(file: str, line: int) -> str:
@@ -222,13 +215,13 @@ def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
         words, style = _VERDICTS[verdict.verdict]
         largest, chance = verdict.max_batch_size, verdict.oom_probability
         shown.add_row(
-            _text(words, style),
-            _text(format_mib(verdict.headroom_mib)),
-            _text("n/a" if largest is None else f"{largest:,}"),
-            _text("n/a" if chance is None else _chance(chance)),
-            _text(_step(verdict.step_s)),
-            _text(verdict.host or "-"),
-            _text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
+            text(words, style),
+            text(format_mib(verdict.headroom_mib)),
+            text("n/a" if largest is None else f"{largest:,}"),
+            text("n/a" if chance is None else _chance(chance)),
+            text(_step(verdict.step_s)),
+            text(verdict.host or "-"),
+            text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
         )
     return shown
 
@@ -253,7 +246,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
     for verdict, _ in _grouped(verdicts):
         if verdict.reason:
             where = f" of {verdict.host}" if verdict.host else ""
-            yield _text(f"  {verdict.device}{where}: {verdict.reason}", "dim")
+            yield text(f"  {verdict.device}{where}: {verdict.reason}", "dim")
 
 
 def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
@@ -271,22 +264,22 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 
 def _suggestion(number: int, one: Suggestion) -> Iterator[Text]:
     saves = f"  (saves {format_mib(one.saves_mib)})" if one.saves_mib > 0 else ""
-    yield _text(f"{number} {one.text}{saves}")
+    yield text(f"{number} {one.text}{saves}")
     if one.costs:
-        yield _text(f"  costs: {one.costs}", "dim")
+        yield text(f"  costs: {one.costs}", "dim")
     if one.args is not None:
-        yield _text(f"  arguments: {' '.join(one.args)}", "dim")
+        yield text(f"  arguments: {' '.join(one.args)}", "dim")
     for line in diff_of(one.edits):
         style = "red" if line.startswith("-") else "green" if line.startswith("+") else "dim"
-        yield _text(f"  {line}", style)
+        yield text(f"  {line}", style)
 
 
 # --- explain ------------------------------------------------------------------------------------
 
 
 def _layers(explanation: Explanation) -> Iterator[RenderableType]:
-    yield _text("")
-    yield _text("Layers by what they keep for the backward pass", "bold")
+    yield text("")
+    yield text("Layers by what they keep for the backward pass", "bold")
     shown = table("SAVED", "PARAMETERS", "FLOPS", "LINE", "OUTPUT", "LAYER",
                   right=("SAVED", "PARAMETERS", "FLOPS"))  # fmt: skip
     for layer in explanation.layers[:MOST_LAYERS]:
@@ -295,12 +288,12 @@ def _layers(explanation: Explanation) -> Iterator[RenderableType]:
     rest = explanation.layers[MOST_LAYERS:]
     if rest:
         saved = format_mib(sum(layer.saved_mib for layer in rest))
-        yield _text(f"  and {len(rest)} more with {saved} in all (--json lists all)", "dim")
+        yield text(f"  and {len(rest)} more with {saved} in all (--json lists all)", "dim")
     place = _place(explanation.peak_file, explanation.peak_line)
-    yield _text(f"◆ The peak comes at {place}, in the {explanation.peak_moment}.", "bold")
+    yield text(f"◆ The peak comes at {place}, in the {explanation.peak_moment}.", "bold")
     line = _source_line(explanation.peak_file, explanation.peak_line)
     if line:
-        yield _text(f"  {explanation.peak_line:>5} │ {line}")
+        yield text(f"  {explanation.peak_line:>5} │ {line}")
 
 
 def _layer_row(layer: LayerCost, explanation: Explanation) -> tuple[Text, ...]:
@@ -308,12 +301,12 @@ def _layer_row(layer: LayerCost, explanation: Explanation) -> tuple[Text, ...]:
     shape = "x".join(map(str, layer.output_shape)) or "-"
     name = f"{layer.name} ({layer.kind})" if layer.name and layer.kind else layer.name
     return (
-        _text(format_mib(layer.saved_mib)),
-        _text(format_mib(layer.parameters_mib) if layer.parameters_mib else "-"),
-        _text(_count(layer.flops)),
-        _text(f"{'◆ ' if at_peak else ''}{_place(layer.file, layer.line)}"),
-        _text(shape),
-        _text(name or "outside any layer"),
+        text(format_mib(layer.saved_mib)),
+        text(format_mib(layer.parameters_mib) if layer.parameters_mib else "-"),
+        text(_count(layer.flops)),
+        text(f"{'◆ ' if at_peak else ''}{_place(layer.file, layer.line)}"),
+        text(shape),
+        text(name or "outside any layer"),
     )
 
 
@@ -329,74 +322,3 @@ def _source_line(file: str, line: int) -> str:
         return Path(file).read_text("utf-8").splitlines()[line - 1].strip()[:100]
     except (OSError, UnicodeDecodeError, IndexError):
         return ""
-
-
-# --- curve --------------------------------------------------------------------------------------
-
-
-def _curve(found: Report) -> Iterator[RenderableType]:
-    """Plot the peak against the batch size, with a line for each limit within reach."""
-    yield _text("")
-    own = found.estimate.batch_size
-    mark = f" (this script: {own:,})" if own is not None else ""
-    yield _text(f"Peak against batch size{mark}", "bold")
-    points = found.curve
-    top = max(point.high_mib for point in points) * 1.05
-    limits = _limits(found.verdicts, top)
-    width = BAR_WIDTH - 10
-    rows: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(CURVE_HEIGHT)]
-
-    def row_of(size: float) -> int:
-        return min(CURVE_HEIGHT - 1, max(0, CURVE_HEIGHT - 1 - int(size / top * CURVE_HEIGHT)))
-
-    for _, limit in limits:
-        rows[row_of(limit)] = [("─", "red")] * width
-    most = points[-1].batch_size
-    for column in range(width):
-        point = _nearest(points, most * (column + 0.5) / width)
-        for row in range(row_of(point.high_mib), row_of(point.total_mib)):
-            rows[row][column] = ("░", "dim")
-        rows[row_of(point.total_mib)][column] = ("●", "green")
-    for number in {row_of(limit) for _, limit in limits}:
-        named = [names for names, limit in limits if row_of(limit) == number]
-        _write(rows[number], f" {clean(', '.join(named))[: width - 4]} ")
-    yield from _axes(rows, top)
-    yield _text(f"{'':>10} └{'─' * width}")
-    yield _text(f"{'':>11}1{'batch size':^{width - 2 - len(f'{most:,}')}}{most:,}")
-
-
-def _write(row: list[tuple[str, str]], label: str) -> None:
-    """Write a limit's name on its line, on the side where the curve is not."""
-    right = len(row) - len(label) - 1
-    free = all(letter == "─" for letter, _ in row[right:])
-    start = right if free else 1
-    row[start : start + len(label)] = [(letter, "red") for letter in label]
-
-
-def _axes(rows: Sequence[Sequence[tuple[str, str]]], top: float) -> Iterator[Text]:
-    from rich.text import Text
-
-    for number, row in enumerate(rows):
-        size = top * (len(rows) - number) / len(rows)
-        line = Text(f"{format_mib(size) if number % 3 == 0 else '':>10} │")
-        for letter, style in row:
-            line.append(letter, style=style)
-        yield line
-
-
-def _nearest(points: Sequence[CurvePoint], batch: float) -> CurvePoint:
-    return min(points, key=lambda point: abs(point.batch_size - batch))
-
-
-def _limits(verdicts: Sequence[Verdict], top: float) -> list[tuple[str, float]]:
-    """Return the limits that the plot reaches, with the devices that have them."""
-    found: dict[int, list[str]] = {}
-    for verdict in verdicts:
-        if verdict.limit_mib is not None and 0 < verdict.limit_mib <= top:
-            names = found.setdefault(round(verdict.limit_mib), [])
-            if verdict.device not in names:
-                names.append(verdict.device)
-    return [
-        (", ".join(name for name in names[:2]) + (" …" if len(names) > 2 else ""), float(limit))
-        for limit, names in found.items()
-    ]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table
+from gpuconsole.cli.output import table, text
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 
 if TYPE_CHECKING:
@@ -25,19 +24,13 @@ _STATES = {
 }
 
 
-def _text(words: str, style: str = "") -> Text:
-    from rich.text import Text
-
-    return Text(clean(words), style=style)
-
-
 # --- fleet --------------------------------------------------------------------------------------
 
 
 def fleet(snapshot: FleetSnapshot, now: float) -> Iterator[RenderableType]:
     """Draw one table of all devices, host by host."""
     if snapshot.simulated:
-        yield _text("SIMULATED", "bold reverse")
+        yield text("SIMULATED", "bold reverse")
     shown = table("DEVICE", "MODEL", "USED", "OF", "UTIL", "TEMP", "POWER", "WHO",
                   right=("USED", "OF", "UTIL", "TEMP", "POWER"))  # fmt: skip
     for host in snapshot.hosts:
@@ -51,9 +44,9 @@ def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     style = "bold" if host.state is HostState.UP else "bold red"
     age = host.age_s(now)
     seen = "never seen" if age is None else f"{format_duration(age)} old"
-    blank = (_text(""),) * 5
-    state = _text(f"{host.state.value}, {seen}", style)
-    return _text(host.name, style), state, *blank, _text(host.error, style)
+    blank = (text(""),) * 5
+    state = text(f"{host.state.value}, {seen}", style)
+    return text(host.name, style), state, *blank, text(host.error, style)
 
 
 def _device_row(device: Device) -> tuple[Text, ...]:
@@ -61,14 +54,14 @@ def _device_row(device: Device) -> tuple[Text, ...]:
     who = sorted({process.user or str(process.pid) for process in device.processes})
     trouble = [*device.throttle, *(["lost"] if device.lost else [])]
     return (
-        _text(f"  {device.index}"),
-        _text(model),
-        _text(format_mib(device.memory_used_mib)),
-        _text(format_mib(device.memory_total_mib)),
-        _text(_figure(device.utilization, "%")),
-        _text(_figure(device.temperature_c, "°C")),
-        _text(_figure(device.power_w, "W")),
-        _text(" ".join([*who, *(f"[{word}]" for word in trouble)])),
+        text(f"  {device.index}"),
+        text(model),
+        text(format_mib(device.memory_used_mib)),
+        text(format_mib(device.memory_total_mib)),
+        text(_figure(device.utilization, "%")),
+        text(_figure(device.temperature_c, "°C")),
+        text(_figure(device.power_w, "W")),
+        text(" ".join([*who, *(f"[{word}]" for word in trouble)])),
     )
 
 
@@ -85,14 +78,14 @@ def jobs(listed: Sequence[Job], now: float) -> RenderableType:
                   right=("FOR", "ESTIMATE"))  # fmt: skip
     for job in listed:
         shown.add_row(
-            _text(job.id),
-            _text(job.task.name),
-            _text(job.user),
-            _text(job.state.value, _STATES.get(job.state, "")),
-            _text(_where(job)),
-            _text(format_duration(_elapsed(job, now))),
-            _text(format_mib(job.estimate_mib)),
-            _text(job.cause or job.detail),
+            text(job.id),
+            text(job.task.name),
+            text(job.user),
+            text(job.state.value, _STATES.get(job.state, "")),
+            text(_where(job)),
+            text(format_duration(_elapsed(job, now))),
+            text(format_mib(job.estimate_mib)),
+            text(job.cause or job.detail),
         )
     return shown
 
