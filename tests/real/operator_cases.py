@@ -577,6 +577,25 @@ LAYERS = [
         "x=f(N,6,20,24) g=c(N,10,12,2)",
     ),
     Case("affine_grid", "F.affine_grid(x, [N, 3, 20, 24])", "x=f(N,2,3)"),
+    Case(
+        "deform_conv2d",
+        "paddle.vision.ops.deform_conv2d(x, o, w, padding=1)",
+        "x=f(N,6,20,24) o=f(N,18,20,24) w=l(8,6,3,3)",
+    ),
+    Case(
+        "roi_align",
+        "paddle.vision.ops.roi_align(x, boxes, counts, 7)",
+        IMAGE,
+        before="boxes = paddle.to_tensor([[1.0, 1.0, 10.0, 9.0]] * N); "
+        "counts = paddle.to_tensor([1] * N, dtype='int32')",
+    ),
+    Case(
+        "roi_pool",
+        "paddle.vision.ops.roi_pool(x, boxes, counts, 7)",
+        IMAGE,
+        before="boxes = paddle.to_tensor([[1.0, 1.0, 10.0, 9.0]] * N); "
+        "counts = paddle.to_tensor([1] * N, dtype='int32')",
+    ),
     Case("send_u_recv", "paddle.geometric.send_u_recv(x, s, d)", "x=f(N,64) s=i(50,<8) d=i(50,<8)"),
     Case(
         "send_u_recv mean",

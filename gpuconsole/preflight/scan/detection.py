@@ -18,6 +18,9 @@ from gpuconsole.preflight.scan.values import (
 )
 from gpuconsole.preflight.scan.written import Written
 
+IMAGES_AT_ONCE = 64
+"""Of which `deform_conv2d` makes the sampled columns together."""
+
 
 def roi_align(run: Run, x: Tensor, boxes: Tensor, boxes_num: Tensor, output_size: Value,
               *_: Value, **__: Value) -> Tensor:  # fmt: skip
@@ -50,7 +53,8 @@ def deform_conv2d(run: Run, x: Tensor, offset: Tensor, weight: Tensor, bias: Val
                   stride: Value = 1, padding: Value = 0, dilation: Value = 1,
                   deformable_groups: Value = 1, groups: int = 1, mask: Value = None,
                   name: Value = None) -> Tensor:  # fmt: skip
-    """`deform_conv2d`: all that goes in stays; the sampled columns are made for each image."""
+    """`deform_conv2d`: all that goes in stays; sampled columns are made for many images forward,
+    for one at a time backward (measured)."""
     if x.shape[1] != weight.shape[1] * groups:
         raise ShapeFault(f"deform_conv2d expects {weight.shape[1] * groups} channels", x.shape)
     extents = offset.shape[2:]
@@ -59,9 +63,10 @@ def deform_conv2d(run: Run, x: Tensor, offset: Tensor, weight: Tensor, bias: Val
     taken = [x, offset, *([mask] if isinstance(mask, Tensor) else []), weight]
     out = run.tensor((x.shape[0], weight.shape[0], *extents), x.dtype)
     columns = prod((x.shape[1], *weight.shape[2:], *extents)) * ITEM_BYTES[x.dtype]
-    run.scratch(columns)
+    run.scratch(min(x.shape[0], IMAGES_AT_ONCE) * columns + out.nbytes)
     run.flops += 2.0 * out.size * prod(weight.shape[1:])
-    ops.attach(run, taken, [out], [one.storage for one in taken], "new", columns)
+    ops.attach(run, taken, [out], [one.storage for one in taken], "new",
+               columns + weight.nbytes)  # fmt: skip
     if not isinstance(bias, Tensor):
         return out
     return ops.binary(run, "add", out, ops.view(run, bias, (1, bias.shape[0], 1, 1)))
