@@ -83,3 +83,20 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
     if job.state not in (JobState.QUEUED, JobState.HELD):
         raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
     return journal.save(job, replace(job, task=replace(job.task, priority=priority)))
+
+
+def ran_on(job: Job) -> str:
+    """Return the host of a job's latest attempt; RefusedError when it never ran."""
+    if job.attempt is None:
+        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
+    return job.attempt.host
+
+
+def require_not_held(job: Job) -> None:
+    """Raise RefusedError for a held job, when its end would be waited for."""
+    if job.state is JobState.HELD:
+        raise RefusedError(
+            "Job is held",
+            f"Job {job.id} is held, so it does not start and there is nothing to wait for.",
+            f"`gpuconsole hold {job.id}` releases it.",
+        )

@@ -21,26 +21,25 @@ from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.text import clean
-from gpuconsole.errors import JournalError, ReadOnlyError, RefusedError, UsageError
+from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.placement import Candidate, Decision, launch_command
-from gpuconsole.preflight import read_assumption, with_remembered
+from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.history import History
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.measurements import Measurements, Mode, choose_host
+from gpuconsole.session.measurements import Mode
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
-from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recovery import may_have_container
 from gpuconsole.session.render import rendered
@@ -49,7 +48,7 @@ from gpuconsole.session.submission import completed, new_job, pack_task, refuse_
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
-from gpuconsole.state import Assumptions, new_job_id
+from gpuconsole.state import new_job_id
 from gpuconsole.state.filesystem import make_folder
 
 __all__ = ["Event", "Parts", "Session", "Why"]
@@ -71,10 +70,7 @@ class Session:
         self._parts = parts
         self._clock = parts.clock
         self._journal = parts.journal
-        self._history = History(parts.journal)
-        self._measurements = Measurements(parts.journal.folder)
-        self._preflights = parts.preflights or Preflights(self._measurements)
-        self._assumptions = Assumptions(parts.journal.folder)
+        self._estimating = Estimating(parts)
         self._placer = Placer(parts.settings)
         self._leases = LeaseBoard(parts.hosts, parts.clock)
         self._bench = Bench(
@@ -148,7 +144,7 @@ class Session:
 
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
-        return await self._report(task, tier)
+        return await self._estimating.report(task, tier)
 
     def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
         """Answer questions of preflight about a script from now on; an empty value forgets one.
@@ -156,10 +152,7 @@ class Session:
         Returns all answers for it. UsageError for one that cannot be read.
         """
         self._require_writable("Answering")
-        for name, value in given.items():
-            if value.strip():
-                read_assumption(name, value)
-        return self._assumptions.remember(script, given)
+        return self._estimating.assume(script, given)
 
     @property
     def isolation(self) -> str:
@@ -170,17 +163,7 @@ class Session:
 
     def can_measure(self, task: Task) -> bool:
         """Tell whether a host is there to measure on."""
-        if self.simulated:
-            return False
-        try:
-            self._measuring_place(task, "")
-        except UsageError:
-            return False
-        return True
-
-    def _measuring_place(self, task: Task, host: str) -> tuple[str, str]:
-        image_of = self._parts.default_image
-        return choose_host(self.snapshot(), host, lambda one: task.image or image_of(one))
+        return self._estimating.can_measure(task)
 
     async def measure(
         self,
@@ -197,26 +180,11 @@ class Session:
         ends it. RefusedError when the script cannot be measured, UsageError without a host.
         """
         self._require_writable("Measuring")
-        task = completed(task)
-        if local:
-            await self._measurements.here(task, mode, progress)
-            return
-        if self.simulated:
-            raise RefusedError(
-                "The simulated lab measures nothing",
-                "Its hosts run no containers.",
-                "`gpuconsole preflight SCRIPT --tier traced --local` measures on this machine.",
-            )
-        chosen, image = self._measuring_place(task, host)
-        await self._measurements.on_host(
-            task, mode, progress, hosts=self.hosts, host=chosen, image=image,
-            journal=self._journal.id, pack=self._parts.pack,
-            limit_mib=self.settings.code_size_limit,
-        )  # fmt: skip
+        await self._estimating.measure(task, mode, progress, host=host, local=local)
 
     def assumptions(self, script: str | Path) -> dict[str, str]:
         """Return the remembered answers for a script: name to value."""
-        return self._assumptions.of(script)
+        return self._estimating.assumptions(script)
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
@@ -242,7 +210,7 @@ class Session:
         after = tuple(self.job(needed).id for needed in task.after)
         # What others hold now they will give back: only what never fits is refused.
         remembered = self.assumptions(task.script)
-        report = await self._report(task, empty=True)
+        report = await self._estimating.report(task, empty=True)
         if task.assumptions:
             self.assume(task.script, task.assumptions)
         task = with_remembered(task, remembered)
@@ -345,12 +313,7 @@ class Session:
         job = self.job(reference)
         self._dispatch()
         while not job.state.ended:
-            if job.state is JobState.HELD:
-                raise RefusedError(
-                    "Job is held",
-                    f"Job {job.id} is held, so it does not start and there is nothing to wait for.",
-                    f"`gpuconsole hold {job.id}` releases it.",
-                )
+            queue.require_not_held(job)
             await self._clock.sleep(LOOK_EVERY_S)
             job = self.job(job.id)
         return job
@@ -358,11 +321,7 @@ class Session:
     async def fetch(self, reference: str, destination: Path) -> Path:
         """Copy a job's results folder into `destination/<job id>`; returns that folder."""
         job = self.job(reference)
-        if job.attempt is None:
-            raise RefusedError(
-                "No results yet", f"Job {job.id} has not run.", "Wait for it to start."
-            )
-        engine = await self.hosts.engine(job.attempt.host)
+        engine = await self.hosts.engine(queue.ran_on(job))
         return await save_results(engine.results(job.id), destination / job.id)
 
     def render(self, reference: str, target: str = "docker") -> str:
@@ -393,17 +352,6 @@ class Session:
         """Clear on every reachable host what finished jobs left; results stay."""
         self._require_writable("Pruning")
         return await prune_hosts(self._bench)
-
-    async def _report(self, task: Task, tier: str = "", *, empty: bool = False) -> Report:
-        return await self._preflights.report(
-            task,
-            self.snapshot(),
-            self.settings,
-            tier,
-            empty=empty,
-            remembered=self.assumptions(task.script) if task.script else {},
-            calibration=self._history.calibration(),
-        )
 
     def _dispatch(self) -> None:
         """Take part in dispatching: this session does it whenever nobody else does."""
