@@ -91,7 +91,7 @@ class Measured:
         own = terms(backend)
         line = recording.line(own.waiting_batches, kernels=backend == "cpu")
         # A reader of a small data set has fewer batches ready as they grow: not a line.
-        if line is not None and not any(one.get("samples") for one in recording.run.readers):
+        if line is not None and not recording.ends:
             hull = envelope(line)
             return lambda batch: hull.at(batch) * factor + self._workspace(batch, backend)
         seen: dict[int, float] = {}

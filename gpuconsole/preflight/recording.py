@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from math import ceil, log
 from typing import Any
 
@@ -105,6 +105,14 @@ class Recording:
     run: Run
     sizes: tuple[Size, ...]
     conv: Size
+    samples: tuple[Size | None, ...] = ()
+    """How many samples an epoch of each reader has, None where nobody knows. Some scripts make
+    their data as long as so many batches."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether a reader may run out of batches to hold ready."""
+        return any(one is not None for one in self.samples)
 
     def trace(self, batch: int, waiting: int, *, kernels: bool) -> Trace:
         """Return the trace at a batch size.
@@ -113,13 +121,13 @@ class Recording:
         kernel, as the CPU's kernels need it.
         """
         run = self.run
-        reading = iter(run.readers)
+        reading = iter(self.samples)
         sizes: list[int] = []
         kinds: list[Kind] = []
         for place, kind in enumerate(run.kinds):
             size = self.sizes[place].at(batch)
             if kind == WAITING:
-                size *= ready(next(reading, {}), batch, waiting)
+                size *= ready(next(reading, None), batch, waiting)
             elif not kernels and place in run.inside:
                 size = 0
             sizes.append(size)
@@ -143,12 +151,23 @@ class Recording:
         return AffineTrace(run.events, fixed, slopes, kinds)
 
 
-def ready(reader: Mapping[str, int | None], batch: int, waiting: int) -> int:
+def ready(samples: Size | None, batch: int, waiting: int) -> int:
     """Return how many batches a reader holds ready beside the current one."""
-    samples = reader.get("samples")
     if samples is None:
         return waiting
-    return max(0, min(waiting, ceil(samples / batch) - 1))
+    return max(0, min(waiting, ceil(samples.at(batch) / batch) - 1))
+
+
+def _samples(small: Run, large: Run) -> tuple[Size | None, ...]:
+    nothing: Mapping[str, int | None] = {}
+    found: list[Size | None] = []
+    for few, many in zip_longest(small.readers, large.readers, fillvalue=nothing):
+        before, after = few.get("samples"), many.get("samples")
+        if before is None or after is None:
+            found.append(None)
+        else:
+            found.append(grown(small.batch, before, large.batch, after))
+    return tuple(found)
 
 
 def _kind(kind: str, inside: bool) -> Kind:
@@ -180,7 +199,7 @@ def combine(small: Run, large: Run) -> Recording:
     if all(not (size.linear or size.square) for size in sizes):
         raise Unusable("the batch size that was put in changes nothing in the script's memory")
     conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
-    return Recording(large, tuple(sizes), conv)
+    return Recording(large, tuple(sizes), conv, _samples(small, large))
 
 
 def grown(few: int, small: int, many: int, large: int) -> Size:

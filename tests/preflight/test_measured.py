@@ -12,7 +12,7 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight import measured
 from gpuconsole.preflight.advice import largest_batch
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.recording import Unusable, combine, grown, read_run, ready
+from gpuconsole.preflight.recording import Size, Unusable, combine, grown, read_run, ready
 
 # Two layers with an input of 100 bytes a sample: parameters, a batch, an activation that the
 # kernel of the second layer reads, its gradient, and scratch memory within one kernel.
@@ -81,7 +81,18 @@ class TestReplay:
         found = one.estimate(8, backend="cpu").memory
         assert found is not None
         assert found.inputs_mib * MIB == pytest.approx(800)
-        assert ready({"samples": 8}, 4, 5) == 1
+        assert ready(Size(8.0, 0.0), 4, 5) == 1
+
+    def test_data_as_long_as_so_many_batches_keep_the_queue_full(self) -> None:
+        def long(batch: int) -> list[dict[str, int | None]]:
+            return [{"samples": 30 * batch, "batches": 30}]
+
+        one = measured.load(document(run(2, readers=long(2)), run(4, readers=long(4))))
+        found = one.estimate(64, backend="cpu").memory
+        full = measured.load(document(run(2), run(4))).estimate(64, backend="cpu").memory
+        assert found is not None
+        assert full is not None
+        assert found.inputs_mib == full.inputs_mib
 
     def test_the_range_is_the_traced_tiers(self) -> None:
         found = measured.load(document(run(2), run(4))).estimate(64, context_mib=100.0).memory
