@@ -109,6 +109,8 @@ class Estimate:
     flops_per_step: float = 0.0
     bytes_per_step: float = 0.0
     """Bytes read and written by the operators of one step, for the roofline."""
+    kernels_per_step: int = 0
+    """Kernels that one step launches, about."""
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences for `--explain`: the method, the reference formula, assumptions."""
@@ -223,6 +225,7 @@ class Report:
             "memory": None if memory is None else _fields(memory),
             "flops_per_step": estimate.flops_per_step,
             "bytes_per_step": estimate.bytes_per_step,
+            "kernels_per_step": estimate.kernels_per_step,
             "flags": list(estimate.flags),
             "verdicts": [_fields(verdict) for verdict in self.verdicts],
             "suggestions": [_suggestion(suggestion) for suggestion in self.suggestions],

@@ -239,6 +239,7 @@ class Analysis:
             asks=outcome.asks,
             flops_per_step=outcome.flops,
             bytes_per_step=outcome.moved,
+            kernels_per_step=outcome.kernels,
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
             notes=(*outcome.notes, *_notes(backend, context_mib)),
         )

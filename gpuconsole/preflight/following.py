@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ class Outcome:
     flops: float
     moved: float
     """Bytes read and written by the operators of one step."""
+    kernels: int
+    """Kernels that one step launches, about."""
     coverage: float
     loaded: bool
     """Whether a loader gave the batches."""
@@ -152,6 +155,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         flags=tuple(sorted(run.flags)),
         flops=run.flops_done * passes,
         moved=run.bytes_done * passes,
+        kernels=_kernels(run, trace),
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
@@ -163,3 +167,14 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         files=files,
         layers=run.layers,
     )
+
+
+def _kernels(run: Run, trace: Trace) -> int:
+    """Count the kernels of the last step by the blocks that they fill; views fill none.
+
+    A gradient counts twice: once where it is computed, once where its parameter is updated.
+    """
+    if len(run.closed_at) < 2:
+        return 0
+    born = Counter(trace.kinds[run.closed_at[-2] : run.closed_at[-1]])
+    return born["activations"] + born["workspace"] + 2 * born["gradients"]

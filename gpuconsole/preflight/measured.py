@@ -79,6 +79,7 @@ class Measured:
             batch_source=static.batch_source,
             flops_per_step=static.flops_per_step,
             bytes_per_step=static.bytes_per_step,
+            kernels_per_step=static.kernels_per_step,
             flags=tuple(sorted({*plain.flags, *static.flags} - {"bound"})),
         )
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuconsole.core.catalogue import Catalogue
-from gpuconsole.core.estimate import Estimate, Suggestion
+from gpuconsole.core.estimate import Estimate, Report, Suggestion
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, report
-from gpuconsole.preflight.cost import MIXED_PRECISION, Work, roofline, step_range, work_of
+from gpuconsole.preflight.cost import (
+    LAUNCH_S,
+    MIXED_PRECISION,
+    Work,
+    recorded_work,
+    roofline,
+    step_range,
+    work_of,
+)
 from gpuconsole.preflight.variant import Variant
 
 EXAMPLES = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples"
@@ -104,6 +113,45 @@ def test_a_step_is_bound_by_arithmetic_or_by_traffic() -> None:
     assert half is not None
     assert busy is not None
     assert half < busy
+
+
+def test_a_step_of_a_tiny_network_is_bound_by_launching_its_kernels() -> None:
+    spec = Catalogue.load().lookup("A100-SXM4-40GB")
+    assert spec is not None
+    tiny = roofline(Work(1e6, 1e6, kernels=500), spec)
+    assert tiny == pytest.approx(500 * LAUNCH_S)
+    assert roofline(Work(1e15, 1e9, kernels=500), spec) == roofline(Work(1e15, 1e9), spec)
+    nothing = replace(spec, fp32_tflops=None, bandwidth_gb_s=None)
+    assert roofline(Work(1e6, 1e6, kernels=500), nothing) is None, "launches alone tell no step"
+
+
+def test_the_work_of_a_queued_job_is_that_of_its_estimate() -> None:
+    made = estimate(kernels_per_step=321, flags=(MIXED_PRECISION,))
+    document = Report(made).as_json()
+    assert recorded_work(document) == work_of(made) == Work(1e13, 1e9, True, 321)
+    del document["kernels_per_step"]
+    assert recorded_work(document) == Work(1e13, 1e9, True), "of a journal that knew no kernels"
+    assert recorded_work({**document, "kernels_per_step": "many"}) == Work(1e13, 1e9, True)
+
+
+def test_kernels_are_counted_in_one_step_whatever_the_batch_size(tmp_path: Path) -> None:
+    layers = 6
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\n"
+        "from paddle import nn\n"
+        f"net = nn.Sequential(*[nn.Linear(8, 8) for _ in range({layers})])\n"
+        "sgd = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "for step in range(5):\n"
+        "    loss = net(paddle.rand([4, 8])).mean()\n"
+        "    loss.backward()\n"
+        "    sgd.step()\n"
+        "    sgd.clear_grad()\n"
+    )
+    found = analyse(script)
+    # Each layer: forward, its input's gradient, and two parameters' gradients and updates.
+    assert 5 * layers <= found.estimate().kernels_per_step <= 9 * layers
+    assert found.estimate(64).kernels_per_step == found.estimate().kernels_per_step
 
 
 def test_the_cold_range_spans_two_each_way_and_is_honest_about_nothing_known() -> None:

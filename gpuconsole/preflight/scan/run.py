@@ -139,6 +139,8 @@ class Run:
     bytes: float = 0.0
     """Bytes read and written by the operators of this cycle, forward."""
     bytes_done: float = 0.0
+    closed_at: list[int] = field(default_factory=list)
+    """Blocks born when each cycle was closed."""
     cycles: int = 0
     optimizer_steps: int = 0
     steps_closed: int = 0
@@ -275,6 +277,7 @@ class Run:
             self.cycles += 1
         self.flops_done, self.flops = self.flops, 0.0
         self.bytes_done, self.bytes = self.bytes, 0.0
+        self.closed_at.append(len(self.ledger.kinds))
 
     def _watch_growth(self) -> None:
         """Flag a run that holds more after one step than after the step before."""
