@@ -14,7 +14,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 OWN = HERE / "scripts"
 PUBLIC = HERE.parents[1] / "shared" / "paddle-corpus"
-SETS = ("public", "dev", "heldout")
+SETS = ("public", "dev", "fresh", "heldout")
 
 
 @dataclass(frozen=True, slots=True)

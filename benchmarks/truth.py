@@ -6,7 +6,8 @@ The measuring itself is done by the harness of the public corpus (one fresh proc
 and batch size, Paddle's host allocator, peak of cycles 2 and 3). Two things are added for scripts
 that the harness cannot read as they are: a notebook's code cells become a script, and a loop over
 a plain generator instead of a DataLoader (`"generator"` in truth.json) marks its steps where the
-generator is asked for the next batch.
+generator is asked for the next batch; a full-batch loop without any loader (`"loop": true`) marks
+them where it clears the gradients.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ POINT_FIELDS = ("batch", "peak_bytes", "overall_peak_bytes", "held_before_step2_
 ENTRY_FIELDS = ("param_count", "param_bytes_trainable", "param_bytes_frozen", "buffer_bytes",
                 "opt_state_bytes", "grad_bytes", "sparse_grad", "cpu_im2col_max_bytes")  # fmt: skip
 GENERATOR = "BENCHMARK_GENERATOR"
+LOOP = "BENCHMARK_LOOP"
 HARNESS_AT = "BENCHMARK_HARNESS"
 
 
@@ -58,6 +60,7 @@ def measure(
 ) -> Any:
     """Run one script (at `path`, else of our own) at one batch size; the harness's record of it."""
     os.environ[GENERATOR] = entry.get("generator", "")
+    os.environ[LOOP] = "1" if entry.get("loop") else ""
     script = path or SCRIPTS / entry["entry"]
     # A project's folder is copied whole when it lies under the harness's own folder of scripts.
     own = script.is_relative_to(SCRIPTS)
@@ -115,8 +118,8 @@ class Steps:
         return value
 
 
-def mark_generator(harness: ModuleType, script: Path, name: str) -> None:
-    """Let the generator `name` of the (copied) script mark the steps."""
+def known_trackers(harness: ModuleType) -> list[Any]:
+    """Let the harness note its tracker, which it makes later, in the list returned."""
     known: list[Any] = []
 
     class Tracker(harness.Tracker):  # type: ignore[misc, name-defined]
@@ -124,10 +127,31 @@ def mark_generator(harness: ModuleType, script: Path, name: str) -> None:
             super().__init__(core)
             known.append(self)
 
+    harness.__dict__["Tracker"] = Tracker
+    return known
+
+
+def mark_loop(harness: ModuleType) -> None:
+    """Let every clearing of the gradients mark a step: a cycle goes from one to the next."""
+    from paddle.optimizer import Optimizer
+
+    known = known_trackers(harness)
+    clear = Optimizer.clear_grad
+
+    def marked(self: Any, *args: Any, **named: Any) -> None:
+        known[0].boundary()
+        clear(self, *args, **named)
+
+    Optimizer.clear_grad = marked
+
+
+def mark_generator(harness: ModuleType, script: Path, name: str) -> None:
+    """Let the generator `name` of the (copied) script mark the steps."""
+    known = known_trackers(harness)
+
     def stepwise(function: Callable[..., Iterator[Any]]) -> Callable[..., Steps]:
         return functools.wraps(function)(lambda *a, **k: Steps(function(*a, **k), known[0]))
 
-    harness.__dict__["Tracker"] = Tracker
     builtins.__dict__["_stepwise_"] = stepwise
     text, count = re.subn(rf"^def {name}\(", f"@_stepwise_\ndef {name}(", script.read_text(),
                           flags=re.MULTILINE)  # fmt: skip
@@ -145,6 +169,8 @@ def child() -> None:
         sys.argv[at] = str(script)
     if os.environ.get(GENERATOR):
         mark_generator(harness, script, os.environ[GENERATOR])
+    if os.environ.get(LOOP):
+        mark_loop(harness)
     harness.main()
 
 
