@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +29,8 @@ from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 MAX_BATCH = 65_536
+_Key = tuple[Backend, int | None, Variant, bool]
+"""Back end, batch size, variant, and whether data are taken to be without end."""
 
 
 @dataclass(slots=True)
@@ -40,21 +42,28 @@ class Analysis:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     project: Path | None = None
     """The folder that modules and documents may be read from; the script's own when None."""
-    _outcomes: dict[tuple[Backend, int | None, Variant], Outcome] = field(default_factory=dict)
+    _outcomes: dict[_Key, Outcome] = field(default_factory=dict)
     _lines: dict[Backend, AffineTrace | None] = field(default_factory=dict)
     _choices: dict[Backend, choices.Choices] = field(default_factory=dict)
     _reserved: dict[Backend, Callable[[int], float | None]] = field(default_factory=dict)
+    _needs: dict[_Key, float] = field(default_factory=dict)
+    """MiB reserved by runs whose data are short."""
     _found_key: str | None = None
     _fragmentation: dict[Backend, float] = field(default_factory=dict)
 
     def outcome(
-        self, batch: int | None = None, backend: Backend = "gpu", variant: Variant = AS_WRITTEN
+        self,
+        batch: int | None = None,
+        backend: Backend = "gpu",
+        variant: Variant = AS_WRITTEN,
+        *,
+        endless: bool = False,
     ) -> Outcome:
-        """Return what a run at this batch size finds."""
-        key = (backend, batch, variant)
+        """Return what a run at this batch size finds; `endless` takes data to be without end."""
+        key = (backend, batch, variant, endless)
         found = self._outcomes.get(key)
         if found is None:
-            found = self._outcomes[key] = self._run(backend, batch, variant)
+            found = self._outcomes[key] = self._run(*key)
         return found
 
     def files(self) -> frozenset[str]:
@@ -64,13 +73,14 @@ class Analysis:
     def _follow(self, setting: Setting) -> Outcome:
         return follow(self.script, self.args, setting, self.assumptions, self.project)
 
-    def _run(self, backend: Backend, batch: int | None, variant: Variant) -> Outcome:
+    def _run(self, backend: Backend, batch: int | None, variant: Variant, endless: bool) -> Outcome:
         if batch is None:
             assert variant == AS_WRITTEN, "a variant is tried at a batch size"
             found, self._choices[backend] = choices.worst(self._follow, Setting(backend))
             return found
         own = self.outcome(None, backend)
-        setting = Setting(backend, batch, self._batch_key(own), own.batch, variant)
+        key = self._batch_key(own)
+        setting = Setting(backend, batch, key, own.batch, variant, endless=endless)
         found = self._chosen(setting)
         if found.batch == batch or found.blocked:
             return found
@@ -102,9 +112,12 @@ class Analysis:
             )  # fmt: skip
         return self._found_key
 
-    def _at(self, batch: int, backend: Backend) -> Outcome:
+    def _endless(self, batch: int, backend: Backend) -> Outcome:
+        """Return the run at a batch with full queues: the line holds for any length of the data."""
         own = self.outcome(None, backend)
-        return own if own.batch == batch else self.outcome(batch, backend)
+        if own.batch == batch and not own.short_epochs:
+            return own
+        return self.outcome(batch, backend, endless=True)
 
     def line(self, backend: Backend) -> AffineTrace | None:
         """Return the trace as a function of the batch size, or None where it is not one."""
@@ -125,7 +138,7 @@ class Analysis:
         # alone takes other paths, so the line starts at two.
         first = max(2, batch)
         points = (first, 2 * first + 3)
-        runs = [(one, self._at(one, backend)) for one in points]
+        runs = [(one, self._endless(one, backend)) for one in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
         return affine([(one, run.trace) for one, run in runs])
@@ -174,15 +187,32 @@ class Analysis:
         base = self._base(backend)
         if line is not None and base.batch:
             hull, conv = envelope(line), base.widest_conv / base.batch
-            return lambda batch: hull.at(batch) * factor + workspace_mib(conv * batch)
+
+            def at(batch: int) -> float:
+                size = hull.at(batch) * factor + workspace_mib(conv * batch)
+                # A run whose data were too short for full queues needs less, and so does any
+                # smaller batch.
+                return min((size, *self._short(batch, backend, factor)))
+
+            return at
 
         def run_again(batch: int) -> float | None:
             outcome = self.outcome(batch, backend)
-            if outcome.blocked:
-                return None
-            return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
+            return None if outcome.blocked else _reserved(outcome, factor)
 
         return run_again
+
+    def _short(self, batch: int, backend: Backend, factor: float) -> Iterator[float]:
+        """Give what the runs followed at no smaller batch reserve, where their data were short."""
+        for key, one in self._outcomes.items():
+            where, at, variant, endless = key
+            size = one.batch if at is None else at
+            if (where, variant, endless) != (backend, AS_WRITTEN, False) or one.blocked:
+                continue
+            if one.short_epochs and size is not None and size >= batch:
+                if key not in self._needs:
+                    self._needs[key] = _reserved(one, factor)
+                yield self._needs[key]
 
     def _measure(self, outcome: Outcome, backend: Backend, variant: Variant) -> Footprint:
         found = peak(outcome.trace)
@@ -243,6 +273,10 @@ class Analysis:
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
             notes=(*outcome.notes, *_notes(backend, context_mib)),
         )
+
+
+def _reserved(outcome: Outcome, factor: float) -> float:
+    return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
 
 
 def _fragmentation(trace: Trace) -> float:

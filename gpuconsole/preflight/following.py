@@ -41,6 +41,8 @@ class Outcome:
     kernels: int
     """Kernels that one step launches, about."""
     coverage: float
+    short_epochs: bool
+    """Whether a loader has fewer batches than it could keep waiting."""
     loaded: bool
     """Whether a loader gave the batches."""
     candidates: tuple[str, ...]
@@ -157,6 +159,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         moved=run.bytes_done * passes,
         kernels=_kernels(run, trace),
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+        short_epochs=run.short_epochs,
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
         tests=run.tests,

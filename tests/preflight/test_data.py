@@ -207,9 +207,48 @@ def collate(samples):
 
 def test_a_batch_is_no_larger_than_the_data_set(write: Write) -> None:
     before = dataset("return np.zeros(6, 'float32')").replace("1000", "20")
-    assert inputs(write, before, "DataLoader(Data(), batch_size=64)")[0] == bytes_of(
-        ((20, 6), "float32")
-    )
+    found = inputs(write, before, "DataLoader(Data(), batch_size=64)")[0]
+    # The only batch of an epoch, and the one before it, which a name still holds.
+    assert found * 7 == pytest.approx(2 * bytes_of(((20, 6), "float32")))
+
+
+@pytest.mark.parametrize(
+    ("loader", "alive"),
+    [
+        ("DataLoader(Data(), batch_size=8)", 7),
+        ("DataLoader(Data(), batch_size=16)", 7),
+        ("DataLoader(Data(), batch_size=20)", 6),
+        ("DataLoader(Data(), batch_size=24, drop_last=True)", 5),
+        ("DataLoader(Data(), batch_size=24)", 6),
+        ("DataLoader(Data(), batch_sampler=BatchSampler(Data(), batch_size=32))", 5),
+        ("DataLoader(Data(), batch_size=50)", 3),
+    ],
+)
+def test_an_epoch_has_no_more_batches_waiting_than_are_left(
+    write: Write, loader: str, alive: int
+) -> None:
+    before = dataset("return np.zeros(6, 'float32')").replace("1000", "100")
+    found, estimate = inputs(write, before, loader)
+    assert found * 7 == pytest.approx(alive * 24 * (estimate.batch_size or 0))
+
+
+def test_the_largest_batch_holds_for_data_of_any_length(write: Write) -> None:
+    before = dataset("return np.zeros(6, 'float32')").replace("1000", "100")
+    script = write(HEAD.format(before=before, loader="DataLoader(Data(), batch_size=32)"))
+    analysis = analyse(script)
+    line = analysis.line("cpu")
+    assert line is not None
+    assert line.at(32).sizes != analysis.outcome(None, "cpu").trace.sizes
+    own = analysis.estimate(backend="cpu").memory
+    reserved = analysis.reserved_at("cpu")
+    assert own is not None
+    assert reserved(32) == pytest.approx(own.reserved_mib)
+    sizes = [reserved(one) or 0.0 for one in range(1, 80)]
+    assert sizes == sorted(sizes)
+    assert reserved(33) > reserved(32)  # type: ignore[operator]
+    found = analysis.estimate(64, backend="cpu").memory
+    assert found is not None
+    assert reserved(64) == pytest.approx(found.reserved_mib)
 
 
 def test_a_random_length_is_its_largest_and_flagged(write: Write) -> None:

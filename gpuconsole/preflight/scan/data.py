@@ -171,7 +171,7 @@ class Loader(Native):
         batch = run.batch_now = self._present(calls, self._size(run))
         sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
         waiting: deque[Value] = deque()
-        ahead = terms(run.setting.backend).waiting_batches
+        ahead = self._ahead(calls, batch)
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= ahead:
@@ -193,15 +193,38 @@ class Loader(Native):
 
     def _present(self, calls: Any, batch: int) -> int:
         """Return the size of a batch: no more than there are samples."""
-        if isinstance(self.dataset, Unknown) or self.drop_last is True:
+        if self.drop_last is True or calls.run.setting.endless:
             return batch
-        if isinstance(self.dataset, Native) and not hasattr(self.dataset, "count"):
-            method = self.dataset.cls.find("__len__") if self.dataset.cls is not None else None
-            if not isinstance(method, Function):
-                return batch
-        size = calls.guard(lambda run: calls.call(calls.builtins["len"], [self.dataset], {}), "len")
-        known = isinstance(size, int) and not isinstance(size, bool)
-        return min(batch, size) if known and size > 0 else batch
+        size = _length(calls, self.dataset)
+        if not size or size >= batch:
+            return batch
+        calls.run.short_epochs = True
+        return size
+
+    def _ahead(self, calls: Any, batch: int) -> int:
+        """Return how many batches wait beside the current one: no more than an epoch has left.
+
+        Measured: an epoch's first step has min(5, n - 1) of its n batches waiting, and later
+        epochs begin so too, when gradients and states exist.
+        """
+        run: Run = calls.run
+        full = terms(run.setting.backend).waiting_batches
+        size = None if run.setting.endless else _length(calls, self._drawn_from())
+        if size is None:
+            return full
+        count = size // batch if self.drop_last is True else -(-size // batch)
+        if count > full:
+            return full
+        run.short_epochs = True
+        return max(0, count - 1)
+
+    def _drawn_from(self) -> Value:
+        """Return what an epoch goes through; None where a sampler of the script's own decides."""
+        sampler = self.attrs["batch_sampler"]
+        if sampler is None:
+            return self.dataset
+        plain = isinstance(sampler, BatchSampler) and sampler.cls is None
+        return sampler.dataset if plain else None
 
     def _enough(self, run: Run, count: int, before: int) -> bool:
         if count:
@@ -267,6 +290,18 @@ class Loader(Native):
         if isinstance(made, dict):
             return {name: self._tensors(run, one) for name, one in made.items()}
         return made
+
+
+def _length(calls: Any, source: Value) -> int | None:
+    """Return how many samples there are, None where the script does not tell."""
+    if source is None or isinstance(source, Unknown):
+        return None
+    if isinstance(source, Native) and not hasattr(source, "count"):
+        method = source.cls.find("__len__") if source.cls is not None else None
+        if not isinstance(method, Function):
+            return None
+    size = calls.guard(lambda run: calls.call(calls.builtins["len"], [source], {}), "len")
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
 def _weightless(sample: Value) -> Value:

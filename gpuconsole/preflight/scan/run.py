@@ -49,6 +49,8 @@ class Setting:
     variant: Variant = AS_WRITTEN
     choices: Mapping[tuple[str, int], bool] = field(default_factory=dict)
     """How conditions that are not known are taken, by file and line."""
+    endless: bool = False
+    """Whether loaders are taken to have batches without end, so that their queue is full."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class Run:
     answers: Answers = field(init=False)
     image_backend: str = "pil"
     """How data sets of the library give their pictures: "pil" or "cv2"."""
+    short_epochs: bool = False
+    """Whether a loader has fewer batches than it could keep waiting."""
     batch_now: int | None = None
     """The batch size of the loader being walked over."""
     loop: ast.For | None = None
