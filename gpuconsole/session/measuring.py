@@ -28,6 +28,9 @@ PIDS = 512
 WALL_S = 600
 """Limits of a measurement in a container."""
 
+LONGEST_LINE = 256 * 2**20
+"""Bytes; a recording, which is one line, is far smaller."""
+
 Progress = Callable[[float, str], None]
 """Told the share that is done, 0-1, and what is being done."""
 
@@ -118,13 +121,23 @@ def _pack(target: Path, request: Mapping[str, Any]) -> None:
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    rest = b""
+    pieces: list[bytes] = []
+    size = 0
     async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-    if rest:
-        yield rest
+        head, *more = chunk.split(b"\n")
+        pieces.append(head)
+        size += len(head)
+        if size > LONGEST_LINE:
+            raise RefusedError(
+                "The measurement broke off",
+                f"It wrote a line of more than {LONGEST_LINE // 2**20} MiB.",
+                "The static tier answers without running the script.",
+            )
+        for start in more:
+            yield b"".join(pieces)
+            pieces, size = [start], len(start)
+    if any(pieces):
+        yield b"".join(pieces)
 
 
 async def _answer(lines: AsyncIterator[bytes], progress: Progress) -> dict[str, Any]:

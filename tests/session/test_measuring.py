@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.errors import RefusedError
+from gpuconsole.session import measuring
 from gpuconsole.session.measuring import _answer, _lines
 
 Told = list[tuple[float, str]]
@@ -106,3 +107,11 @@ async def test_an_end_without_an_answer_repeats_the_last_words() -> None:
 async def test_lines_are_put_together_from_any_pieces() -> None:
     found = [line async for line in _lines(given(b"on", b"e\ntw", b"", b"o\n\nrest"))]
     assert found == [b"one", b"two", b"", b"rest"]
+
+
+async def test_a_line_without_an_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "LONGEST_LINE", 1000)
+    within = [line async for line in _lines(given(b"x" * 600, b"x" * 400 + b"\n", b"y" * 1000))]
+    assert [len(line) for line in within] == [1000, 1000]
+    with pytest.raises(RefusedError, match="a line of more"):
+        [line async for line in _lines(given(b"x" * 600, b"x" * 401))]
