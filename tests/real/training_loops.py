@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 def plain(make: str, setup: str = "net = Net()", step: str = "opt.step()") -> str:
     return f"""
 {setup}
