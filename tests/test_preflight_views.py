@@ -153,7 +153,7 @@ def test_equal_devices_of_a_host_stand_in_one_row() -> None:
 def test_what_is_not_known_of_a_device_is_not_made_up() -> None:
     bare = Verdict("Ascend 910A", "", "npu", "unknown", None, None, None)
     [row] = [line for line in shown(Report(ESTIMATE, (bare,))) if "Ascend" in line]
-    assert row.split() == ["?", "unknown", "n/a", "n/a", "n/a", "n/a", "-", "Ascend", "910A"]
+    assert row.split() == ["?", "unknown", "n/a", "n/a", "n/a", "n/a", "Ascend", "910A"]
 
 
 # --- what would help ----------------------------------------------------------------------------
@@ -253,3 +253,50 @@ def test_foreign_text_cannot_draw() -> None:
     text = "\n".join(shown(found, explain=True))
     assert not set(text) & set("\x1b\x07\u202e")
     assert "evil[red]" in text, "markup is not read"
+
+
+# --- eighty columns -----------------------------------------------------------------------------
+
+
+def test_a_wrong_shape_is_told_with_both_shapes() -> None:
+    fault = ScriptFault("/x/train.py", 18, "Linear expects 6272, 7200 arrive",
+                        ((64, 7200), (6272, 10)))  # fmt: skip
+    lines = shown(Report(replace(ESTIMATE, errors=(fault,))))
+    at = lines.index("✗ train.py:18: Linear expects 6272, 7200 arrive")
+    assert lines[at + 1] == "  shapes: [64, 7200] and [6272, 10]"
+
+
+def test_an_uncalibrated_context_is_said_without_being_asked() -> None:
+    assert "not calibrated" not in whole(Report(ESTIMATE))
+    open_context = replace(MEMORY, context_spread_mib=300.0)
+    assert "· not calibrated" in whole(Report(replace(ESTIMATE, memory=open_context)))
+
+
+def test_what_was_read_is_counted_only_where_something_was_read() -> None:
+    assert "understood" not in whole(Report(replace(ESTIMATE, tier="formula", coverage=0.0)))
+
+
+def test_a_reason_without_a_place_begins_with_the_reason() -> None:
+    nowhere = Unknown("", 0, "no training step was found")
+    lines = shown(Report(replace(ESTIMATE, memory=None, unknowns=(nowhere,))))
+    assert "? no training step was found" in lines
+
+
+def test_without_an_estimate_no_table_repeats_that_it_is_unknown() -> None:
+    found = Report(replace(ESTIMATE, memory=None), (verdict("unknown"),))
+    assert "A100" not in whole(found)
+
+
+def test_the_longest_name_of_a_common_card_stands_on_one_line() -> None:
+    long = replace(verdict("will-not-fit", "Tesla V100-PCIE-32GB", ""),
+                   headroom_mib=-44032.0, oom_probability=0.999, step_s=(0.714, 2.9))  # fmt: skip
+    [row] = [line for line in shown(Report(ESTIMATE, (long,))) if "V100" in line]
+    assert row.endswith("Tesla V100-PCIE-32GB")
+    assert "HOST" not in whole(Report(ESTIMATE, (long,)))
+
+
+def test_a_line_that_goes_on_keeps_its_indent() -> None:
+    lines = shown(Report(replace(ESTIMATE, flags=("variable-shape", "double-backward"))))
+    assert lines[1].startswith("  batch 32")
+    assert lines[2].startswith("  ")
+    assert lines[2].strip()

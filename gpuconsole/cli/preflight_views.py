@@ -54,14 +54,14 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
     estimate = found.estimate
     yield _headline(found)
-    yield text(f"  {_method(estimate)}", "dim")
+    yield _hanging(_method(estimate), "dim")
     yield from _troubles(estimate)
     if estimate.memory is not None:
         yield text("")
         limit = _best_limit(found.verdicts)
         yield _bar(estimate.memory, limit)
         yield from _legend(estimate.memory, limit)
-    if found.verdicts and not estimate.errors:
+    if found.verdicts and estimate.memory is not None and not estimate.errors:
         yield text("")
         yield _verdicts(found.verdicts)
         if explain:
@@ -79,7 +79,14 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
         yield text("")
         yield text("How it was found", "bold")
         for sentence in estimate.notes:
-            yield text(f"  {sentence}")
+            yield _hanging(sentence)
+
+
+def _hanging(words: str, style: str = "") -> RenderableType:
+    """Indent a sentence, also where it goes on in a second line."""
+    from rich.padding import Padding
+
+    return Padding(text(words, style), (0, 0, 0, 2))
 
 
 # --- verdict ------------------------------------------------------------------------------------
@@ -125,20 +132,22 @@ def _method(estimate: Estimate) -> str:
             at = f", {Path(source.file).name}:{source.line}" if source.line else ""
             place = f" ({source.kind}{at})"
         words = [f"batch {estimate.batch_size}{place}"]
-    words += [
-        f"back end {estimate.backend}",
-        f"{estimate.tier} tier",
-        f"{estimate.coverage:.0%} understood",
-        *estimate.flags,
-    ]
-    return " · ".join(words)
+    words += [f"back end {estimate.backend}", f"{estimate.tier} tier"]
+    if estimate.tier != "formula":
+        words.append(f"{estimate.coverage:.0%} understood")
+    if estimate.memory is not None and estimate.memory.context_spread_mib:
+        words.append("not calibrated")
+    return " · ".join((*words, *estimate.flags))
 
 
-def _troubles(estimate: Estimate) -> Iterator[Text]:
+def _troubles(estimate: Estimate) -> Iterator[RenderableType]:
     for fault in estimate.errors:
-        yield text(f"✗ {_place(fault.file, fault.line)}: {fault.message}", "red")
+        yield text(f"✗ {_place(fault.file, fault.line)}{fault.message}", "red")
+        if fault.shapes:
+            shapes = " and ".join(str(list(shape)) for shape in fault.shapes)
+            yield _hanging(f"shapes: {shapes}", "red")
     for unknown in estimate.unknowns[:MOST_UNKNOWNS]:
-        yield text(f"? {_place(unknown.file, unknown.line)}: {unknown.reason}", "yellow")
+        yield text(f"? {_place(unknown.file, unknown.line)}{unknown.reason}", "yellow")
     more = len(estimate.unknowns) - MOST_UNKNOWNS
     if more > 0:
         yield text(f"  and {more} more that was not understood (--json lists all)", "dim")
@@ -148,6 +157,12 @@ def _troubles(estimate: Estimate) -> Iterator[Text]:
 
 
 def _place(file: str, line: int) -> str:
+    """Return where a sentence is about, as its beginning; nothing where there is no place."""
+    place = _line(file, line)
+    return f"{place}: " if place else ""
+
+
+def _line(file: str, line: int) -> str:
     return f"{Path(file).name}:{line}" if line else Path(file).name
 
 
@@ -209,8 +224,10 @@ def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
-    shown = table("VERDICT", "ROOM LEFT", "LARGEST BATCH", "OOM", "STEP", "HOST", "DEVICE",
-                  right=("ROOM LEFT", "LARGEST BATCH", "OOM", "STEP"))  # fmt: skip
+    # Common cards are of no host; their names need the room.
+    hosts = any(verdict.host for verdict in verdicts)
+    shown = table("VERDICT", "ROOM LEFT", "MAX BATCH", "OOM", "STEP", *(["HOST"] * hosts), "DEVICE",
+                  right=("ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
     for verdict, count in _grouped(verdicts):
         words, style = _VERDICTS[verdict.verdict]
         largest, chance = verdict.max_batch_size, verdict.oom_probability
@@ -220,7 +237,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
             text("n/a" if largest is None else f"{largest:,}"),
             text("n/a" if chance is None else _chance(chance)),
             text(_step(verdict.step_s)),
-            text(verdict.host or "-"),
+            *([text(verdict.host or "-")] * hosts),
             text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
         )
     return shown
@@ -262,13 +279,13 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 # --- what would help ----------------------------------------------------------------------------
 
 
-def _suggestion(number: int, one: Suggestion) -> Iterator[Text]:
+def _suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
     saves = f"  (saves {format_mib(one.saves_mib)})" if one.saves_mib > 0 else ""
     yield text(f"{number} {one.text}{saves}")
     if one.costs:
-        yield text(f"  costs: {one.costs}", "dim")
+        yield _hanging(f"costs: {one.costs}", "dim")
     if one.args is not None:
-        yield text(f"  arguments: {' '.join(one.args)}", "dim")
+        yield _hanging(f"arguments: {' '.join(one.args)}", "dim")
     for line in diff_of(one.edits):
         style = "red" if line.startswith("-") else "green" if line.startswith("+") else "dim"
         yield text(f"  {line}", style)
@@ -289,7 +306,7 @@ def _layers(explanation: Explanation) -> Iterator[RenderableType]:
     if rest:
         saved = format_mib(sum(layer.saved_mib for layer in rest))
         yield text(f"  and {len(rest)} more with {saved} in all (--json lists all)", "dim")
-    place = _place(explanation.peak_file, explanation.peak_line)
+    place = _line(explanation.peak_file, explanation.peak_line)
     yield text(f"◆ The peak comes at {place}, in the {explanation.peak_moment}.", "bold")
     line = _source_line(explanation.peak_file, explanation.peak_line)
     if line:
@@ -304,7 +321,7 @@ def _layer_row(layer: LayerCost, explanation: Explanation) -> tuple[Text, ...]:
         text(format_mib(layer.saved_mib)),
         text(format_mib(layer.parameters_mib) if layer.parameters_mib else "-"),
         text(_count(layer.flops)),
-        text(f"{'◆ ' if at_peak else ''}{_place(layer.file, layer.line)}"),
+        text(f"{'◆ ' if at_peak else ''}{_line(layer.file, layer.line)}"),
         text(shape),
         text(name or "outside any layer"),
     )
