@@ -29,6 +29,10 @@ from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 MAX_BATCH = 65_536
+LONG_STEPS = 60_000
+"""A script whose run takes more is followed for what was asked only, not for suggestions."""
+SEARCH_STEPS = 400_000
+"""Steps spent on one search: for the place of the batch size, or for the largest batch."""
 _Key = tuple[Backend, int | None, Variant, bool]
 """Back end, batch size, variant, and whether data are taken to be without end."""
 
@@ -105,12 +109,19 @@ class Analysis:
             return own.batch_key
         if self._found_key is None:
             other = own.batch + 3
-            tries = (Setting("cpu", other, key, own.batch) for key in own.candidates)
-            self._found_key = next(
-                (one.batch_key for one in tries
-                 if self._follow(one).batch == other), "",
-            )  # fmt: skip
+            self._found_key, spent = "", 0
+            for key in own.candidates:
+                found = self._follow(Setting("cpu", other, key, own.batch))
+                spent += found.steps
+                if found.batch == other:
+                    self._found_key = key
+                if found.batch == other or spent > SEARCH_STEPS // 2:
+                    break
         return self._found_key
+
+    def long(self, backend: Backend) -> bool:
+        """Whether following the script takes so long that only what was asked is answered."""
+        return self.outcome(None, backend).steps > LONG_STEPS
 
     def _endless(self, batch: int, backend: Backend) -> Outcome:
         """Return the run at a batch with full queues: the line holds for any length of the data."""
@@ -196,9 +207,24 @@ class Analysis:
 
             return at
 
+        return self._by_search(backend, factor)
+
+    def _by_search(self, backend: Backend, factor: float) -> Callable[[int], float | None]:
+        """Return reserved MiB by following the script anew at each batch that is asked for."""
+        known: dict[int, float | None] = {}
+        spent = 0
+
         def run_again(batch: int) -> float | None:
-            outcome = self.outcome(batch, backend)
-            return None if outcome.blocked else _reserved(outcome, factor)
+            nonlocal spent
+            if batch not in known:
+                if spent > SEARCH_STEPS:
+                    # What a larger batch needs is enough for this one.
+                    larger = (one for one in known if one > batch and known[one] is not None)
+                    return known.get(min(larger, default=0))
+                outcome = self.outcome(batch, backend)
+                spent += outcome.steps
+                known[batch] = None if outcome.blocked else _reserved(outcome, factor)
+            return known[batch]
 
         return run_again
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_TESTS = 2
 """Conditions of which both sides are tried, in all combinations."""
+TEST_STEPS = 300_000
+"""Steps after which no further side is tried, so that a long script is answered in seconds."""
 Choices = Mapping[tuple[str, int], bool]
 """How conditions are taken, by file and line."""
 
@@ -34,9 +36,13 @@ def worst(follow: Callable[[Setting], Outcome], setting: Setting) -> tuple[Outco
         return first, {}
     tried: list[tuple[int, Outcome, Choices]] = []
     combinations = list(product((True, False), repeat=len(places)))
+    spent = first.steps
     for sides in combinations:
+        if spent > TEST_STEPS:
+            break
         choices: Choices = dict(zip(places, sides, strict=True))
         found = follow(replace(setting, choices=choices))
+        spent += found.steps
         if not found.blocked:
             tried.append((peak(found.trace).total, found, choices))
     if not tried:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
 from gpuconsole.preflight.scan import applying, source, static_graph, values
 from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS
+from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS, TENSOR_STEPS
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
@@ -40,6 +40,8 @@ class Outcome:
     """Bytes read and written by the operators of one step."""
     kernels: int
     """Kernels that one step launches, about."""
+    steps: int
+    """What following it took, as its budget counts."""
     coverage: float
     short_epochs: bool
     """Whether a loader has fewer batches than it could keep waiting."""
@@ -159,6 +161,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         moved=run.bytes_done * passes,
         kernels=_kernels(run, trace),
         coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
+        steps=run.steps + TENSOR_STEPS * len(run.ledger.sizes),
         short_epochs=run.short_epochs,
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],

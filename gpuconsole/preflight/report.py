@@ -17,7 +17,12 @@ from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.digest import script_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
-from gpuconsole.preflight.suggestions import suggestions
+from gpuconsole.preflight.suggestions import suggestions, wanted
+
+LEFT_OUT = (
+    "Changes of the script (mixed precision, recomputing, accumulation, sharding) were not tried: "
+    "the script takes too long to follow again for each."
+)
 
 
 def report(
@@ -59,7 +64,10 @@ def report(
         estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
         found = past.verdicts(estimate, found, cards)
     set_batch = None if analysis is None else analysis.set_batch
-    helpful = suggestions(estimator, estimate, found, cards, set_batch)
+    changing = measured is not None or analysis is None or not analysis.long(backend)
+    helpful = suggestions(estimator, estimate, found, cards, set_batch, changing=changing)
+    if not changing and wanted(estimate, found):
+        estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
     return Report(estimate, found, helpful)
 
 

@@ -54,10 +54,13 @@ def suggestions(
     found: Sequence[Verdict],
     cards: Sequence[Card],
     set_batch: SetBatch | None = None,
+    *,
+    changing: bool = True,
 ) -> tuple[Suggestion, ...]:
     """Return what would help when no device takes the job as it is, or the script is wrong.
 
-    `set_batch` tells how another batch size is put into effect.
+    `set_batch` tells how another batch size is put into effect. Without `changing` there are no
+    ways that change the script: each would be followed anew.
     """
     if estimate.errors:
         return tuple(
@@ -65,15 +68,23 @@ def suggestions(
                        f"Correct line {fault.line}: {fault.message}.")
             for fault in estimate.errors
         )  # fmt: skip
-    if estimate.memory is None or not found:
+    if not wanted(estimate, found):
         return ()
-    if any(one.verdict in ("fits", "tight") for one in found):
-        return ()
+    assert estimate.memory is not None
     asked = _Asked(estimator, estimate, estimate.memory, found, cards, set_batch)
+    if not changing:
+        return (*asked.smaller_batch(), *asked.bigger_device())
     return (
         *asked.smaller_batch(), *asked.accumulation(), *asked.ways(), *asked.sharding(),
         *asked.bigger_device(),
     )  # fmt: skip
+
+
+def wanted(estimate: Estimate, found: Sequence[Verdict]) -> bool:
+    """Whether there is a job to help: its memory is known, and no device takes it."""
+    if estimate.memory is None or not found:
+        return False
+    return not any(one.verdict in ("fits", "tight") for one in found)
 
 
 @dataclass(frozen=True, slots=True)
