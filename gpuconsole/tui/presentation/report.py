@@ -18,7 +18,7 @@ Lines = list[list[Piece]]
 
 RANK = {"fits": 0, "tight": 1, "will-not-fit": 2, "unknown": 3, "will-fail": 4}
 MOST_SUGGESTIONS = 3
-"""F2, F3, F4."""
+"""Suggestions with a key to apply them: F2, F3, F4."""
 
 
 def overall(report: Report) -> str:
@@ -264,13 +264,14 @@ def _signed(size_mib: float) -> str:
 
 def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
     lines: Lines = []
-    for number, suggestion in enumerate(report.suggestions[:MOST_SUGGESTIONS], start=2):
+    for place, suggestion in enumerate(report.suggestions):
+        key = f"F{place + 2}  " if place < MOST_SUGGESTIONS else "-   "
         words = suggestion.text
         if suggestion.saves_mib > 0:
             words = f"{words.rstrip('.')} (saves {format_mib(suggestion.saves_mib)})."
         parts = wrapped(words, width - 4)
         lines += [
-            [(f"F{number}  " if at == 0 else "    ", ink.key), (part, ink.text)]
+            [(key if at == 0 else "    ", ink.key), (part, ink.text)]
             for at, part in enumerate(parts)
         ]
         if suggestion.costs:
