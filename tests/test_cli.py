@@ -609,3 +609,21 @@ def test_answers_are_used_remembered_and_forgotten(
     _, document = ask("--forget-assumptions")
     assert document["memory"] is None
     assert ask()[1]["memory"] is None, "forgotten for good"
+
+
+def test_without_a_limit_a_processor_is_not_answered_with_common_cards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\n"
+        "net = paddle.nn.Linear(4, 2)\n"
+        "opt = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "for _ in range(3):\n"
+        "    net(paddle.zeros([8, 4])).mean().backward()\n"
+        "    opt.step()\n"
+        "    opt.clear_grad()\n"
+    )
+    words = ["preflight", str(script), "--backend", "cpu", "--offline"]
+    assert main([*words, "--state", str(tmp_path / "state")]) == 0
+    assert "--memory-mib" in capsys.readouterr().err

@@ -86,7 +86,7 @@ def _hanging(words: str, style: str = "") -> RenderableType:
     """Indent a sentence, also where it goes on in a second line."""
     from rich.padding import Padding
 
-    return Padding(text(words, style), (0, 0, 0, 2))
+    return Padding(text(words, style), (0, 0, 0, 2), expand=False)
 
 
 # --- verdict ------------------------------------------------------------------------------------
@@ -220,6 +220,7 @@ def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
             line = Text("  ")
         line.append(letter, style=f"bold {style}")
         line.append(words)
+    line.rstrip()
     yield line
 
 

@@ -117,8 +117,11 @@ def preflight(
         show(*preflight_views.report(found, explain=explain))
     if found.verdicts or found.estimate.errors:
         return 0 if _has_room(found) else 1
+    if task.backend == "cpu":
+        note("No limit was given to judge by; --memory-mib N gives one.")
+        return 0 if found.estimate.memory is not None else 1
     note("No device was there to be judged; --offline answers for common cards.")
-    return 0 if found.estimate.memory is not None and task.backend == "cpu" else 1
+    return 1
 
 
 @click.command(cls=ScriptCommand)
