@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +56,34 @@ fit(Net(40), batch)
 """
     )
     same(text, 40, 24, *words.split())
+
+
+def test_a_flag_declared_again_replaces_the_first(same: Same) -> None:
+    # argparse itself refuses this; parsers that resolve conflicts take the last.
+    declared = "p.add_argument('--batch', '-b', default=3)\np.add_argument('--other')\n"
+    again = "p.add_argument('--batch', type=int, default=24)\nbatch = p.parse_args().batch\n"
+    same(PARSER + declared + again + "fit(Net(40), batch)\n", 40, 24)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(10**7):\n    p.add_argument(f'--a{i}', default=i)",
+        "for i in range(10**7):\n    p.add_argument('--a', default=i)",
+        "for i in range(8000):\n    p.add_argument(f'--a{i}', default=i)\n"
+        "for i in range(10**7):\n    p.get_default(f'a{i}')",
+        "for i in range(8000):\n    p.add_argument(f'--a{i}', default=i)\n"
+        "for i in range(10**7):\n    p.parse_args([])",
+        "for i in range(8000):\n    p.add_argument(f'--a{i}', default=i)\n"
+        "p.parse_args(['--a1', '2'] * 20000)",
+    ],
+)
+def test_options_without_end_are_given_up(project: Callable[..., Path], body: str) -> None:
+    start = time.process_time()
+    root = project({"train.py": f"{PARSER}{body}\n"})
+    found = analyse(root / "train.py").estimate()
+    assert time.process_time() - start < 3.0
+    assert any(why in found.unknowns[0].reason for why in ("within the budget", "too long"))
 
 
 def test_argparse_in_a_real_shape(same: Same) -> None:

@@ -45,6 +45,8 @@ class Parser(Native):
     def __init__(self) -> None:
         super().__init__()
         self.options: list[Option] = []
+        self.taken: set[str] = set()
+        """Flags of the options: one that is declared again replaces the first."""
         self.defaults: dict[str, Value] = {}
         self.general_default: Value = None
 
@@ -55,6 +57,7 @@ class Parser(Native):
         for one in parents if isinstance(parents, (list, tuple)) else ():
             if isinstance(one, Parser):
                 self.options.extend(one.options)
+                self.taken |= one.taken
                 self.defaults.update(one.defaults)
 
     def do_add_argument(self, run: Run, *flags: Value, **options: Value) -> None:
@@ -77,9 +80,11 @@ class Parser(Native):
         )  # fmt: skip
         if made.positional and made.nargs not in ("?", "*", "..."):
             made.required = True
-        self.options = [one for one in self.options if not set(one.flags) & set(flags)]
+        if not self.taken.isdisjoint(flags):
+            run.calls.tick(len(self.options) // 4)
+            self.options = [one for one in self.options if not set(one.flags) & set(flags)]
+        self.taken.update(flags)
         self.options.append(made)
-        run.steps += len(self.options) // 16  # the list was gone through
 
     def do_add_argument_group(self, run: Run, *_: Value, **__: Value) -> Value:
         """Groups only change the help text."""
@@ -103,6 +108,7 @@ class Parser(Native):
 
     def do_get_default(self, run: Run, dest: Value) -> Value:
         """Give a default."""
+        run.calls.tick(len(self.options) // 8)
         found = next((one for one in self.options if one.dest == dest), None)
         return self.defaults.get(dest, None if found is None else initial(run, found))
 
@@ -147,6 +153,8 @@ class Parser(Native):
 
     def fill(self, run: Run, values: dict[str, Value], words: list[str], left: list[str]) -> None:
         """Set defaults and what the words give; words that nothing takes go to `left`."""
+        # Every word is held against the flags, every option may take its default.
+        run.calls.tick((4 + len(words)) * len(self.options) // 8)
         for option in self.options:
             default = self.defaults.get(option.dest, MISSING)
             if default is MISSING:
