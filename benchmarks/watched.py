@@ -77,6 +77,8 @@ def read(path: Path) -> str:
         analysis.explain()
         if estimate.batch_size:
             analysis.estimate(estimate.batch_size + 1, backend="cpu")
+        if analysis.mishaps():
+            return f"CRASH {analysis.mishaps()[0][:120]}"
     except ConsoleError as error:
         if not (error.message and error.hint):
             return "CRASH an error without message or hint"

@@ -74,6 +74,10 @@ class Analysis:
         """Return what was read beside the script, whose change makes this analysis old."""
         return frozenset().union(*(one.files for one in self._outcomes.values()))
 
+    def mishaps(self) -> tuple[str, ...]:
+        """Return the errors of the analysis itself, which users are told of as unknowns."""
+        return tuple(sorted({one.mishap for one in self._outcomes.values() if one.mishap}))
+
     def _follow(self, setting: Setting) -> Outcome:
         return follow(self.script, self.args, setting, self.assumptions, self.project)
 

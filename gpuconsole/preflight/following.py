@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class Outcome:
     layers: Mapping[str, LayerCall]
     recomputed: tuple[tuple[str, str, int], ...]
     """Blocks that a variant recomputes: path of their container, class, how many."""
+    mishap: str
+    """An error of the analysis itself, said to users as something unknown; "" without one."""
     files: frozenset[str]
     """What was read beside the script: modules of its project and documents."""
 
@@ -131,6 +134,8 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
     except RecursionError:
         run.block(run.unknown("the script is nested too deep to follow"))
     except FOLLOW_ERRORS as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        run.mishap = f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {error}"
         run.block(run.unknown(f"the analysis does not follow this: {error}"))
     except MemoryError:
         run.block(run.unknown("the script makes more than the analysis can hold"))
@@ -170,6 +175,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         bound=False,
         widest_conv=run.widest_conv,
         recomputed=tuple(run.recomputed),
+        mishap=run.mishap,
         files=files,
         layers=run.layers,
     )

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
+from gpuconsole.preflight.scan.interp import Interpreter
 
 
 @pytest.mark.parametrize(
@@ -140,3 +142,27 @@ def test_another_batch_can_be_asked_for_where_the_default_one_cannot_be(
     assert found.tensors_peak_mib == expected.tensors_peak_mib
     assert found.total_mib == pytest.approx(expected.total_mib, rel=0.01)
     assert wrong.reserved_at("gpu")(16)
+
+
+def test_an_error_of_the_analysis_is_unknown_to_users_and_seen_by_tests(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise AttributeError("no such thing")
+
+    path = write("x = 1\n")
+    assert analyse(path).mishaps() == ()
+    monkeypatch.setattr(Interpreter, "run_script", broken)
+    analysis = analyse(path)
+    found = analysis.estimate()
+    assert found.memory is None
+    assert "does not follow this" in found.unknowns[0].reason
+    assert analysis.mishaps()[0].startswith("AttributeError at test_hostile.py:")
+    assert watched.read(path).startswith("CRASH AttributeError at test_hostile.py:")
+
+
+def test_super_without_an_object_is_unknown(write: Callable[..., Path]) -> None:
+    lines = ("import paddle.nn as nn", "class Net(nn.Layer):", "    def __init__(self):",
+             "        super().__init__()", "    @__init__", "    def forward(self, x):",
+             "        return x")  # fmt: skip
+    assert analyse(write("\n".join(lines))).mishaps() == ()

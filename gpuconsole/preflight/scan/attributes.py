@@ -200,6 +200,8 @@ class Attributes:
                 return self.bind(one.attrs[name], instance)
         if isinstance(instance, UserClass):
             return NativeFunction(lambda run, *args, **kwargs: None, name)
+        if not isinstance(instance, Native):
+            return self.run.unknown("super() where self is no object of the class")
         if name == "__init__":
             return NativeFunction(instance.init, "__init__")
         if name == "__setattr__":

@@ -88,6 +88,8 @@ class Run:
     answers: Answers = field(init=False)
     image_backend: str = "pil"
     """How data sets of the library give their pictures: "pil" or "cv2"."""
+    mishap: str = ""
+    """An error of the analysis itself that ended the run, and where; "" without one."""
     short_epochs: bool = False
     """Whether a loader has fewer batches than it could keep waiting."""
     batch_now: int | None = None
