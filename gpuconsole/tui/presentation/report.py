@@ -64,7 +64,7 @@ def report_lines(
     if memory is not None:
         limit = verdict.limit_mib if verdict else None
         lines += [[], *_parts(ink, memory, limit, width)]
-    if report.verdicts:
+    if report.verdicts and memory is not None:
         lines += [[], *_devices(ink, report.verdicts, width)]
     if not urgent:
         lines += help_lines
@@ -83,13 +83,17 @@ def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> 
     memory = report.estimate.memory
     said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ').upper()}"
     rest = ""
-    if memory is not None and verdict is not None and verdict.limit_mib:
+    if word == "will-fail":
+        rest = "the script itself is wrong"
+    elif memory is None:
+        rest = "its memory cannot be told"
+    elif verdict is not None and verdict.limit_mib:
         share = 100.0 * memory.high_mib / verdict.limit_mib
         rest = (
             f"   up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
             f" ({share:.0f}%) on {short_model(verdict.device)}"
         )
-    elif memory is not None:
+    else:
         rest = f"   up to {format_mib(memory.high_mib)}; no device to hold it against"
     parts = wrapped(rest.strip(), max(12, width - len(said) - 3)) if rest else [""]
     lines: Lines = [[(said, ink.verdicts[word]), ("   " + parts[0], ink.text)]]
@@ -98,7 +102,9 @@ def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> 
 
 
 def _method(ink: Ink, estimate: Estimate, width: int) -> Lines:
-    words = [f"tier {estimate.tier}", f"{estimate.coverage:.0%} understood"]
+    words = [f"tier {estimate.tier}"]
+    if estimate.tier != "formula":
+        words.append(f"{estimate.coverage:.0%} understood")
     source = estimate.batch_source
     if estimate.batch_size is not None:
         place = ""
@@ -115,12 +121,11 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
     lines: Lines = []
     for fault in estimate.errors[:4]:
         shapes = " and ".join("x".join(map(str, shape)) for shape in fault.shapes)
-        place = f"{short_path(fault.file, estimate.script)}:{fault.line}"
-        sentence = f"{place}  {fault.message}" + (f" ({shapes})" if shapes else "")
+        place = _place(fault.file, fault.line, estimate.script)
+        sentence = f"{place}{fault.message}" + (f" ({shapes})" if shapes else "")
         lines += _marked(ink, ink.glyphs.verdicts["will-fail"], sentence, ink.bad, width)
     for unknown in estimate.unknowns[:4]:
-        place = f"{short_path(unknown.file, estimate.script)}:{unknown.line}"
-        sentence = f"{place}  {unknown.reason}"
+        sentence = _place(unknown.file, unknown.line, estimate.script) + unknown.reason
         lines += _marked(ink, "?", sentence, ink.warn, width)
     more = len(estimate.errors[4:]) + len(estimate.unknowns[4:])
     if more:
@@ -129,6 +134,14 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
         example = f" F7 answers: {ask.name}={ask.example}" if ask.example else " F7 answers."
         lines += _marked(ink, ">", ask.question + example, ink.strong, width)
     return lines
+
+
+def _place(file: str, line: int, script: str) -> str:
+    """Return where a sentence is about, as its beginning; nothing where there is no place."""
+    name = short_path(file, script) if file else ""
+    if not name:
+        return ""
+    return f"{name}:{line}  " if line else f"{name}  "
 
 
 def _edits(ink: Ink, script: str, edits: Sequence[Edit], width: int) -> Lines:
