@@ -88,7 +88,19 @@ def read(given: str, text: str) -> Assumption:
             f"{given[:200]!r} is neither a name nor an expression of Python.",
             "Write it as the script does: vocab_size, len(vocab), args.max_len.",
         )
-    return Assumption(given, spelling, file, line, _value(given, text.strip()))
+    value = _value(given, text.strip())
+    if _is_length(spelling) and (type(value) is not int or value < 0):
+        raise UsageError(
+            "Value not understood",
+            f"{given[:200]} is a number of items; {text[:200]!r} is none.",
+            f"Give a whole number: --assume '{given[:200]}=30000'.",
+        )
+    return Assumption(given, spelling, file, line, value)
+
+
+def _is_length(spelling: str) -> bool:
+    call = ast.parse(spelling, mode="eval").body
+    return isinstance(call, ast.Call) and ast.unparse(call.func) == "len"
 
 
 def _unplaced(given: str) -> tuple[str, int, str]:

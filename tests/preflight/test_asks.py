@@ -93,6 +93,12 @@ def test_an_answer_makes_the_estimate_that_the_number_itself_makes(write: Write,
     assert peak(answered.estimate(backend="cpu")) == known
 
 
+@pytest.mark.parametrize("value", ["lots", "-3", "3.5", "True", "[1, 2]"])
+def test_a_length_is_answered_with_a_whole_number(value: str) -> None:
+    with pytest.raises(UsageError, match="number of items"):
+        read("len(vocab)", value)
+
+
 def test_an_answer_for_another_place_does_not_count(write: Write) -> None:
     answers = {"train.py:3:vocab_size": "30000"}
     analysis = analyse(write(text()), assumptions=answers)
