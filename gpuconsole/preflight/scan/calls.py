@@ -73,6 +73,10 @@ class Calls(Attributes):
         """Compute `left op right`."""
         raise NotImplementedError
 
+    def subscript(self, target: Value, key: Value) -> Value:
+        """Return `target[key]`."""
+        raise NotImplementedError
+
     def tick(self, cost: int = 1) -> None:
         """Count work; the run is given up beyond its budget. A tensor is worth some steps."""
         self.run.steps += cost
@@ -206,8 +210,7 @@ class Calls(Attributes):
             self.depth -= 1
             self.here = before
             run.file, run.line = place
-            if not scope.captured:
-                scope.names.clear()
+            scope.end()
 
     def _finish(self, end: Any, scope: Scope) -> Value:
         value = end.value if end is not None and hasattr(end, "value") else None
@@ -290,6 +293,9 @@ class Calls(Attributes):
         if lengths.more_in(value) is not None:
             yield from lengths.walk(value)
             return
+        if isinstance(value, Tensor):
+            yield from self._rows(value)
+            return
         if isinstance(value, Native):
             walk = getattr(value, "iterate", None)
             if walk is not None:
@@ -319,6 +325,15 @@ class Calls(Attributes):
                 yield item
             return
         yield self.run.unknown("this cannot be walked over by the analysis")
+
+    def _rows(self, value: Tensor) -> Iterator[Value]:
+        """Give `x[0]`, `x[1]`, ...: Paddle's tensors are walked over by their subscript."""
+        if not value.shape:
+            yield self.lacking("iteration over a 0-D tensor", "TypeError")
+            return
+        for place in range(value.shape[0]):
+            self.tick()
+            yield self.subscript(value, place)
 
     def _walk_by_next(self, value: Native) -> Iterator[Value]:
         """Give what `__next__` returns until it raises StopIteration."""

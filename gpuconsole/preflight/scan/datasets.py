@@ -34,7 +34,7 @@ class Dataset(Native):
             return run.unknown("a sample of this data set")
         getter = cls.find("__getitem__")
         if isinstance(getter, Function):
-            index = SomeInt(run.file, run.line, "the index of a sample")
+            index = lengths.some(run, "the index of a sample")
             return calls.call(calls.bind(getter, self), [index], {})
         walker = cls.find("__iter__")
         if isinstance(walker, Function):
@@ -167,7 +167,7 @@ def sample_of(calls: Any, dataset: Value) -> Value:
     getter = cls.find("__getitem__") if cls is not None else MISSING
     if isinstance(getter, Function):
         run: Run = calls.run
-        index = SomeInt(run.file, run.line, "the index of a sample")
+        index = lengths.some(run, "the index of a sample")
         return calls.call(calls.bind(getter, dataset), [index], {})
     item = getattr(dataset, "item", None)
     if item is not None and not isinstance(dataset, Tensor):

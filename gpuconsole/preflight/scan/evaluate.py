@@ -316,7 +316,9 @@ class Expressions(Comprehensions):
         made.kw_defaults = [
             MISSING if one is None else self.eval(one, scope) for one in args.kw_defaults
         ]
-        scope.captured = True
+        if scope.kind != "module":
+            inside = (part for one in body for part in ast.walk(one))
+            scope.close_over({one.id for one in inside if isinstance(one, ast.Name)})
         return made
 
     def _await(self, node: ast.Await, scope: Scope) -> Value:

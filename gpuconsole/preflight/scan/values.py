@@ -124,13 +124,16 @@ def formed(unknown: Unknown, form: Form) -> Unknown:
 class Scope:
     """Names of one module, function call or class body."""
 
-    __slots__ = ("captured", "declared", "kind", "names", "parent")
+    __slots__ = ("captured", "declared", "kind", "names", "parent", "wanted")
 
     def __init__(self, parent: Scope | None, kind: str = "function") -> None:
         self.names: dict[str, Value] = {}
         self.parent = parent
         self.kind = kind
         self.captured = False
+        """Whether all of it outlives its call, as a generator's does."""
+        self.wanted: set[str] = set()
+        """Names that functions made here may read: these alone outlive the call."""
         self.declared: dict[str, Scope] = {}
 
     def find(self, name: str) -> Scope | None:
@@ -141,6 +144,20 @@ class Scope:
                 return scope
             scope = scope.parent
         return None
+
+    def close_over(self, names: set[str]) -> None:
+        """Note what a function made here may read, here and in the calls around."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind != "module":
+            scope.wanted |= names
+            scope = scope.parent
+
+    def end(self) -> None:
+        """Drop the names at the end of a call; as in Python a closure holds only what it reads."""
+        if not self.captured:
+            kept = self.wanted | {"class?", "self?"} if self.wanted else self.wanted
+            for name in [one for one in self.names if one not in kept]:
+                del self.names[name]
 
     def module(self) -> Scope:
         """Return the module's scope."""
