@@ -316,3 +316,39 @@ def test_readers(write: Write, give: str, take: str) -> None:
     assert larger.memory is not None
     written = analyse(write(READER.format(batch=32, give=give, take=take), "w.py"))
     assert larger.memory == written.estimate(backend="cpu").memory
+
+
+def picked(items: str) -> str:
+    """A data set whose samples stand in a list that a loop fills."""
+    return (
+        "class Data(Dataset):\n"
+        "    def __init__(self):\n"
+        "        self.rows = []\n"
+        "        for k in range(400):\n"
+        f"            self.rows.append({items})\n"
+        "    def __getitem__(self, i):\n"
+        "        row = self.rows[i]\n"
+        "        return row[0], np.int64(row[1])\n"
+        "    def __len__(self):\n        return len(self.rows)\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["({x}, {n})", "[{x}, {n}]", "{{0: {x}, 1: {n}}}"])
+@pytest.mark.parametrize("count", ["3", "3 + k % 2"])
+def test_what_data_picks_has_the_form_that_all_items_share(
+    write: Write, form: str, count: str
+) -> None:
+    made = form.format(x="np.zeros((60, 8), 'float32') + k", n=count)
+    size, found = inputs(write, picked(made), "DataLoader(Data(), batch_size=16)")
+    assert size == bytes_of(((16, 60, 8), "float32"), ((16,), "int64"))
+    assert not found.errors
+
+
+def test_what_data_picks_is_never_taken_for_the_position(write: Write) -> None:
+    # Unlike items have no common form: unknown, rather than a number with "too many indices".
+    before = picked("(np.zeros((60, 8 + k % 2), 'float32'), 'a' * k)").replace(
+        "return row[0], np.int64(row[1])", "return row[0][:, 2:], row[0][:, 0]"
+    )
+    script = write(HEAD.format(before=before, loader="DataLoader(Data(), batch_size=16)"))
+    found = analyse(script).estimate(backend="cpu")
+    assert not found.errors

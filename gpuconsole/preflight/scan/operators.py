@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import array_methods, arrays, constants, lengths, ops, tensor_ops
+from gpuconsole.preflight.scan import (
+    array_methods,
+    arrays,
+    constants,
+    lengths,
+    likely,
+    ops,
+    tensor_ops,
+)
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor
@@ -149,10 +157,7 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
     if more is not None and not isinstance(key, slice):
         return target[0] if len(target) > 1 else lengths.likeness(more)
     if isinstance(key, Unknown):
-        items = list(target)
-        if items and all(constants.same(items[0], one) for one in items[1:64]):
-            return items[0]
-        return key
+        return likely.item(run, list(target), key)
     if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
         return first_unknown(key.start, key.stop, key.step)
     try:

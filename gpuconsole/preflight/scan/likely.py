@@ -1,0 +1,70 @@
+"""What an item is when data picks it: the form that all items share."""
+
+from __future__ import annotations
+
+from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.values import More, SomeInt, SomeNumber, Unknown, Value
+
+FEWEST, MOST = 64, 50_000
+"""Items that are looked at: at least so many, and so many values inside of them in all."""
+REASON = "an item that is picked by data"
+
+
+def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Value:
+    """Return what stands for any of `values`; unknown where they have no common form.
+
+    The position that picks is never the item: only a list of whole numbers gives a number.
+    `whole` says that these are all there are, so that the largest of them is a bound.
+    """
+    found = [one for one in values[: _looked_at(values)] if not isinstance(one, More)]
+    whole = whole and len(found) == len(values)
+    if not found:
+        return Unknown(run.file, run.line, REASON, why.root)
+    first = found[0]
+    if all(constants.same(first, one) for one in found[1:]):
+        return first
+    if all(_number(one) for one in found):
+        return _some_number(run, found, why, whole)
+    if all(type(one) is type(first) for one in found):
+        if isinstance(first, Array):
+            if all(one.shape == first.shape and one.dtype == first.dtype for one in found):
+                return Array(first.shape, first.dtype)
+        elif type(first) in (list, tuple):
+            return _sequence(run, found, why, whole)
+        elif type(first) is dict and all(one.keys() == first.keys() for one in found):
+            return {key: item(run, [one[key] for one in found], why, whole) for key in first}
+    return Unknown(run.file, run.line, REASON, why.root)
+
+
+def _looked_at(values: list[Value]) -> int:
+    first = values[0] if values else None
+    return max(FEWEST, MOST // max(1, len(first) if isinstance(first, (list, tuple, dict)) else 1))
+
+
+def _number(value: Value) -> bool:
+    return isinstance(value, (int, float, SomeNumber)) and not isinstance(value, bool)
+
+
+def _some_number(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
+    if not all(isinstance(one, (int, SomeInt)) for one in found):
+        return SomeNumber(run.file, run.line, REASON, why.root)
+    if whole and all(isinstance(one, int) and one >= 0 for one in found):
+        return lengths.some(run, REASON, max(found), why)
+    return SomeInt(run.file, run.line, REASON, why.root)
+
+
+def _sequence(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
+    """Merge place by place; lists that differ in length become one of unknown length."""
+    first = found[0]
+    sizes = [lengths.length_of(one) for one in found]
+    if all(isinstance(one, int) and one == sizes[0] for one in sizes):
+        columns = zip(*found, strict=True)
+        return type(first)(item(run, list(column), why, whole) for column in columns)
+    if isinstance(first, tuple) or 0 in sizes:
+        return Unknown(run.file, run.line, REASON, why.root)
+    known = [one for one in sizes if isinstance(one, int)]
+    high = max(known) if whole and len(known) == len(sizes) else None
+    one = item(run, [inner for outer in found for inner in outer], why, whole)
+    return lengths.opened(one, lengths.some(run, REASON, high, why))
