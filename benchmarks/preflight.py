@@ -1,7 +1,8 @@
 """Hold preflight's estimates against what real Paddle runs measured.
 
-    python -m benchmarks.preflight [--set public|dev|heldout|all] [--tier static|symbolic|traced]
-                                   [--only ID,ID] [--budgets N] [--real N] [--quiet] [--json]
+    python -m benchmarks.preflight [--set public|dev|fresh|heldout|all]
+                                   [--tier static|symbolic|traced] [--only ID,ID]
+                                   [--budgets N] [--real N] [--quiet] [--json]
 
 Truth is the peak of Paddle's CPU allocator over whole training steps, so estimates are made with
 `--backend cpu`. A script that does not state what its memory depends on is right when the answer

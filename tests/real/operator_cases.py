@@ -390,6 +390,8 @@ LINALG = [
         Case(f"einsum {eq}", f"paddle.einsum('{eq}', {args})", ins)
         for eq, args, ins in (
             ("bij,bjk->bik", "x, z", "x=f(N,17,64) z=f(N,64,12)"),
+            ("bhdi,bhdj->bhij", "x * 2, z * 3", "x=f(N,4,32,64) z=f(N,4,32,48)"),
+            ("bhid,bhjd->bhij", "x * 2, z * 3", "x=f(N,4,64,32) z=f(N,4,48,32)"),
             ("bij,jk->bik", "x, z", "x=f(N,17,64) z=f(64,12)"),
             ("bqhd,bkhd->bhqk", "x, z", "x=f(N,17,4,16) z=f(N,19,4,16)"),
             ("bhqk,bkhd->bqhd", "x, z", "x=f(N,4,17,19) z=f(N,19,4,16)"),

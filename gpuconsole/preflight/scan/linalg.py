@@ -164,16 +164,21 @@ def _einsum_pair(
     flops = 2.0 * prod(extents[one] for one in set("".join(terms)))
     if not run.on_cpu:
         return ops.apply(run, "einsum", list(operands), shape, flops=flops)
-    kept, temp, work = _turning(operands, terms, right, shape)
+    keep, kept, temp, work = _turning(operands, terms, right, shape)
     return ops.apply(
-        run, "einsum", list(operands), shape, extra=kept, temp=temp, work=work, flops=flops
-    )
+        run, "einsum", list(operands), shape, extra=kept, temp=temp, work=work, flops=flops,
+        keep=keep,
+    )  # fmt: skip
 
 
 def _turning(
     operands: Sequence[Tensor], terms: Sequence[str], right: str, shape: Sequence[int]
-) -> tuple[int, int, int]:
-    """Return the bytes of turned copies: kept for backward, forward for a moment, backward.
+) -> tuple[list[str], int, int, int]:
+    """Return the operands that are saved as they are, and the bytes of turned copies.
+
+    The bytes are those kept for backward, forward for a moment, and backward. Backward needs the
+    operands only as they were multiplied: measured, one that was turned or made contiguous is
+    saved as that copy, and itself goes when the script drops it.
 
     The kernel brings operands to [shared, own, summed] and [shared, summed, own], multiplies
     matrices, and turns the product where its axes are asked for in another order; so it does for
@@ -186,16 +191,18 @@ def _turning(
     mine = "".join(one for one in a if one not in b)
     theirs = "".join(one for one in b if one not in a)
     out = prod(shape) * (x.nbytes // max(1, x.size))
-    kept = 0
-    if a != shared + mine + summed:
-        kept += x.nbytes
-    if b != shared + summed + theirs:
-        kept += y.nbytes
+    straight = (a == shared + mine + summed, b == shared + summed + theirs)
+    keep, kept = list[str](), 0
+    for word, one, as_is in zip("xy", operands, straight, strict=True):
+        if as_is and not one.strided:
+            keep.append(word)
+        else:
+            kept += one.nbytes
     temp = out if right != shared + mine + theirs else 0
     first = x.nbytes * (2 if a != shared + summed + mine else 1)
     second = x.nbytes + y.nbytes * (2 if b != shared + theirs + summed else 1)
     turned = out if right != shared + theirs + mine else 0
-    return kept, temp, turned + max(first, second)
+    return keep, kept, temp, turned + max(first, second)
 
 
 def _einsum_one(run: Run, x: Tensor, term: str, right: str, shape: Sequence[int]) -> Tensor:

@@ -81,13 +81,14 @@ def apply(
     groups: int = 0,
     mode: str = "",
     second: Tensor | None = None,
+    keep: Sequence[str] | None = None,
 ) -> Tensor:
     """Run one operator with a row in the table.
 
     Beside what the row says `extra` bytes are saved, `temp` bytes live while the forward kernel
     runs and `work` bytes while the backward kernel runs. `groups` is the number of groups where
     the row counts by them, `second` an output beside the first, `mode` replaces the row's way to
-    make the first gradient.
+    make the first gradient, `keep` (x, y, z, out, second) what it says is saved.
     """
     rule = rules()[name]
     if run.amp.level != "O0":
@@ -108,7 +109,8 @@ def apply(
         places["out"] = out
         if second is not None:
             places["second"] = second
-        kept = [places[word] for word in rule.save if word in places]
+        words = rule.save if keep is None else keep
+        kept = [places[word] for word in words if word in places]
         # A strided view that was saved is copied once more for the backward kernel.
         work += sum(one.nbytes for one in kept if one.strided)
         blocks = [*saved, *(one.storage for one in kept)]
