@@ -64,16 +64,17 @@ class Watch:
 
 
 def read(path: Path) -> str:
-    """Do what `gpuconsole preflight` does with a script; the outcome in a word or two."""
+    """Do what `gpuconsole preflight` does with a script at most; the outcome in a word or two."""
     from gpuconsole import preflight
     from gpuconsole.core.jobs import Task
     from gpuconsole.errors import ConsoleError
 
-    card = preflight.Card("Card", "", "gpu", 16384.0)
+    # Cards so small that most jobs fit on none: what would help is worked out too.
+    cards = [preflight.Card("Card", "host", "gpu", 1000.0 + one) for one in range(4)]
     try:
         analysis = preflight.analyse(path, (), project=path.parent)
         task = Task("job", script=str(path))
-        estimate = preflight.report(task, [card], analysis=analysis).estimate
+        estimate = preflight.report(task, cards, analysis=analysis).estimate
         analysis.explain()
         if estimate.batch_size:
             analysis.estimate(estimate.batch_size + 1, backend="cpu")

@@ -11,7 +11,7 @@ from benchmarks import hostile, mutations
 from benchmarks.watched import Watch
 
 HOSTILE = 66
-MUTANTS = 54
+MUTANTS = 40
 SLOW = {"seq2seq_gru", "ernie_mlm"}
 
 
