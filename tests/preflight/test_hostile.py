@@ -166,3 +166,11 @@ def test_super_without_an_object_is_unknown(write: Callable[..., Path]) -> None:
              "        super().__init__()", "def no_object(): pass",
              "Net.__init__(no_object)")  # fmt: skip
     assert analyse(write("\n".join(lines))).mishaps() == ()
+
+
+def test_definitions_without_end_are_given_up(write: Callable[..., Path]) -> None:
+    body = "\n".join(f"        x = [a + {one} for a in range(9) if a > 3]" for one in range(40))
+    path = write(f"while True:\n    def f():\n{body}\n")
+    start = time.process_time()
+    assert "budget" in analyse(path).estimate().unknowns[0].reason
+    assert time.process_time() - start < 3.0

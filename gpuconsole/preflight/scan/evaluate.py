@@ -310,6 +310,8 @@ class Expressions(Comprehensions):
         self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope
     ) -> Function:
         """Make a function that closes over `scope`."""
+        # The body is looked through for what it yields and closes over.
+        self.tick(8 * len(body))
         made = Function(name, args, body, scope)
         made.file = self.run.file
         made.defaults = [self.eval(one, scope) for one in args.defaults]
