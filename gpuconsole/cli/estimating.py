@@ -101,7 +101,7 @@ def _history(state: Path | None) -> preflight.Calibration | None:
     try:
         return recorded(folder)
     except JournalError as error:
-        note(f"History is not used. {error.title}: {error.message}")
+        note(f"History is not used. {error.title}: {error.message} {error.hint}")
         return None
 
 

@@ -21,6 +21,7 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.preflight.analysis import MAX_BATCH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -235,13 +236,20 @@ def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
         shown.add_row(
             text(words, style),
             text(format_mib(verdict.headroom_mib)),
-            text("n/a" if largest is None else f"{largest:,}"),
+            text(_batch(largest)),
             text("n/a" if chance is None else _chance(chance)),
             text(_step(verdict.step_s)),
             *([text(verdict.host or "-")] * hosts),
             text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
         )
     return shown
+
+
+def _batch(largest: int | None) -> str:
+    if largest is None:
+        return "n/a"
+    # The search for the largest ends there.
+    return f"{largest:,}+" if largest >= MAX_BATCH else f"{largest:,}"
 
 
 def _chance(probability: float) -> str:

@@ -137,7 +137,7 @@ class Database:
             raise JournalError(
                 "Journal is too old to only read",
                 f"{self.path} has version {version}; this gpuconsole reads {VERSION}.",
-                "Open it once without --read-only, which upgrades it.",
+                "Any command that writes upgrades it, such as opening the console.",
             )
         if not self.read_only:
             self._connection.execute("PRAGMA journal_mode = WAL")

@@ -110,6 +110,12 @@ class Session:
         self.enter()
         return self.symbolic(batch)
 
+    def whole_without_loader(self) -> None:
+        """Without a loader the step is whole when every optimizer has stepped."""
+        stepped = {id(one) for _, what, one, _ in self.happened if what == "step"}
+        if not self.waiting and stepped >= {id(one) for one in self.optimizers}:
+            self.boundary()
+
     # -- the program
 
     def enter(self) -> None:
@@ -214,6 +220,7 @@ class Session:
         def clear_grad(self: Any, set_to_zero: Any = True) -> None:
             if session.program is not None:
                 session.happened.append((session.place(), "clear", self, set_to_zero))
+                session.whole_without_loader()
 
         base.clear_grad = base.clear_gradients = clear_grad
         self.paddle.nn.Layer.clear_gradients = lambda self, set_to_zero=True: None
@@ -236,6 +243,8 @@ class Session:
         def step(self: Any, *args: Any, **kwargs: Any) -> Any:
             if session.program is None:
                 return old(self, *args, **kwargs)
+            if any(what == "step" and one is self for _, what, one, _ in session.happened):
+                session.whole_without_loader()
             if name == "minimize" and not session.gradients and args:
                 session.backward(args[0], 2)
             session.happened.append((session.place(), "step", self, None))

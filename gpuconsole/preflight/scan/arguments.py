@@ -138,7 +138,7 @@ class Parser(Native):
         values = self._parse(run, args, namespace, left)
         for word in left:
             if is_flag(word, ()):
-                run.note_unknown(run.unknown(f"the script has no argument {word[:60]}"))
+                run.fault(f"the script has no argument {word[:60]}")
         return values
 
     def _parse(self, run: Run, args: Value, namespace: Value, left: list[str]) -> Value:

@@ -65,7 +65,7 @@ class Command(Native):
         left: list[str] = []
         parser.fill(run, values, words, left)
         for word in left:
-            run.note_unknown(run.unknown(f"the script has no argument {word[:60]}"))
+            run.fault(f"the script has no argument {word[:60]}")
         rest = values.pop("command", None) if self.commands else None
         context = [Silent()] if self.with_context else []
         calls.call(self.function, context, values)
