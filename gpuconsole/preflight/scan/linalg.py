@@ -25,7 +25,7 @@ def bmm(run: Run, x: Tensor, y: Tensor, *_: Value) -> Value:
             f"bmm needs three dimensions, {list(x.shape)} and {list(y.shape)} arrive",
             x.shape, y.shape,
         )  # fmt: skip
-    return ops.matmul(run, x, y)
+    return ops.matmul(run, x, y, copied=True)
 
 
 def mv(run: Run, x: Tensor, vec: Tensor, *_: Value) -> Value:

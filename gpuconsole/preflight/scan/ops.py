@@ -67,6 +67,11 @@ def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor], name: str = "") -> 
     ]
 
 
+COPIED = frozenset({"gelu", "logsumexp"})
+"""Rows whose backward node keeps the copy made of a strided view rather than the view: measured
+with 3.3.1, as for bmm; matmul, linear and most others keep the view."""
+
+
 def apply(
     run: Run,
     name: str,
@@ -82,6 +87,7 @@ def apply(
     mode: str = "",
     second: Tensor | None = None,
     keep: Sequence[str] | None = None,
+    copied: bool = False,
 ) -> Tensor:
     """Run one operator with a row in the table.
 
@@ -89,6 +95,7 @@ def apply(
     runs and `work` bytes while the backward kernel runs. `groups` is the number of groups where
     the row counts by them, `second` an output beside the first, `mode` replaces the row's way to
     make the first gradient, `keep` (x, y, z, out, second) what it says is saved.
+    With `copied`, and for `COPIED`, the backward node keeps the copy of a strided view.
     """
     rule = rules()[name]
     if run.amp.level != "O0":
@@ -101,6 +108,8 @@ def apply(
         temp += count(rule.temp, inputs, out, groups)
         work += count(rule.work, inputs, out, groups)
     run.scratch(temp + (0 if run.grad_enabled else extra))
+    views = [id(one) for one in inputs if one.strided]
+    kept_copies = dict(zip(views, copies, strict=True)) if copied or name in COPIED else {}
     del copies
     run.flops += flops
     run.bytes += out.nbytes + sum(one.nbytes for one in inputs)
@@ -112,8 +121,8 @@ def apply(
         words = rule.save if keep is None else keep
         kept = [places[word] for word in words if word in places]
         # A strided view that was saved is copied once more for the backward kernel.
-        work += sum(one.nbytes for one in kept if one.strided)
-        blocks = [*saved, *(one.storage for one in kept)]
+        work += sum(one.nbytes for one in kept if one.strided and id(one) not in kept_copies)
+        blocks = [*saved, *(kept_copies.get(id(one), one.storage) for one in kept)]
         node = attach(run, inputs, [out], blocks, mode or rule.grad, work)
         if node is not None:
             node.name = name
@@ -194,8 +203,9 @@ def promote(x: Tensor, y: Tensor) -> str:
 
 
 def matmul(
-    run: Run, x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False
-) -> Tensor:
+    run: Run, x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False,
+    *, copied: bool = False,
+) -> Tensor:  # fmt: skip
     """Multiply matrices, broadcasting the leading dimensions."""
     if not x.shape or not y.shape:
         raise ShapeFault("matmul needs at least one dimension on both sides", x.shape, y.shape)
@@ -216,7 +226,8 @@ def matmul(
         )
     tail = ([left[-2]] if len(x.shape) > 1 else []) + ([right[-1]] if len(y.shape) > 1 else [])
     flops = 2.0 * prod(lead) * left[-2] * left[-1] * right[-1]
-    return apply(run, "matmul", (x, y), [*lead, *tail], work=_unfolded(x, y, lead), flops=flops)
+    work = _unfolded(x, y, lead)
+    return apply(run, "matmul", (x, y), [*lead, *tail], work=work, flops=flops, copied=copied)
 
 
 def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
