@@ -14,7 +14,7 @@ from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import Run, Setting
-from gpuconsole.preflight.scan.values import Scope
+from gpuconsole.preflight.scan.values import Scope, Unknown
 
 HEAD = """
 import copy
@@ -225,3 +225,13 @@ def test_faults_inside_library_layers_are_told_at_the_scripts_own_line() -> None
     assert (Path(fault.file).name, fault.line) == ("case.py", 8)
     assert "16" in fault.message
     assert "24" in fault.message
+
+
+def test_a_batch_norm_tells_its_width() -> None:
+    names = known("""
+    widths = [one(7)._num_features for one in (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)]
+    """)
+    assert names["widths"] == [7, 7, 7]
+    # The class without a dimension in its name has no such attribute.
+    names, _ = follow("width = nn.BatchNorm(7)._num_features")
+    assert isinstance(names["width"], Unknown)

@@ -23,6 +23,9 @@ class BatchNorm(Layer):
         self.channels = num_features
         self.last = data_format in ("NHWC", "NLC", "NDHWC")
         self.act = act
+        if type(self) is not BatchNorm:
+            # The class without a dimension in its name has no such attribute.
+            self.attrs["_num_features"] = num_features
         self.weight(run, "weight", (num_features,), weight_attr)
         self.weight(run, "bias", (num_features,), bias_attr)
         self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
