@@ -352,3 +352,14 @@ def test_what_data_picks_is_never_taken_for_the_position(write: Write) -> None:
     script = write(HEAD.format(before=before, loader="DataLoader(Data(), batch_size=16)"))
     found = analyse(script).estimate(backend="cpu")
     assert not found.errors
+
+
+def test_the_module_of_transforms_is_known_by_both_names(write: Write) -> None:
+    before = (
+        "from paddle.vision.transforms import transforms as own\n"
+        "turn = own.Compose([own.Resize((20, 24)), own.Transpose()])\n"
+        + dataset("return turn(np.zeros((50, 60, 3), 'uint8')).astype('float32')")
+    )
+    size, found = inputs(write, before, "DataLoader(Data(), batch_size=8)")
+    assert size == bytes_of(((8, 3, 20, 24), "float32"))
+    assert not found.unknowns

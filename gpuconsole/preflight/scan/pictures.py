@@ -339,4 +339,6 @@ def transforms() -> Namespace:
     functions = {name: NativeFunction(call, name) for name, call in FUNCTIONS.items()}
     names["functional"] = Namespace("paddle.vision.transforms.functional", {**functions})
     names.update(functions)
+    # The package's own module of that name, which scripts import as well.
+    names["transforms"] = Namespace("paddle.vision.transforms.transforms", {**names})
     return Namespace("paddle.vision.transforms", names)
