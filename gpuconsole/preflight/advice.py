@@ -158,18 +158,27 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
         need = reserved(batch)
         return need is not None and need * factor <= room
 
-    if reserved(1) is None:
-        return None
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while high <= MAX_BATCH and fits(high):
-        low, high = high, 2 * high
-    high = min(high, MAX_BATCH + 1)
+    low, high = _bracket(fits, estimate.batch_size or 1)
+    if low == 0:
+        return None if reserved(1) is None else 0
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _bracket(fits: Callable[[int], bool], start: int) -> tuple[int, int]:
+    """Return a batch that fits, 0 when not even one sample does, and a larger one that does not.
+
+    Begun at the script's own batch: a script that is followed anew for each is followed least.
+    """
+    low = min(max(1, start), MAX_BATCH)
+    if fits(low):
+        high = 2 * low
+        while high <= MAX_BATCH and fits(high):
+            low, high = high, 2 * high
+        return low, min(high, MAX_BATCH + 1)
+    return (1, low) if low > 1 and fits(1) else (0, 1)
 
 
 def rounded_batch(batch: int) -> int:

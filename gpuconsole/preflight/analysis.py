@@ -222,9 +222,7 @@ class Analysis:
             nonlocal spent
             if batch not in known:
                 if spent > SEARCH_STEPS:
-                    # What a larger batch needs is enough for this one.
-                    larger = (one for one in known if one > batch and known[one] is not None)
-                    return known.get(min(larger, default=0))
+                    return _between(known, batch)
                 outcome = self.outcome(batch, backend)
                 spent += outcome.steps
                 known[batch] = None if outcome.blocked else _reserved(outcome, factor)
@@ -307,6 +305,21 @@ class Analysis:
 
 def _reserved(outcome: Outcome, factor: float) -> float:
     return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
+
+
+def _between(known: Mapping[int, float | None], batch: int) -> float | None:
+    """Return a bound on what a batch needs from what a larger one and, if known, a smaller one do.
+
+    The peak is the largest of functions that are straight in the batch: between two batches it
+    never lies above the line that joins them.
+    """
+    told = {one: size for one, size in known.items() if size is not None}
+    above = min((one for one in told if one > batch), default=None)
+    below = max((one for one in told if one < batch), default=None)
+    if above is None or below is None:
+        return None if above is None else told[above]
+    share = (batch - below) / (above - below)
+    return told[below] + share * (told[above] - told[below])
 
 
 def _fragmentation(trace: Trace) -> float:
