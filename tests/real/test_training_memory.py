@@ -72,6 +72,8 @@ for line in sys.stdin:
     print(json.dumps([name, [one - before for one in peaks]]), flush=True)
 """
 TOLERANCE = 0.005
+BY_CHANCE = 0.06
+"""Of the best of a static program's runs."""
 LOOSE = {
     # Paddle's second derivatives of a bias addition take copies that are not followed.
     "gradient-penalty": 0.06,
@@ -100,6 +102,11 @@ def test_peak_equals_paddle(name: str, measured: dict[str, list[int]], tmp_path:
     assert estimate.memory is not None, estimate.unknowns
     got = estimate.memory.tensors_peak_mib * MIB
     tolerance = LOOSE.get(name, TOLERANCE)
-    assert any(got == pytest.approx(peak, rel=tolerance) for peak in measured[name])
-    # The executor's chance: no run is more than two of the largest tensors above the estimate.
-    assert max(measured[name]) < got * (1.07 if len(measured[name]) == 1 else 1.8)
+    runs = measured[name]
+    if len(runs) == 1:
+        assert got == pytest.approx(runs[0], rel=tolerance)
+        return
+    # The executor's threads free late by chance: the run that frees best is near the estimate, and
+    # none is more than two of the largest tensors above it.
+    assert min(runs) == pytest.approx(got, rel=BY_CHANCE)
+    assert max(runs) < got * 1.8
