@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.units import iso_utc
@@ -91,6 +91,18 @@ class Task:
     priority: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels a host must carry."""
+    anti_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels a host must not carry; a value of "" rules out the label with any value."""
+    hosts: int = 1
+    """Most hosts over which its devices may spread; each of them gives as many."""
+    account: str = ""
+    """What the use is counted for beside the user, such as a project or a grant."""
+    auto_batch: bool = False
+    """After running out of memory it may be tried again with the batch size that fits."""
+    retries: int = 1
+    """How often it is tried again unasked after a cause that is not its own fault."""
+    sweep: str = ""
+    """Name of the sweep it is part of; "" when it stands alone."""
     backend: str = "gpu"
     preferred_devices: tuple[str, ...] = ()
     preference_timeout_s: float = 0.0
@@ -126,9 +138,26 @@ class Task:
         return most if self.memory_threshold is None else min(most, self.memory_threshold)
 
 
+EndedBy = Literal["", "own", "oom", "lost-host", "preempted", "crowded-out", "gang"]
+"""Why an attempt ended: by itself, out of memory, with its host, for a job that goes first, for
+the job it shared a device with, or because another host of its gang ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One further host of a gang: its devices and its container."""
+
+    host: str
+    device_uuids: tuple[str, ...]
+    device_indexes: tuple[int, ...]
+    container_name: str
+    container_id: str = ""
+    exit_code: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at running a job: one container on one host."""
+    """One try at running a job: one container on one host, or one on each host of a gang."""
 
     number: int
     host: str
@@ -148,6 +177,12 @@ class Attempt:
     placement_reasons: tuple[str, ...] = ()
     creating_at: float | None = None
     """When the engine was told to create the container; from then on there may be one."""
+    ended_by: EndedBy = ""
+    """What kind of end it was, where that decides what happens next."""
+    members: tuple[Member, ...] = ()
+    """The other hosts of a gang, in the order of their ranks; `host` above has rank 0."""
+    shared: bool = False
+    """Whether its device was held by another job when it was placed there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,16 @@ class Holder:
     since: float
     ends_at: float | None
     """When it is expected to be free again, or None when nobody can tell."""
+    need_mib: float | None = None
+    """Upper bound of its memory on each device."""
+    utilization: float | None = None
+    """Percent of a device that it keeps busy, measured or predicted."""
+    share: bool = False
+    """Whether another job may use the device beside it."""
+    priority: int = 0
+    account: str = ""
+    resumable: bool = False
+    """Whether it may be stopped and goes on from its checkpoint later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +44,44 @@ class Request:
     waiting_since: float
     work: Work | None = None
     """What one step does, where preflight could tell: it ranks devices by the step's time."""
+    user: str = ""
+    run_time_s: float | None = None
+    """Predicted run time on a usual device; None while nothing like it has been seen."""
+    rates: Mapping[str, float] | None = None
+    """Relative speed by model, where it is known better than from `work`; the simulator's."""
+    utilization: float | None = None
+    """Percent of a device that it would keep busy."""
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Devices of one host."""
+
+    host: str
+    devices: tuple[Device, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Devices of one host that would do, with their score and a sentence for each part of it."""
+    """Devices that would do, with their score and a sentence for each part of it."""
 
-    host: str
-    devices: tuple[Device, ...]
+    places: tuple[Place, ...]
+    """One, or one for each host of a gang; the first has rank 0."""
     score: float
     reasons: tuple[str, ...]
+    shared: bool = False
+    """Whether another job holds the device already and would share it."""
+
+    @property
+    def host(self) -> str:
+        """The host, of a gang the first."""
+        return self.places[0].host
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices on all hosts."""
+        return tuple(device for place in self.places for device in place.devices)
 
 
 @dataclass(frozen=True, slots=True)

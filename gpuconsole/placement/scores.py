@@ -16,7 +16,7 @@ from operator import mul
 from gpuconsole.core.catalogue import Spec
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.units import format_mib, format_step
-from gpuconsole.placement.model import Candidate
+from gpuconsole.placement.model import Candidate, Place
 from gpuconsole.placement.survey import Spot, Survey
 from gpuconsole.preflight.cost import Work, roofline
 
@@ -219,7 +219,8 @@ def _candidate(choice: _Choice, survey: Survey, scorer: _Scorer) -> Candidate:
     if shares:
         reasons.append(f"Score {choice.score:.2f} = {' + '.join(shares)}.")
     devices: tuple[Device, ...] = tuple(spot.device for spot in choice.spots)
-    return Candidate(choice.spots[0].host.name, devices, choice.score, tuple(reasons))
+    place = Place(choice.spots[0].host.name, devices)
+    return Candidate((place,), choice.score, tuple(reasons))
 
 
 def _need(choice: _Choice, survey: Survey) -> str:

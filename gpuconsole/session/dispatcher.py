@@ -187,6 +187,7 @@ class Dispatcher:
             container_name=container_name(job.id, number, new_nonce()),
             created_at=self._bench.clock.now(),
             placement_reasons=choice.reasons,
+            shared=choice.shared,
         )
         launching = replace(
             job, state=JobState.LAUNCHING, attempts=(*kept, attempt), cause="", detail="chosen"

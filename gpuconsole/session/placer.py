@@ -178,12 +178,15 @@ def _ended(job: Job) -> str:
 
 
 def _choice(job: str, chosen: Candidate) -> Choice:
+    first, *others = chosen.places
     return Choice(
         job,
-        chosen.host,
-        tuple(device.uuid for device in chosen.devices),
-        tuple(device.index for device in chosen.devices),
+        first.host,
+        tuple(device.uuid for device in first.devices),
+        tuple(device.index for device in first.devices),
         chosen.reasons,
+        tuple(others),
+        chosen.shared,
     )
 
 

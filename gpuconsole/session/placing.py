@@ -10,6 +10,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import iso_utc
+from gpuconsole.placement import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class Choice:
     device_uuids: tuple[str, ...]
     device_indexes: tuple[int, ...]
     reasons: tuple[str, ...] = ()
+    others: tuple[Place, ...] = ()
+    """The other hosts of a gang, in the order of their ranks."""
+    shared: bool = False
+    """Whether another job holds the device and shares it."""
 
 
 @dataclass(frozen=True, slots=True)

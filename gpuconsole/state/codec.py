@@ -12,10 +12,11 @@ from dataclasses import fields
 from typing import Any
 
 from gpuconsole.core.edits import Edit
-from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.jobs import Member, Mount, Task
 
 _TASK_TUPLES = ("args", "preferred_devices", "after")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
+_MEMBER_FIELDS = tuple(field.name for field in fields(Member))
 
 
 def dump_task(task: Task) -> str:
@@ -29,7 +30,7 @@ def dump_task(task: Task) -> str:
         {"file": edit.file, "line": edit.line, "old": edit.old, "new": edit.new}
         for edit in task.edits
     ]
-    for name in ("env", "labels", "assumptions"):
+    for name in ("env", "labels", "anti_labels", "assumptions"):
         document[name] = dict(document[name])
     return json.dumps(document, separators=(",", ":"))
 
@@ -52,6 +53,27 @@ def load_task(text: str) -> Task:
         for edit in known.get("edits", ())
     )
     return Task(**known)
+
+
+def dump_members(members: tuple[Member, ...]) -> str:
+    """Return the other hosts of a gang as JSON."""
+    document = [{name: getattr(member, name) for name in _MEMBER_FIELDS} for member in members]
+    return json.dumps(document, separators=(",", ":"))
+
+
+def load_members(text: str) -> tuple[Member, ...]:
+    """Return the other hosts of a gang. ValueError when the text is damaged."""
+    document = json.loads(text)
+    if not isinstance(document, list):
+        raise ValueError("an attempt in the journal is damaged")
+    return tuple(_member(written) for written in document)
+
+
+def _member(written: Mapping[str, Any]) -> Member:
+    known = {name: written[name] for name in _MEMBER_FIELDS if name in written}
+    for name in ("device_uuids", "device_indexes"):
+        known[name] = tuple(known[name])
+    return Member(**known)
 
 
 def dump_document(document: Mapping[str, Any] | None) -> str | None:

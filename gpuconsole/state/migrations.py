@@ -111,6 +111,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             workspace_mib REAL
         )""",
     ),
+    (
+        "ALTER TABLE attempts ADD COLUMN ended_by TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE attempts ADD COLUMN members TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE attempts ADD COLUMN shared INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

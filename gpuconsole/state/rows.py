@@ -15,7 +15,7 @@ JOB_COLUMNS = (
 ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
     *("created_at", "creating_at", "starting_at", "started_at", "ended_at", "exit_code"),
-    *("cause", "peak_mib", "placement_reasons"),
+    *("cause", "peak_mib", "placement_reasons", "ended_by", "members", "shared"),
 )
 _ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
 
@@ -34,7 +34,9 @@ def job_values(job: Job) -> dict[str, Any]:
 def attempt_values(attempt: Attempt) -> dict[str, Any]:
     """Return the columns of an attempt."""
     values: dict[str, Any] = {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}
-    return values | {name: codec.dump_list(values[name]) for name in _ATTEMPT_LISTS}
+    lists = {name: codec.dump_list(values[name]) for name in _ATTEMPT_LISTS}
+    members = codec.dump_members(attempt.members)
+    return values | lists | {"members": members, "shared": int(attempt.shared)}
 
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -45,10 +47,9 @@ def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def read_attempt(row: sqlite3.Row) -> Attempt:
     """Return the attempt of a row. ValueError when it is damaged."""
     values = {name: row[name] for name in ATTEMPT_COLUMNS}
-    return Attempt(
-        number=row["number"],
-        **values | {name: codec.load_list(values[name]) for name in _ATTEMPT_LISTS},
-    )
+    values |= {name: codec.load_list(values[name]) for name in _ATTEMPT_LISTS}
+    values |= {"members": codec.load_members(row["members"]), "shared": bool(row["shared"])}
+    return Attempt(number=row["number"], **values)
 
 
 def read_job(row: sqlite3.Row, attempts: tuple[Attempt, ...]) -> Job:

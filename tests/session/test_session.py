@@ -23,7 +23,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.placement import Candidate
+from gpuconsole.placement import Candidate, Place
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.session import Parts, Session
@@ -399,7 +399,8 @@ async def test_the_docker_line_is_what_was_run(room: Room) -> None:
         task = room.task()
         assert "device=0" in session.render_task(task)
         host = session.snapshot().hosts[0]
-        line = session.render_task(task, on=Candidate(host.name, host.devices[:1], 1.0, ()))
+        on = Candidate((Place(host.name, host.devices[:1]),), 1.0, ())
+        line = session.render_task(task, on=on)
         assert "GPU-a-0" in line
         assert line.endswith("paddle python train.py")
 

@@ -30,7 +30,7 @@ from gpuconsole.core.fleet import (
 )
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, RefusedError
-from gpuconsole.placement.model import Candidate, Decision, Rejection
+from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 
 NOW = 1_790_000_000.0
 
@@ -230,7 +230,7 @@ class FakeSession:
     async def placements(self, task: Task, report: Report) -> Decision:
         self.calls.append(("placements", task))
         card = self.hosts_now[0].devices[0]
-        best = Candidate("a100-01", (card,), 0.93, ("It fits with 9.1 GiB to spare.",))
+        best = Candidate((Place("a100-01", (card,)),), 0.93, ("It fits with 9.1 GiB to spare.",))
         refused = Rejection("rtx-01", "GPU-b2", "RTX 3090", "health", "The device is lost.")
         small = "Needs up to 14.8 GiB, 9.0 GiB may be used."
         same = (Rejection("rtx-01", f"GPU-b{at}", "RTX 3090", "memory", small) for at in (0, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ class Answers:
         """Return the answer for a node of the syntax tree."""
         if not self._by_name or not isinstance(node, ANSWERABLE):
             return None
-        return self.find(ast.unparse(node), file, node.lineno)
+        return self.find(text_of(node), file, node.lineno)
 
     def for_target(self, node: ast.expr, file: str) -> Assumption | None:
         """Return the answer for what is assigned; `self.size` also answers to `size`."""
@@ -61,6 +62,7 @@ class Answers:
         return found
 
 
+@lru_cache(maxsize=4096)
 def text_of(node: ast.expr) -> str:
     """Return an expression as written, in one spelling."""
     return ast.unparse(node)

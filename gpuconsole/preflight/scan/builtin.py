@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.stdlib import Open
 from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
 from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.turns import total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
@@ -47,10 +48,13 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
                 yield (count, item)
                 count += 1
 
-        return constants.Lazy(walk())
+        return constants.Lazy(walk(), total_of(items))
 
     def zip_(run: Run, *parts: Value) -> Value:
-        return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)))
+        sizes = [total_of(one) for one in parts]
+        known = [one for one in sizes if one is not None]
+        total = min(known) if known and len(known) == len(sizes) else None
+        return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)), total)
 
     def map_(run: Run, function: Value, *parts: Value) -> Value:
         def walk() -> Iterator[Value]:

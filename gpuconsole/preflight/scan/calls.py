@@ -32,6 +32,8 @@ from gpuconsole.preflight.scan.values import (
 
 MAX_CALL_DEPTH = 48
 MAX_ITEMS = 100_000
+CHECK_STEPS = 64
+"""Expressions evaluated between two looks at the budget."""
 TENSOR_STEPS = 8
 """Making a tensor and ending it takes about as long as this many steps."""
 FOLLOW_ERRORS = (
@@ -51,6 +53,8 @@ class Calls(Attributes):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.depth = 0
+        self.check_at = 0
+        """Steps at which the budget is looked at next."""
         self.builtins: dict[str, Value] = {}
         self.here = Scope(None, "module")
         self.trying = 0
@@ -79,9 +83,11 @@ class Calls(Attributes):
 
     def tick(self, cost: int = 1) -> None:
         """Count work; the run is given up beyond its budget. A tensor is worth some steps."""
-        self.run.steps += cost
-        if self.run.steps + TENSOR_STEPS * len(self.run.ledger.sizes) > MAX_STEPS:
-            raise Blocked(self.run.unknown("the script does too much to follow within the budget"))
+        run = self.run
+        run.steps += cost
+        self.check_at = run.steps + CHECK_STEPS
+        if run.steps + TENSOR_STEPS * len(run.ledger.sizes) > MAX_STEPS:
+            raise Blocked(run.unknown("the script does too much to follow within the budget"))
 
     def check_depth(self) -> None:
         """Give the run up where calls and imports are nested too deep."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan import constants, lengths
 from gpuconsole.preflight.scan.roots import Roots
+from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import More, Scope, Value
 
 
@@ -30,7 +31,7 @@ class Comprehensions(Roots):
                 made.append(self.eval(node.elt, inner))
 
         rest: list[More] = []
-        self._generate(node.generators, 0, inner, add, rest.append)
+        self._generate(node.generators, 0, inner, made, add, rest.append)
         if lengths.drops(node, made) and not rest:
             rest.append(lengths.fewer(self.run, None))
         if isinstance(node, ast.DictComp):
@@ -47,6 +48,7 @@ class Comprehensions(Roots):
         parts: list[ast.comprehension],
         at: int,
         scope: Scope,
+        made: list[Value],
         add: Callable[[], None],
         add_more: Callable[[More], None],
     ) -> None:
@@ -54,12 +56,35 @@ class Comprehensions(Roots):
             add()
             return
         part = parts[at]
-        for item in self.iterate(self.eval(part.iter, scope)):
+        walked = self.eval(part.iter, scope)
+        turns = Turns(self, total_of(walked) if at == 0 else None)
+        items = self.iterate(walked)
+        del walked
+        for item in items:
+            turns.count += 1
             more = lengths.rest(item)
             self.assign(part.target, item if more is None else lengths.likeness(item), scope)
             truths = [self.truth(self.eval(test, scope)) for test in part.ifs]
             if False not in truths:
-                self._generate(parts, at + 1, scope, add, add_more)
+                self._generate(parts, at + 1, scope, made, add, add_more)
             if more is not None or None in truths:
                 whole = more is not None and not part.ifs and len(parts) == 1
                 add_more(more if more and whole else lengths.fewer(self.run, more))
+            elif at == 0 and turns.enough(self, (), scope):
+                self._others(parts, turns, made, add_more)
+                return
+
+    def _others(
+        self,
+        parts: list[ast.comprehension],
+        turns: Turns,
+        made: list[Value],
+        add_more: Callable[[More], None],
+    ) -> None:
+        """Take the items that are left to be like those that were made."""
+        left = turns.left()
+        turns.finish(self, (), Scope(None))
+        if len(parts) == 1 and not parts[0].ifs and left is not None and made:
+            made.extend(made[-1:] * min(left, lengths.MAX_KNOWN))
+        else:
+            add_more(lengths.fewer(self.run, None))

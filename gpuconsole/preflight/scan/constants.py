@@ -51,9 +51,11 @@ class Lazy(Native):
 
     label = "iterator"
 
-    def __init__(self, walk: Iterator[Value] | None = None) -> None:
+    def __init__(self, walk: Iterator[Value] | None = None, total: int | None = None) -> None:
         super().__init__()
         self.walk = walk if walk is not None else iter(())
+        self.total = total
+        """How many items it gives, where that is known."""
 
     def iterate(self, calls: Calls) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the iterator."""

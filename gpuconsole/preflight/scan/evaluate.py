@@ -38,11 +38,14 @@ class Expressions(Comprehensions):
 
     def eval(self, node: ast.expr, scope: Scope) -> Value:
         """Evaluate an expression."""
-        self.tick()
+        run = self.run
+        run.steps += 1
+        if run.steps >= self.check_at:
+            self.tick(0)
         method = _EVALUATORS.get(type(node))
         if method is None:
-            return self.run.unknown(f"{type(node).__name__} is not known to the analysis")
-        if self.run.answers:
+            return run.unknown(f"{type(node).__name__} is not known to the analysis")
+        if run.answering:
             return self.answerable(lambda: method(self, node, scope), node)
         value = method(self, node, scope)
         return self.fresh(node, value) if isinstance(value, Unknown) else value
@@ -51,16 +54,23 @@ class Expressions(Comprehensions):
         value = node.value
         if type(value) is int and node.lineno:
             run = self.run
-            key = f"{run.file}:{node.lineno}:{node.col_offset}"
-            return run.sourced(value, run.file, node.lineno, "constant", key)
+            known = run.numbers.get(node)
+            if known is None:
+                key = f"{run.file}:{node.lineno}:{node.col_offset}"
+                known = run.sourced(value, run.file, node.lineno, "constant", key)
+                run.numbers[node] = known
+            return known
         return value
 
     def _name(self, node: ast.Name, scope: Scope) -> Value:
-        home = scope.declared.get(node.id) or scope.find(node.id)
-        if home is not None and node.id in home.names:
-            return home.names[node.id]
-        if node.id in self.builtins:
-            return self.builtins[node.id]
+        name = node.id
+        if name in scope.names and name not in scope.declared:
+            return scope.names[name]
+        home = scope.declared.get(name) or scope.find(name)
+        if home is not None and name in home.names:
+            return home.names[name]
+        if name in self.builtins:
+            return self.builtins[name]
         return self.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:

@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan.ends import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.scan.generators import Generators
 from gpuconsole.preflight.scan.roots import weightless
 from gpuconsole.preflight.scan.run import CYCLES
+from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
@@ -123,12 +124,14 @@ class Flow(Generators):
 
     def _for(self, node: ast.For, scope: Scope) -> Any:
         run = self.run
-        count = 0
-        items = self.iterate(self.eval(node.iter, scope))
+        walked = self.eval(node.iter, scope)
+        turns = Turns(self, total_of(walked))
+        items = self.iterate(walked)
+        del walked
         run.loop = node
         # No enumerate() here: its tuple would keep a batch alive longer than the script does.
         for item in items:
-            count += 1
+            turns.count += 1
             more = lengths.rest(item)
             if more is not None:
                 end = self._many(node, item, more, scope)
@@ -146,7 +149,10 @@ class Flow(Generators):
                 return None
             if run.cycles >= CYCLES and run.cycles > cycles:
                 return None
-            if count > MAX_LOOPS:
+            if turns.enough(self, node.body, scope):
+                turns.finish(self, node.body, scope)
+                break
+            if turns.count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
 

@@ -149,6 +149,9 @@ def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
     if values and same and not isinstance(values[0], (int, float)):
         return values[0]
     why = why or run.unknown("a value that is looked up by data")
+    if values and isinstance(values[0], (list, tuple, dict, Array)):
+        found = [one for one in target.values() if not isinstance(one, More)]
+        return likely.item(run, found, why, lengths.more_in(target) is None)
     return lengths.looked_up(run, target, why)
 
 

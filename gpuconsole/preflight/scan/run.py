@@ -31,7 +31,7 @@ MAX_WAIT = 8
 """Further cycles followed for an optimizer that does not step in each."""
 SMALL = 1024
 """Bytes by which a run may hold more after a step without being said to grow."""
-MAX_STEPS = 200_000
+MAX_STEPS = 400_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
 LARGEST_TENSOR = 2**50
 
@@ -86,6 +86,10 @@ class Run:
     """Answers to open questions, by the name or expression that they are given for."""
     asks: dict[str, Ask] = field(default_factory=dict)
     answers: Answers = field(init=False)
+    answering: bool = field(init=False)
+    """Whether there are answers, which each expression could be the question of."""
+    numbers: dict[ast.Constant, Sourced] = field(default_factory=dict)
+    """Whole numbers of the script that were met, by where they are written."""
     image_backend: str = "pil"
     """How data sets of the library give their pictures: "pil" or "cv2"."""
     mishap: str = ""
@@ -168,6 +172,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.assumptions)
+        self.answering = bool(self.answers)
 
     @property
     def on_cpu(self) -> bool:

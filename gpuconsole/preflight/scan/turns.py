@@ -1,0 +1,148 @@
+"""Long loops over plain data: after many turns, the others are taken to be like them.
+
+Scripts build vocabularies and sample lists item by item. A loop that touches no tensor and would
+use up the budget is followed for a while; what each of its turns adds is then added for the turns
+that are left, so that a list still has its exact length. What grows in another way has a length
+that is not known from then on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.scan import lengths
+from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.run import MAX_STEPS
+from gpuconsole.preflight.scan.values import More, Scope, Unknown, Value, formed
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.calls import Calls
+
+WATCH_STEPS = 3000
+"""Steps after which a loop is watched."""
+SAMPLE_STEPS = 30_000
+"""Steps that a loop is followed for before its other turns are taken to be alike."""
+DATA_STEPS = MAX_STEPS * 6 // 10
+"""Steps that may go into data before loops are cut short: the rest is for the model."""
+
+
+def total_of(value: Value) -> int | None:
+    """Return how many items a walk over a value gives, where that is known at once."""
+    if isinstance(value, (list, tuple, dict, set, frozenset, str, range)):
+        return None if lengths.more_in(value) is not None else len(value)
+    if isinstance(value, Array):
+        return int(value.shape[0]) if value.shape else None
+    inner = getattr(value, "items", None) if getattr(value, "label", "") == "tqdm" else None
+    if inner is not None:
+        return total_of(inner)
+    total = getattr(value, "total", None)
+    return total if isinstance(total, int) else None
+
+
+class Turns:
+    """The turns of one loop, counted and watched."""
+
+    __slots__ = ("_blocks", "_filled", "_from", "_numbers", "_place", "_start", "_total", "count")
+
+    def __init__(self, calls: Calls, total: int | None) -> None:
+        run = calls.run
+        self.count = 0
+        self._total = total
+        self._start = run.steps
+        self._blocks = len(run.ledger.sizes)
+        self._place = (run.file, run.line)
+        self._from = 0
+        self._filled: list[tuple[Value, int]] = []
+        self._numbers: dict[str, Value] = {}
+
+    def left(self) -> int | None:
+        """Return how many turns are left, None where nobody knows."""
+        return None if self._total is None else max(0, self._total - self.count)
+
+    def enough(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> bool:
+        """Whether the turns that are left are to be taken like those that were followed."""
+        run = calls.run
+        used = run.steps - self._start
+        if used < WATCH_STEPS:
+            return False
+        if len(run.ledger.sizes) != self._blocks:
+            self._filled.clear()
+            return False
+        if not self._from or self.count >= 2 * self._from:
+            if used < SAMPLE_STEPS or not self._from:
+                self._watch(body, scope)
+                return False
+        if used < SAMPLE_STEPS:
+            return False
+        left = self.left()
+        need = 0.0 if left is None else used / self.count * left
+        return run.steps + need > DATA_STEPS
+
+    def _watch(self, body: Sequence[ast.AST], scope: Scope) -> None:
+        self._from = self.count
+        self._filled = lengths.containers(scope)
+        self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
+
+    def finish(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> None:
+        """Add what the turns that are left would add."""
+        run, left, seen = calls.run, self.left(), self.count - self._from
+        file, line = self._place
+        why = run.unknown("what a loop makes that is too long to follow")
+        for container, before in self._filled:
+            grown = len(container) - before
+            if grown:
+                _grow(calls, container, grown, seen, left, why)
+        self._filled.clear()
+        for name, home in _counted(body, scope).items():
+            then, now = self._numbers.get(name), home.names[name]
+            if isinstance(then, int) and isinstance(now, int) and left is not None:
+                each, rest = divmod(now - then, seen)
+                if not rest:
+                    home.names[name] = now + each * left
+                    continue
+            if isinstance(now, (int, float)) and now != then:
+                home.names[name] = formed(why, "number")
+        turns = f"{self.count} of {self._total}" if self._total is not None else f"{self.count}"
+        note = (
+            f"{Path(file).name}:{line}: {turns} turns of a loop over data were followed; "
+            "the others are taken to be like them."
+        )
+        if note not in run.notes:
+            run.notes.append(note)
+
+
+def _grow(
+    calls: Calls, container: Value, grown: int, seen: int, left: int | None, why: Unknown
+) -> None:
+    run = calls.run
+    each, rest = divmod(grown, seen)
+    if grown < 0 or rest or left is None or lengths.more_in(container) is not None:
+        lengths.open_up(run, container, why)
+        return
+    size = len(container) + each * left
+    if isinstance(container, list) and size <= lengths.MAX_KNOWN:
+        container.extend(container[-each:] * left)
+        calls.tick(size // 64)
+        return
+    more = More(why.file, why.line, why.reason, None, size)
+    if isinstance(container, list):
+        container.append(more)
+    elif isinstance(container, dict):
+        container[more] = more
+    else:
+        container.add(more)
+
+
+def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:
+    """Return the names of numbers that a loop's body counts, with where they live."""
+    found: dict[str, Scope] = {}
+    for statement in body:
+        for one in ast.walk(statement):
+            if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name):
+                home = scope.find(one.target.id)
+                if home is not None and isinstance(home.names[one.target.id], (int, float)):
+                    found[one.target.id] = home
+    return found
