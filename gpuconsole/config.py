@@ -16,6 +16,7 @@ from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
 NetworkPolicy = Literal["none", "lab", "full"]
+ForeignProcesses = Literal["share", "avoid"]
 SymbolSet = Literal["block", "ascii"]
 
 __all__ = ["LabSettings", "Weights", "combined", "config_path", "load_settings", "state_dir"]
@@ -83,6 +84,11 @@ class LabSettings(Section):
     """Let containers run as root where the host's account is root."""
     code_size_limit: SizeMib = 256.0
     """Largest project folder that is shipped with a job, packed."""
+    sharing: bool = False
+    """Let two jobs that both say `share: true` use one device while no whole one is free."""
+    foreign_processes: ForeignProcesses = "share"
+    """What of a device on which somebody works outside the queue: `share` what is left of its
+    memory, or `avoid` the device."""
     stop_grace: Seconds = Field(10.0, ge=0, le=3600)
     """Time between SIGTERM and SIGKILL when a job is cancelled."""
     lease_grace: Seconds = Field(120.0, ge=10, le=86400)

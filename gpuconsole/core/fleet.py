@@ -134,6 +134,8 @@ class Host:
     clock_skew_s: float | None = None
     engine_error: str = ""
     """Why its container engine could not be asked lately; the session, which asks, fills it in."""
+    drained: str = ""
+    """Why a person lets no new job start here, or ""; the session fills it in."""
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last frame."""
