@@ -150,7 +150,7 @@ class Flow(Generators):
             if run.cycles >= CYCLES and run.cycles > cycles:
                 return None
             if turns.enough(self, node.body, scope):
-                turns.finish(self, node.body, scope)
+                turns.finish(self, node.body, scope, node)
                 break
             if turns.count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))

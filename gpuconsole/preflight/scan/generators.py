@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from gpuconsole.preflight.scan import lengths
@@ -197,6 +198,7 @@ def _heavy(value: Value) -> bool:
     return any(isinstance(one, (Tensor, Array)) for one in parts)
 
 
+@lru_cache(maxsize=2048)
 def yields(statement: ast.stmt) -> bool:
     """Whether a statement itself yields (functions defined in it do not count)."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):

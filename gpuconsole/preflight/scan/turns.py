@@ -71,22 +71,21 @@ class Turns:
         if len(run.ledger.sizes) != self._blocks:
             self._filled.clear()
             return False
-        if not self._from or self.count >= 2 * self._from:
-            if used < SAMPLE_STEPS or not self._from:
-                self._watch(body, scope)
-                return False
-        if used < SAMPLE_STEPS:
-            return False
         left = self.left()
         need = 0.0 if left is None else used / self.count * left
-        return run.steps + need > DATA_STEPS
+        long = bool(self._from) and used >= SAMPLE_STEPS and run.steps + need > DATA_STEPS
+        if not long and self.count >= 2 * self._from:
+            self._watch(body, scope)
+        return long
 
     def _watch(self, body: Sequence[ast.AST], scope: Scope) -> None:
         self._from = self.count
         self._filled = lengths.containers(scope)
         self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
 
-    def finish(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> None:
+    def finish(
+        self, calls: Calls, body: Sequence[ast.AST], scope: Scope, loop: ast.For | None = None
+    ) -> None:
         """Add what the turns that are left would add."""
         run, left, seen = calls.run, self.left(), self.count - self._from
         file, line = self._place
@@ -94,7 +93,9 @@ class Turns:
         for container, before in self._filled:
             grown = len(container) - before
             if grown:
-                _grow(calls, container, grown, seen, left, why)
+                # Keys may come again, unless they are made of the loop's own counter.
+                known = isinstance(container, list) or (loop is not None and _own_keys(loop))
+                _grow(calls, container, grown, seen, left if known else None, why)
         self._filled.clear()
         for name, home in _counted(body, scope).items():
             then, now = self._numbers.get(name), home.names[name]
@@ -134,6 +135,45 @@ def _grow(
         container[more] = more
     else:
         container.add(more)
+
+
+def _own_keys(loop: ast.For) -> bool:
+    """Whether each turn of a loop puts items under keys that no other turn has."""
+    counter, walked = loop.target, loop.iter
+    function = walked.func.id if isinstance(walked, ast.Call) and (
+        isinstance(walked.func, ast.Name)) else ""  # fmt: skip
+    if function == "enumerate" and isinstance(counter, ast.Tuple):
+        counter = counter.elts[0]
+    if function not in ("range", "enumerate") or not isinstance(counter, ast.Name):
+        return False
+    keys = [
+        one.slice
+        for statement in loop.body
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)
+    ]
+    return bool(keys) and all(_counts(one, counter.id) for one in keys)
+
+
+def _counts(key: ast.expr, counter: str) -> bool:
+    """Whether a key is the counter: itself, as text, in a text, or moved by a constant."""
+    if isinstance(key, ast.Name):
+        return key.id == counter
+    if isinstance(key, ast.Call) and isinstance(key.func, ast.Name):
+        return key.func.id in ("str", "int") and all(_counts(one, counter) for one in key.args)
+    if isinstance(key, ast.BinOp) and isinstance(key.op, (ast.Add, ast.Sub, ast.Mod)):
+        sides = (key.left, key.right)
+        if isinstance(key.op, ast.Mod) and not (
+            isinstance(key.left, ast.Constant) and isinstance(key.left.value, str)
+        ):
+            return False
+        return any(isinstance(one, ast.Constant) for one in sides) and any(
+            _counts(one, counter) for one in sides
+        )
+    if isinstance(key, ast.JoinedStr):
+        values = [one.value for one in key.values if isinstance(one, ast.FormattedValue)]
+        return len(values) == 1 and _counts(values[0], counter)
+    return False
 
 
 def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:

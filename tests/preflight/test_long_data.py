@@ -1,0 +1,101 @@
+"""Long loops over plain data: followed for a while, the rest taken alike, and said so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gpuconsole.core.estimate import Estimate
+from gpuconsole.preflight import Analysis
+
+Scan = Callable[..., Analysis]
+ALIKE = "taken to be like them"
+TRAIN = """
+import random
+import re
+import numpy as np
+import paddle
+import paddle.nn as nn
+
+{data}
+
+net = nn.Sequential(nn.Embedding({size}, 8), nn.Linear(8, 4))
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for step in range(3):
+    loss = net(paddle.to_tensor(np.zeros([{rows}, 16], "int64"))).mean()
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def found(scan: Scan, data: str, size: str = "5", rows: str = "4") -> Estimate:
+    start = time.process_time()
+    made = scan(TRAIN.format(data=data, size=size, rows=rows)).estimate(backend="cpu")
+    assert time.process_time() - start < 3.0
+    return made
+
+
+def peak(estimate: Estimate) -> float:
+    assert estimate.memory is not None, estimate.unknowns
+    return estimate.memory.tensors_peak_mib
+
+
+APPENDED = """
+data = []
+for i in range(30000):
+    row = [random.randint(1, 50) for _ in range(10)]
+    data.append((row, i % 2))
+"""
+COUNTED = """
+counts, total = {}, 0
+for i in range(50000):
+    word = "w%d" % (i % 300)
+    counts[word] = counts.get(word, 0) + 1
+    total += 2
+"""
+NUMBERED = """
+users = {}
+for i in range(60000):
+    users[str(i)] = {"id": i, "gender": i % 2, "age": random.randint(1, 56)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "known"),
+    [
+        (APPENDED, "len(data)", 30000),
+        (APPENDED + "pairs = [(row[:5], label, len(row)) for row, label in data]\n", "len(pairs)",
+         30000),
+        (COUNTED, "len(counts)", 300),
+        (COUNTED, "total", 100000),
+        (NUMBERED, "len(users)", 60000),
+        ("data = [[random.random() for _ in range(20)] for _ in range(20000)]", "len(data)", 20000),
+    ],
+)  # fmt: skip
+def test_the_rest_of_a_long_loop_is_like_its_beginning(
+    scan: Scan, data: str, size: str, known: int
+) -> None:
+    long = found(scan, data, size)
+    assert any(ALIKE in note for note in long.notes)
+    assert peak(long) == peak(found(scan, "", str(known)))
+
+
+def test_what_grows_unevenly_is_asked_for(scan: Scan) -> None:
+    data = """
+words = {}
+for i in range(60000):
+    words["w%d" % (i * i % 30011)] = i
+"""
+    long = found(scan, data, "len(words)")
+    assert long.memory is None
+    assert long.asks
+
+
+def test_a_short_loop_is_followed_to_its_end(scan: Scan) -> None:
+    data = "words = {}\nfor i in range(3000):\n    words['w%d' % (i * i % 3001)] = i\n"
+    short = found(scan, data, "len(words)")
+    assert not any(ALIKE in note for note in short.notes)
+    assert peak(short) == peak(found(scan, "", str(len({i * i % 3001 for i in range(3000)}))))
