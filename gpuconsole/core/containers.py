@@ -95,6 +95,15 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What an engine says about an image that it has."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of its variables only those that name a device's tools; others may be secret."""
+    architecture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HostAccount:
     """The account that the console uses on a host, and where a job's results go there."""
 

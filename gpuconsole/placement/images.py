@@ -1,0 +1,216 @@
+"""Whether a host can run a container image: its back end, and its CUDA against the host's driver.
+
+What is not known is no fault: the engine has the last word, and `image_note` says what was unknown.
+
+An image made with a CUDA toolkit runs under a driver that knows that CUDA version or a later one.
+Since CUDA 11 it also runs under any driver of the same major version from `MINOR_FROM` on (NVIDIA,
+"CUDA Compatibility", minor version compatibility). NVIDIA's container toolkit asks for what the
+image itself demands in NVIDIA_REQUIRE_CUDA, and does not start the container otherwise: words
+between spaces are alternatives, those joined by commas must all hold.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from gpuconsole.core.containers import ImageFacts
+from gpuconsole.core.fleet import HostFacts
+
+Version = tuple[int, ...]
+
+MINOR_FROM: dict[int, Version] = {11: (450, 80, 2), 12: (525, 60, 13), 13: (580, 65, 6)}
+"""First Linux driver under which every toolkit of a major CUDA version runs (NVIDIA's release
+notes of the CUDA toolkit, table of minimum drivers for minor version compatibility)."""
+FIRST_DRIVER: dict[Version, Version] = {
+    (8, 0): (375, 26),
+    (9, 0): (384, 81),
+    (9, 1): (390, 46),
+    (9, 2): (396, 26),
+    (10, 0): (410, 48),
+    (10, 1): (418, 39),
+    (10, 2): (440, 33),
+}
+"""Before CUDA 11 each toolkit has its own first driver (same release notes)."""
+
+_WORDS = {"gpu": "CUDA", "npu": "Ascend NPUs", "xpu": "Kunlunxin XPUs", "dcu": "Hygon DCUs"}
+_WORDS["cpu"] = "processors alone"
+_VARIABLES = {
+    "gpu": ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA", "NV_CUDA_CUDART_VERSION"),
+    "npu": ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"),
+    "dcu": ("ROCM_PATH", "DTKROOT", "HIP_PATH"),
+}
+READ = (*(name for names in _VARIABLES.values() for name in names), "NVIDIA_DISABLE_REQUIRE")
+"""The only variables of an image that are looked at: others may be secret."""
+
+_OTHERS = (
+    ("npu", re.compile(r"(?:^|[-_:])(?:npu|ascend\w*|cann\d*)(?=[-_:.]|$)")),
+    ("xpu", re.compile(r"(?:^|[-_:])(?:xpu|kunlun\w*)(?=[-_:.]|$)")),
+    ("dcu", re.compile(r"(?:^|[-_:])(?:dcu|dtk[\d.]*|rocm[\d.]*)(?=[-_:.]|$)")),
+)
+"""Words in names of images, as Paddle's installation pages write them."""
+_GPU = re.compile(r"(?:^|[-_:])(?:gpu|cuda[\d.]*)(?=[-_:.]|$)")
+_CUDA = re.compile(r"cuda[-_:]?(\d{1,2})\.(\d{1,2})(?!\d)")
+_CUDA_IMAGE = re.compile(r"(?:^|/)cuda:(\d{1,2})\.(\d{1,2})")
+_PLAIN_PADDLE = re.compile(r"(?:^|/)paddlepaddle/paddle:\d+\.\d+\.\d+(?:rc\d+|-rc\d+)?$")
+"""Paddle's own tag without a word for a device is the build without devices."""
+_CONDITION = re.compile(r"(cuda|driver|brand|arch)(>=|<=|!=|=|<|>)([\w.]+)")
+
+
+class Held(Enum):
+    """Whether a condition holds."""
+
+    NO = 0
+    PERHAPS = 1
+    YES = 2
+
+
+def image_fault(
+    task_backend: str, image: str, image_facts: ImageFacts | None, host_facts: HostFacts
+) -> str:
+    """Return why a host cannot run an image for a task, as a sentence; "" when nothing says so.
+
+    `image_facts` is what the host's engine says about the image; None where it has not been asked
+    or does not have it: then the image's name alone speaks.
+    """
+    made_for = image_backend(image, image_facts)
+    if task_backend == "cpu":
+        return ""
+    if made_for and made_for != task_backend:
+        return (
+            f"The image {image} is made for {_WORDS[made_for]},"
+            f" the task wants {_WORDS.get(task_backend, task_backend)}."
+        )
+    return _cuda_fault(image, image_facts, host_facts) if task_backend == "gpu" else ""
+
+
+def image_note(
+    task_backend: str, image: str, image_facts: ImageFacts | None, host_facts: HostFacts
+) -> str:
+    """Return what could not be told about an image on a host, or holds with a limit; "" if none."""
+    if task_backend == "cpu":
+        return ""
+    if not image_backend(image, image_facts):
+        return f"For which devices {image} is made cannot be told before it is there."
+    if task_backend != "gpu":
+        return "Whether the image's tools suit the host's driver is not checked for this back end."
+    wanted = cuda_version(image, image_facts)
+    driver, known = _version(host_facts.driver_version), _version(host_facts.runtime_version)
+    if wanted is None:
+        return f"Which CUDA version {image} needs cannot be told."
+    if not driver and not known:
+        return "The host does not say which driver it has."
+    if known and wanted[:2] > known[:2]:
+        return (
+            f"The image's CUDA {_text(wanted[:2])} is newer than the {_text(known[:2])} of the"
+            f" host's driver {host_facts.driver_version}: it runs by minor version compatibility,"
+            " without what only the newer driver has."
+            if wanted[0] == known[0]
+            else f"The image's CUDA {_text(wanted[:2])} runs under driver"
+            f" {host_facts.driver_version} by its compatibility libraries, on data-centre cards"
+            " alone."
+        )
+    return ""
+
+
+def image_backend(image: str, facts: ImageFacts | None) -> str:
+    """Return Paddle's word for the kind of device that an image is made for, or ""."""
+    whole = image.partition("@")[0].lower()
+    # The registry and the owner say nothing about what is inside.
+    name = whole.rpartition("/")[2]
+    for backend, pattern in _OTHERS:
+        if pattern.search(name):
+            return backend
+    for backend, variables in _VARIABLES.items():
+        if facts is not None and any(facts.env.get(variable) for variable in variables):
+            return backend
+    if _GPU.search(name):
+        return "gpu"
+    return "cpu" if _PLAIN_PADDLE.search(whole) else ""
+
+
+def cuda_version(image: str, facts: ImageFacts | None) -> Version | None:
+    """Return the CUDA toolkit in an image: as its variables say, or its name."""
+    said = _version(facts.env.get("CUDA_VERSION", "")) if facts is not None else ()
+    if len(said) >= 2:
+        return said
+    name = image.partition("@")[0].lower()
+    found = _CUDA.search(name) or _CUDA_IMAGE.search(name)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
+    driver, known = _version(host.driver_version), _version(host.runtime_version)
+    demand = "" if facts is None else facts.env.get("NVIDIA_REQUIRE_CUDA", "")
+    if facts is not None and facts.env.get("NVIDIA_DISABLE_REQUIRE", "") not in ("", "0", "false"):
+        demand = ""
+    if demand:
+        if _demand(demand, driver, known) is not Held.NO:
+            return ""
+        least = re.search(r"cuda>=([\d.]+)", demand)
+        wants = f"CUDA {least[1]}" if least else "another driver"
+        return f"The image {image} asks for {wants}; {_driver_words(host)}."
+    wanted = cuda_version(image, facts)
+    if wanted is None or _runs(wanted, driver, known):
+        return ""
+    first = MINOR_FROM.get(wanted[0]) or FIRST_DRIVER.get(wanted[:2])
+    least_text = f" (driver {_text(first)} or later)" if first else ""
+    return f"The image {image} needs CUDA {_text(wanted[:2])}{least_text}; {_driver_words(host)}."
+
+
+def _runs(wanted: Version, driver: Version, known: Version) -> bool:
+    """Tell whether a driver runs a toolkit; one of which nothing is known may."""
+    if known and known[:2] >= wanted[:2]:
+        return True
+    first = MINOR_FROM.get(wanted[0]) or FIRST_DRIVER.get(wanted[:2])
+    if driver and first is not None:
+        return driver >= first
+    # A major version that is not in the table: only the host's own word counts.
+    return not known or known[0] >= wanted[0]
+
+
+def _demand(text: str, driver: Version, known: Version) -> Held:
+    """Return whether one of the alternatives holds; the toolkit's rule for NVIDIA_REQUIRE_CUDA."""
+    best = Held.NO
+    for alternative in text.split()[:256]:
+        conditions = [_condition(one, driver, known) for one in alternative.split(",")]
+        best = max(best, min(conditions, key=lambda held: held.value), key=lambda held: held.value)
+    return best
+
+
+def _condition(text: str, driver: Version, known: Version) -> Held:
+    found = _CONDITION.fullmatch(text)
+    have = {"cuda": known, "driver": driver}.get(found[1], ()) if found else ()
+    wanted = _version(found[3]) if found else ()
+    if found is None or not have or not wanted:
+        return Held.PERHAPS
+    # As the toolkit does: as many parts are compared as the demand names.
+    have, sign = have[: len(wanted)], found[2]
+    holds = {
+        ">=": have >= wanted,
+        "<=": have <= wanted,
+        "=": have == wanted,
+        "!=": have != wanted,
+        "<": have < wanted,
+        ">": have > wanted,
+    }[sign]
+    return Held.YES if holds else Held.NO
+
+
+def _driver_words(host: HostFacts) -> str:
+    offers = f", which offers CUDA {host.runtime_version}" if host.runtime_version else ""
+    return f"the host has driver {host.driver_version or 'of unknown version'}{offers}"
+
+
+def _version(text: str) -> Version:
+    """Return a version's numbers; () where the text is none."""
+    found = re.match(r"\d{1,6}(?:\.\d{1,6}){0,3}", text.strip())
+    return () if found is None else tuple(int(part) for part in found[0].split("."))
+
+
+def _text(version: Version) -> str:
+    # Drivers are written with two digits: 450.80.02.
+    head, *rest = version
+    if head < 100:
+        return ".".join(map(str, version))
+    return ".".join([str(head), *(f"{part:02d}" for part in rest)])
