@@ -1,0 +1,144 @@
+"""The lab that is simulated: hosts, what they cost and how fast they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState, PeerLink
+from gpuconsole.placement.simulate.speeds import CLASSES, OVER_HOSTS
+
+THRESHOLD = 0.85
+"""Share of a device's memory that an estimate may fill, as in the live console."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabHost:
+    """A host with equal devices."""
+
+    name: str
+    model: str
+    devices: int
+    memory_mib: float
+    """Of each device."""
+    speed: Mapping[str, float]
+    """By class of job; 1 is the reference device."""
+    backend: Backend = "gpu"
+    linked: bool = True
+    """Whether every device reaches every other on the host by a fast link."""
+    price_per_hour: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often hosts fail: exponential times between, a fixed time to mend."""
+
+    mean_days_between: float
+    repair_hours: float
+
+
+@dataclass(frozen=True)
+class Lab:
+    """All hosts."""
+
+    name: str
+    hosts: tuple[LabHost, ...]
+    failures: Failures | None = None
+    assumptions: tuple[str, ...] = ()
+    """Sentences on what the file did not say."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, LabHost]:
+        """The hosts by name."""
+        return {host.name: host for host in self.hosts}
+
+    @cached_property
+    def devices(self) -> int:
+        """Number of devices."""
+        return sum(host.devices for host in self.hosts)
+
+    @cached_property
+    def capacity(self) -> float:
+        """Devices, each counted by its mean speed over the classes: work it does in a second."""
+        return sum(host.devices * sum(host.speed.values()) / len(host.speed) for host in self.hosts)
+
+    @cached_property
+    def backends(self) -> tuple[str, ...]:
+        """The back ends that there are, most devices first."""
+        counts: Counter[str] = Counter()
+        for host in self.hosts:
+            counts[host.backend] += host.devices
+        return tuple(name for name, _ in counts.most_common())
+
+    def most_memory_mib(self, devices: int, backends: Sequence[str]) -> float | None:
+        """Return the most that a job may need on each of `devices`; None when there is no room.
+
+        A job for which one host has too few devices takes whole hosts of one model.
+        """
+        limits: list[float] = []
+        alike: Counter[tuple[str, float, int]] = Counter()
+        for host in self.hosts:
+            if host.backend not in backends:
+                continue
+            limit = host.memory_mib * THRESHOLD
+            alike[host.model, limit, host.devices] += 1
+            if host.devices >= devices:
+                limits.append(limit)
+        for (_, limit, size), hosts in alike.items():
+            if devices > size and devices % size == 0 and hosts * size >= devices:
+                limits.append(limit)
+        return max(limits, default=None)
+
+    def hosts_for(self, devices: int) -> int:
+        """Return over how many hosts a job of so many devices has to spread, at least 1."""
+        largest = max(host.devices for host in self.hosts)
+        return -(-devices // largest)
+
+    def rates(self, job_class: str) -> dict[str, float]:
+        """Return the speed by model for a class of job."""
+        return {host.model: host.speed[job_class] for host in self.hosts}
+
+    def speed(self, job_class: str, hosts: Sequence[str], devices: int) -> float:
+        """Return the speed of a job on devices of these hosts; the slowest sets the pace."""
+        one = CLASSES[job_class]
+        slowest = 1e9
+        for name in hosts:
+            host = self.by_name[name]
+            speed = host.speed[job_class]
+            if devices > 1 and not host.linked:
+                speed *= one.unlinked
+            slowest = min(slowest, speed)
+        return slowest * (OVER_HOSTS if len(hosts) > 1 else 1.0)
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the lab as the fleet that the engine knows, all idle."""
+        return FleetSnapshot(1, 0.0, tuple(_host(host) for host in self.hosts), simulated=True)
+
+
+def _host(host: LabHost) -> Host:
+    uuids = [f"{host.name}/{index}" for index in range(host.devices)]
+    kind = "NV12" if host.linked else "PHB"
+    devices = tuple(
+        Device(
+            uuid=uuid,
+            index=index,
+            model=host.model,
+            backend=host.backend,
+            memory_total_mib=host.memory_mib,
+            memory_used_mib=0.0,
+            utilization=0.0,
+            peers=tuple(PeerLink(other, kind) for other in uuids if other != uuid),
+        )
+        for index, uuid in enumerate(uuids)
+    )
+    return Host(
+        host.name,
+        HostState.UP,
+        labels=host.labels,
+        price_per_hour=host.price_per_hour,
+        devices=devices,
+        sampled_at=0.0,
+    )
