@@ -1,0 +1,363 @@
+"""What a lab does not let start: quotas of users and accounts, and windows kept for somebody.
+
+Each answer names the limit, what is in use of it, and when it lifts. Periods are calendar days,
+weeks (from Monday) and months in UTC: everybody can tell when the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Literal
+
+from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.placement.model import Request
+
+Kind = Literal["user", "account"]
+Period = Literal["day", "week", "month"]
+Repeat = Literal["", "day", "week"]
+EACH = "*"
+"""Instead of a name: each one that no quota of its own is set for."""
+_HOUR_S = 3600.0
+_REPEATS_S: Mapping[str, float] = {"day": 86400.0, "week": 7 * 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The most that one user or one account may have."""
+
+    name: str = EACH
+    kind: Kind = "user"
+    devices: int | None = None
+    """At once."""
+    device_hours: float | None = None
+    """Per period; once they are used up nothing more starts in it."""
+    period: Period = "week"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which hosts or models are kept for somebody."""
+
+    name: str
+    begins_at: float
+    ends_at: float
+    repeat: Repeat = ""
+    hosts: tuple[str, ...] = ()
+    """Which hosts; with no model named either, all."""
+    models: tuple[str, ...] = ()
+    """Models as the catalogue knows them; empty means any on the hosts."""
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """A task that asks for all of these may use it too."""
+    clear_s: float = 0.0
+    """For so long before, nothing starts there whose run time nobody can tell."""
+
+    def span(self, now: float) -> tuple[float, float] | None:
+        """Return beginning and end of the time that is on or comes next; None when it is over."""
+        length = self.ends_at - self.begins_at
+        begins = self.begins_at
+        if self.repeat and now >= self.ends_at:
+            step = _REPEATS_S[self.repeat]
+            begins += step * ((now - self.ends_at) // step + 1)
+        return (begins, begins + length) if now < begins + length else None
+
+    def admits(self, request: Request) -> bool:
+        """Tell whether it is kept for this job."""
+        task = request.task
+        labels = self.labels.items()
+        return (
+            request.user in self.users
+            or (bool(task.account) and task.account in self.accounts)
+            or (bool(labels) and all(task.labels.get(key) == value for key, value in labels))
+        )
+
+    @property
+    def whom(self) -> str:
+        """For whom it is kept, as words for a sentence."""
+        marked = [f"{key}={value}" for key, value in self.labels.items()]
+        labelled = f"jobs that ask for {', '.join(marked)}" if marked else ""
+        parts = [", ".join((*self.users, *self.accounts)), labelled]
+        return " and ".join(part for part in parts if part) or "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a job may not start now, or not there."""
+
+    code: Literal["quota", "host-quota", "window"]
+    sentence: str
+    lifts_at: float | None = None
+    """When this is expected to be otherwise; None when nobody can tell."""
+
+
+@dataclass(slots=True)
+class _Running:
+    user: str
+    account: str
+    places: Mapping[str, int]
+    """Devices by host."""
+    began: float
+    ends_at: float | None
+
+    @property
+    def devices(self) -> int:
+        return sum(self.places.values())
+
+    def name(self, kind: Kind) -> str:
+        return self.user if kind == "user" else self.account
+
+
+class Use:
+    """What users and accounts hold now, and what they have had in the present periods."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+        self._held: dict[tuple[Kind, str], int] = {}
+        self._on_host: dict[tuple[str, str], int] = {}
+        self._had: dict[tuple[Kind, str, Period], tuple[float, float]] = {}
+        """Beginning of a period, and the device-seconds of what has ended in it."""
+
+    def begin(
+        self,
+        job: str,
+        user: str,
+        account: str,
+        places: Mapping[str, int],
+        at: float,
+        ends_at: float | None = None,
+    ) -> None:
+        """Note that a job holds so many devices on each host; one that is noted already stays."""
+        if job not in self._running:
+            self._running[job] = _Running(user, account, dict(places), at, ends_at)
+            self._count(self._running[job], 1)
+
+    def end(self, job: str, at: float) -> None:
+        """Note that a job has given its devices back; one that held none changes nothing."""
+        found = self._running.pop(job, None)
+        if found is None:
+            return
+        self._count(found, -1)
+        for kind in _KINDS:
+            if name := found.name(kind):
+                for period in _PERIODS:
+                    self._add(kind, name, period, found, at)
+
+    def copy(self) -> Use:
+        """Return a copy that may be led on by itself."""
+        made = Use()
+        made._running = dict(self._running)
+        made._held = dict(self._held)
+        made._on_host = dict(self._on_host)
+        made._had = dict(self._had)
+        return made
+
+    def devices(self, kind: Kind, name: str) -> int:
+        """Return the devices that a user or an account holds now."""
+        return self._held.get((kind, name), 0)
+
+    def on_host(self, user: str, host: str) -> int:
+        """Return the devices that a user holds on a host."""
+        return self._on_host.get((user, host), 0)
+
+    def device_hours(self, kind: Kind, name: str, period: Period, now: float) -> float:
+        """Return the device-hours of the present period, those of running jobs included."""
+        since = period_start(period, now)
+        begun, seconds = self._had.get((kind, name, period), (since, 0.0))
+        ended = seconds if begun == since else 0.0
+        running = sum(
+            one.devices * max(0.0, now - max(since, one.began))
+            for one in self._running.values()
+            if one.name(kind) == name
+        )
+        return (ended + running) / _HOUR_S
+
+    def next_end(self, kind: Kind, name: str, spare: int) -> float | None:
+        """Return when so many devices of a user or an account should have come free."""
+        ends = sorted(
+            (one.ends_at, one.devices)
+            for one in self._running.values()
+            if one.name(kind) == name and one.ends_at is not None
+        )
+        for moment, devices in ends:
+            spare -= devices
+            if spare <= 0:
+                return moment
+        return None
+
+    def _count(self, one: _Running, sign: int) -> None:
+        for kind in _KINDS:
+            if name := one.name(kind):
+                self._held[kind, name] = self._held.get((kind, name), 0) + sign * one.devices
+        for host, devices in one.places.items():
+            key = (one.user, host)
+            self._on_host[key] = self._on_host.get(key, 0) + sign * devices
+
+    def _add(self, kind: Kind, name: str, period: Period, one: _Running, at: float) -> None:
+        since = period_start(period, at)
+        begun, seconds = self._had.get((kind, name, period), (since, 0.0))
+        if begun > since:
+            return
+        if begun < since:
+            seconds = 0.0
+        seconds += one.devices * max(0.0, at - max(since, one.began))
+        self._had[kind, name, period] = since, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All that a lab sets."""
+
+    quotas: tuple[Quota, ...] = ()
+    windows: tuple[Window, ...] = ()
+    max_devices_per_host: int | None = None
+    """Devices that one user may have on one host."""
+
+    def refused(self, request: Request, use: Use, now: float) -> Refusal | None:
+        """Return why a job may start nowhere now, whatever is free; None when it may."""
+        for kind, name in (("user", request.user), ("account", request.task.account)):
+            for quota in self._of(kind, name) if name else ():  # type: ignore[arg-type]
+                found = _at_once(quota, name, request, use) or _hours(quota, name, use, now)
+                if found is not None:
+                    return found
+        return None
+
+    def kept(
+        self, request: Request, host: str, models: Iterable[str], now: float
+    ) -> Refusal | None:
+        """Return why a job may not start on a host's devices, known by any of the names of their
+        model; None when it may."""
+        known = frozenset(models)
+        for window in self.windows:
+            if window.hosts and host not in window.hosts:
+                continue
+            if window.models and known.isdisjoint(window.models):
+                continue
+            found = _reserved(window, request, now)
+            if found is not None:
+                return found
+        return None
+
+    def room_on(self, host: str, user: str, use: Use) -> int | None:
+        """Return how many more devices a user may have on a host; None without a limit."""
+        most = self.max_devices_per_host
+        return None if most is None else max(0, most - use.on_host(user, host))
+
+    def crowded(self, host: str, user: str, use: Use) -> Refusal:
+        """Return the refusal for a host on which a user may have no more devices."""
+        held = use.on_host(user, host)
+        return Refusal(
+            "host-quota",
+            f"One user may have {_devices(self.max_devices_per_host or 0)} on one host;"
+            f" {user} holds {held} on {host}.",
+        )
+
+    def never(self, request: Request) -> Refusal | None:
+        """Return why a job could not start even if its owner had nothing else; None when it
+        could."""
+        for kind, name in (("user", request.user), ("account", request.task.account)):
+            for quota in self._of(kind, name) if name else ():  # type: ignore[arg-type]
+                if quota.devices is not None and request.devices > quota.devices:
+                    asks = f"It asks for {_devices(request.devices)}; {_whose(quota, name)}"
+                    return Refusal("quota", f"{asks} may have {quota.devices} at once.")
+        return None
+
+    def _of(self, kind: Kind, name: str) -> Sequence[Quota]:
+        """Return the quotas that hold for a name: its own, else those for each."""
+        of_kind = [quota for quota in self.quotas if quota.kind == kind]
+        own = [quota for quota in of_kind if quota.name == name]
+        return own or [quota for quota in of_kind if quota.name == EACH]
+
+
+_KINDS: tuple[Kind, ...] = ("user", "account")
+_PERIODS: tuple[Period, ...] = ("day", "week", "month")
+
+
+def period_start(period: Period, now: float) -> float:
+    """Return when the calendar period of that time began, in UTC."""
+    day = datetime.fromtimestamp(now, tz=timezone.utc).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
+    if period == "week":
+        day -= timedelta(days=day.weekday())
+    elif period == "month":
+        day = day.replace(day=1)
+    return day.timestamp()
+
+
+def period_end(period: Period, now: float) -> float:
+    """Return when the next period begins."""
+    longest = {"day": 1, "week": 7, "month": 31}[period]
+    since = datetime.fromtimestamp(period_start(period, now), tz=timezone.utc)
+    return period_start(period, (since + timedelta(days=longest)).timestamp())
+
+
+def _at_once(quota: Quota, name: str, request: Request, use: Use) -> Refusal | None:
+    if quota.devices is None:
+        return None
+    held = use.devices(quota.kind, name)
+    beyond = held + request.devices - quota.devices
+    if beyond <= 0:
+        return None
+    more = "" if request.devices == 1 else f", and this one asks for {request.devices}"
+    when = use.next_end(quota.kind, name, beyond)
+    return Refusal(
+        "quota",
+        f"{_whose(quota, name)} may have {_devices(quota.devices)} at once: {held} are in use"
+        f"{more}. It lifts when one of those jobs ends{_about(when)}.",
+        when,
+    )
+
+
+def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
+    if quota.device_hours is None:
+        return None
+    had = use.device_hours(quota.kind, name, quota.period, now)
+    if had < quota.device_hours:
+        return None
+    when = period_end(quota.period, now)
+    return Refusal(
+        "quota",
+        f"{_whose(quota, name)} may have {quota.device_hours:g} device-hours a {quota.period}:"
+        f" {had:.1f} are used. The next {quota.period} begins {_at(when)}.",
+        when,
+    )
+
+
+def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
+    span = window.span(now)
+    if span is None or window.admits(request):
+        return None
+    begins, ends = span
+    kept = f"Kept for {window.whom} ({window.name}) from {_at(begins)} to {_at(ends)}"
+    if now >= begins:
+        return Refusal("window", f"{kept}.", ends)
+    length = request.run_time_s
+    if length is None:
+        if begins - now > window.clear_s:
+            return None
+        left = format_duration(begins - now)
+        return Refusal("window", f"{kept}, which begins in {left}; how long this job runs cannot"
+                       " be told.", ends)  # fmt: skip
+    if now + length <= begins:
+        return None
+    about = format_duration(length)
+    return Refusal("window", f"{kept}; this job should run {about} and would not be done.", ends)
+
+
+def _whose(quota: Quota, name: str) -> str:
+    return f"Account {name}" if quota.kind == "account" else f"User {name}"
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"
+
+
+def _at(moment: float) -> str:
+    return (iso_utc(moment) or "")[:16].replace("T", " ") + " UTC"
+
+
+def _about(moment: float | None) -> str:
+    return "" if moment is None else f", about {_at(moment)}"
