@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import truth
 from benchmarks.sets import Script, bounds, largest_within
 from gpuconsole.core.units import MIB
 
@@ -30,6 +29,8 @@ class Case:
     """Bytes: the real peak at the suggestion is at least this."""
     high: float
     """Bytes: and at most this."""
+    ran: bool
+    """Whether real Paddle ran at just this batch; else bounds say."""
 
     @property
     def share(self) -> float:
@@ -38,25 +39,34 @@ class Case:
 
 
 def cases(scripts: Sequence[Script], largest: Largest, count: int) -> list[Case]:
-    """Draw `count` budgets per script between its smallest and largest measured peak."""
-    drawn = random.Random(SEED)
+    """Draw `count` budgets per script between its smallest and largest measured peak.
+
+    Each script has draws of its own, so that what one answers does not change those of another.
+    """
     found: list[Case] = []
     for script in scripts:
         points = script.points
         if len(script.scored) < 2:
             continue
+        drawn = random.Random(f"{SEED} {script.id}")
         for _ in range(count):
             budget = drawn.uniform(points[0].peak, points[-1].peak)
             suggested = largest(script.path, script.argv, budget / MIB)
             if suggested is None:
                 break
-            low, high = bounds(points, suggested) if suggested else (0.0, 0.0)
-            found.append(Case(script, budget, suggested, largest_within(points, budget), low, high))
+            found.append(judged(script, budget, suggested))
     return found
 
 
+def judged(script: Script, budget: float, suggested: int) -> Case:
+    """Hold a suggestion against all that was measured."""
+    low, high = bounds(script.known, suggested) if suggested else (0.0, 0.0)
+    ran = any(point.batch == suggested for point in script.known)
+    return Case(script, budget, suggested, largest_within(script.known, budget), low, high, ran)
+
+
 def summary(found: Sequence[Case], near: float) -> str:
-    """Say how the cases went, the true peak being interpolated."""
+    """Say how the cases went: by a run at the suggested batch, else by bounds from others."""
     if not found:
         return "largest batch: nothing was suggested"
     total = len(found) / 100
@@ -68,35 +78,12 @@ def summary(found: Sequence[Case], near: float) -> str:
     least = min(found, key=lambda case: case.share)
     over = max(found, key=lambda case: case.low / case.budget)
     excess = max(0.0, 100 * (over.low / over.budget - 1))
+    ran = sum(case.ran for case in found) / total
     return (
         f"largest batch, {len(found)} budgets: {within:.1f} % within, {beyond:.1f} % beyond (by up "
-        f"to {excess:.2f} %, {over.script.id}), {100 - within - beyond:.1f} % cannot be told "
-        f"without a run; {reached:.1f} % reach {100 * near:.0f} % of the true largest, "
-        f"{short / total:.1f} % that or one sample less (least {100 * least.share:.0f} %, "
-        f"{least.script.id}: {least.suggested} of {least.true_largest}). The truth lies between "
-        "bounds from the measured batches."
+        f"to {excess:.2f} %, {over.script.id}), {100 - within - beyond:.1f} % not decided; "
+        f"{reached:.1f} % reach {100 * near:.0f} % of the true largest, {short / total:.1f} % that "
+        f"or one sample less (least {100 * least.share:.0f} %, {least.script.id}: "
+        f"{least.suggested} of {least.true_largest}). {ran:.0f} % were run at just that batch, "
+        "the others lie between bounds from runs at other batches."
     )
-
-
-def really(found: Sequence[Case], count: int, near: float, harness: Path) -> str:
-    """Run a seeded sample for real: at the suggestion, and at the first batch it must reach."""
-    tool = truth.load_harness(harness)
-    usable = [case for case in found if case.suggested]
-    sample = random.Random(SEED).sample(usable, min(count, len(usable)))
-    kept = reached = 0
-    lines = []
-    for case in sample:
-        peak = truth.measure(tool, case.script.entry, case.suggested, path=case.script.path)
-        beyond = max(case.suggested + 1, int(case.suggested / near) + 1)
-        more = truth.measure(tool, case.script.entry, beyond, path=case.script.path)
-        if peak.get("error") or more.get("error"):
-            lines.append(f"    {case.script.id}: {peak.get('error') or more.get('error')}"[:120])
-            continue
-        kept += peak["peak_bytes"] <= case.budget
-        reached += more["peak_bytes"] > case.budget
-        lines.append(
-            f"    {case.script.id:22} budget {case.budget / MIB:8.1f} MiB: {case.suggested} needs "
-            f"{peak['peak_bytes'] / MIB:8.1f}, {beyond} needs {more['peak_bytes'] / MIB:8.1f}"
-        )
-    lines.append(f"  real runs: {kept} of {len(sample)} within budget, {reached} near the largest")
-    return "\n".join(lines)

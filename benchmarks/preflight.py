@@ -2,12 +2,13 @@
 
     python -m benchmarks.preflight [--set public|dev|fresh|heldout|all]
                                    [--tier static|symbolic|traced] [--only ID,ID]
-                                   [--budgets N] [--real N] [--quiet] [--json]
+                                   [--budgets N] [--quiet] [--json]
 
 Truth is the peak of Paddle's CPU allocator over whole training steps, so estimates are made with
 `--backend cpu`. A script that does not state what its memory depends on is right when the answer
-is "unknown". The line through two runs is judged at the other measured batches only. Times are
-processor times, so that other work on the machine does not show.
+is "unknown". Suggested batches are judged by the runs that `python -m benchmarks.runs` has kept.
+The line through two runs is judged at the other measured batches only. Times are processor times,
+so that other work on the machine does not show.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import budgets, sets, tiers, truth
+from benchmarks import budgets, sets, tiers
 from benchmarks.sets import Script
 
 DEEP = 10.0
@@ -129,11 +130,8 @@ def judge_set(name: str, args: argparse.Namespace, state: Path) -> dict[str, Any
     advice = budgets.summary(drawn, near)
     if not args.json:
         print(f"\n{name}\n{table(rows)}\n  {advice}")
-    real = budgets.really(drawn, args.real, near, args.harness) if args.real else ""
-    if real and not args.json:
-        print(real)
     return {"set": name, "rows": [asdict(one) for one in rows], "largest_batch": advice,
-            "real": real, "slowest_s": max(tier.seconds.values())}  # fmt: skip
+            "slowest_s": max(tier.seconds.values())}  # fmt: skip
 
 
 def command_time(scripts: Sequence[Script], state: Path) -> float:
@@ -153,8 +151,6 @@ def main() -> None:
     parser.add_argument("--tier", choices=tuple(budgets.NEAR), default="static")
     parser.add_argument("--only", default="", metavar="ID,ID")
     parser.add_argument("--budgets", type=int, default=50, help="budgets drawn per script")
-    parser.add_argument("--real", type=int, default=0, help="of these, how many to run for real")
-    parser.add_argument("--harness", type=Path, default=truth.HARNESS)
     parser.add_argument("--quick", action="store_true", help="do not time the command")
     parser.add_argument("--quiet", action="store_true", help="totals only, no line per script")
     parser.add_argument("--json", action="store_true")

@@ -14,13 +14,15 @@ general rules, so the set is no longer unseen.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 OWN = HERE / "scripts"
+RUNS = OWN / "runs.json"
+"""Real runs at further batches, made by `python -m benchmarks.runs`."""
 PUBLIC = HERE.parents[1] / "shared" / "paddle-corpus"
 SETS = ("public", "dev", "fresh", "heldout")
 
@@ -43,6 +45,19 @@ class Script:
     argv: tuple[str, ...]
     points: tuple[Point, ...]
     entry: dict[str, Any]
+    runs: Mapping[int, int | None] = field(default_factory=dict)
+    """Real peaks at other batches, which decide about suggestions and are not scored; None where
+    the run failed."""
+
+    def with_runs(self, runs: Mapping[int, int | None]) -> Script:
+        """Return the script with these runs."""
+        return replace(self, runs=dict(runs))
+
+    @property
+    def known(self) -> tuple[Point, ...]:
+        """All that was measured, smallest batch first: `points` and what ran besides."""
+        ran = [Point(batch, peak, False) for batch, peak in self.runs.items() if peak is not None]
+        return tuple(sorted([*self.points, *ran], key=lambda point: point.batch))
 
     @property
     def knowable(self) -> bool:
@@ -59,9 +74,11 @@ def load(name: str, only: frozenset[str] = frozenset()) -> list[Script]:
     """Return the scripts of a set; raises FileNotFoundError where the set is not there."""
     folder = PUBLIC if name == "public" else OWN
     truth = json.loads((folder / "truth.json").read_text("utf-8"))
+    runs = json.loads(RUNS.read_text("utf-8"))["sets"].get(name, {}) if RUNS.exists() else {}
     return [
         Script(one["id"], folder / one["entry"], tuple((one.get("argv") or "").split()),
-               tuple(_points(one)), one)
+               tuple(_points(one)), one,
+               {int(batch): peak for batch, peak in runs.get(one["id"], {}).items()})
         for one in truth["scripts"]
         if name in ("public", one.get("split")) and (not only or one["id"] in only)
     ]  # fmt: skip

@@ -40,6 +40,8 @@ class Static:
     """Processor time of a script's first answer: others may be at work beside us."""
     why: dict[Path, str] = field(default_factory=dict)
     _analyses: dict[Path, preflight.Analysis] = field(default_factory=dict)
+    _advised: dict[Path, preflight.Analysis] = field(default_factory=dict)
+    """Analyses that were asked for no batch but the script's own, as a user's question is."""
 
     def analysis(self, script: Path, argv: Sequence[str]) -> preflight.Analysis:
         """Return the script as it is understood."""
@@ -68,7 +70,12 @@ class Static:
         card = preflight.Card("budget", "", "cpu", budget_mib, exact=True)
         if self.why.get(script, "").startswith("CRASH"):
             return None
-        return advice.verdicts(self.analysis(script, argv), None, [card])[0].max_batch_size
+        asked = self._advised.get(script)
+        # A search by following the script anew has so many steps for one question: each begins it
+        # from nothing, as each command does.
+        if asked is None or asked.line("cpu") is None:
+            asked = self._advised[script] = preflight.analyse(script, argv)
+        return advice.verdicts(asked, None, [card])[0].max_batch_size
 
 
 def spent_by_children() -> float:
