@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -184,6 +184,36 @@ class Attempt:
     shared: bool = False
     """Whether its device was held by another job when it was placed there."""
 
+    @property
+    def parts(self) -> tuple[Attempt, ...]:
+        """The attempt on each of its hosts, in the order of their ranks, as if that host were
+        alone; of a job on one host the attempt itself."""
+        return (
+            replace(self, members=()),
+            *(
+                replace(
+                    self,
+                    host=member.host,
+                    device_uuids=member.device_uuids,
+                    device_indexes=member.device_indexes,
+                    container_name=member.container_name,
+                    container_id=member.container_id,
+                    exit_code=member.exit_code,
+                    members=(),
+                )
+                for member in self.members
+            ),
+        )
+
+    def with_containers(self, ids: Sequence[str]) -> Attempt:
+        """Return the attempt with the ids of its containers, in the order of the ranks."""
+        members = zip(self.members, ids[1:], strict=True)
+        return replace(
+            self,
+            container_id=ids[0],
+            members=tuple(replace(member, container_id=one) for member, one in members),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -235,7 +265,8 @@ class Job:
             "state": self.state.value,
             "script": self.task.script,
             "host": attempt.host if attempt else None,
-            "devices": list(attempt.device_uuids) if attempt else [],
+            "hosts": [part.host for part in attempt.parts] if attempt else [],
+            "devices": [u for part in attempt.parts for u in part.device_uuids] if attempt else [],
             "attempt": attempt.number if attempt else 0,
             "submitted_at": iso_utc(self.submitted_at),
             "started_at": iso_utc(self.started_at),

@@ -134,7 +134,7 @@ def holders(
             length = job.task.run_time_s
             ends_at = None if length is None else since + length
             holder = Holder(job.id, job.task.name, job.user, since, ends_at)
-            found.update((uuid, holder) for uuid in attempt.device_uuids)
+            found.update((uuid, holder) for part in attempt.parts for uuid in part.device_uuids)
     return found
 
 

@@ -57,6 +57,9 @@ class Plan:
 
     choices: tuple[Choice, ...] = ()
     waiting: Mapping[str, Why] = field(default_factory=dict)
+    preempt: tuple[str, ...] = ()
+    """Running jobs to be stopped, to go on from their checkpoints later; the dispatcher does it
+    only where the lab's settings allow preemption."""
 
 
 class Planner(Protocol):
