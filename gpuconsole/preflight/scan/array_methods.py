@@ -56,8 +56,13 @@ def reduction(name: str) -> Callable[..., Value]:
 
     def call(run: Run, array: Array, *args: Value, axis: Value = None, keepdims: Value = False,
              dtype: Value = None, **_: Value) -> Value:  # fmt: skip
-        places = args[1:] if name in ("percentile", "quantile") else args
+        percent = name in ("percentile", "quantile")
+        places = args[1:] if percent else args
         axis = places[0] if axis is None and places else axis
+        if percent and args and isinstance(args[0], (list, tuple, Array)):
+            several = args[0].shape if isinstance(args[0], Array) else (len(args[0]),)
+            made = reduced(array, axis, keepdims, kind(array.dtype))
+            return Array((*several, *made.shape), "float64" if axis is None else made.dtype)
         if axis is None and isinstance(array.data, list) and name in (*_KNOWN, "prod"):
             found = _of_known(name, array.data)
             if found is not None:
@@ -82,24 +87,24 @@ def transposed(run: Run, x: Array, *order: Value) -> Value:
     """Permute the axes; without an order turn them round."""
     axes = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
     if not axes:
-        return Array(x.shape[::-1], x.dtype)
+        return x.viewed(x.shape[::-1])
     if len(axes) != len(x.shape):
         raise ShapeFault(f"transpose of {list(x.shape)} by {list(axes)}", x.shape, tuple(axes))
-    return Array(tuple(x.shape[one] for one in axes), x.dtype)
+    return x.viewed(tuple(x.shape[one] for one in axes))
 
 
 def swapped(run: Run, x: Array, first: int, second: int) -> Value:
     """Swap two axes."""
     shape = list(x.shape)
     shape[first], shape[second] = shape[second], shape[first]
-    return Array(tuple(shape), x.dtype)
+    return x.viewed(tuple(shape))
 
 
 def moved(run: Run, x: Array, source: int, target: int) -> Value:
     """Move an axis to another place."""
     shape = list(x.shape)
     shape.insert(target % len(shape), shape.pop(source))
-    return Array(tuple(shape), x.dtype)
+    return x.viewed(tuple(shape))
 
 
 def squeezed(run: Run, x: Array, axis: Value = None) -> Value:
@@ -107,7 +112,7 @@ def squeezed(run: Run, x: Array, axis: Value = None) -> Value:
     axes = None if axis is None else {one % len(x.shape) for one in as_shape(axis)}
     kept = (one for place, one in enumerate(x.shape)
             if (one != 1 if axes is None else place not in axes))  # fmt: skip
-    return Array(tuple(kept), x.dtype)
+    return x.viewed(tuple(kept))
 
 
 def repeated(run: Run, x: Array, count: Value, axis: Value = None) -> Value:
@@ -161,9 +166,55 @@ def copied(run: Run, x: Array, *_: Value, **__: Value) -> Value:
     return Array(x.shape, x.dtype, x.data)
 
 
-def indices(run: Run, x: Array, *_: Value, **__: Value) -> Value:
+def ordered(run: Run, x: Array, *args: Value, axis: Value = -1, **_: Value) -> Value:
     """Give an index for each item."""
-    return Array(x.shape, "int64")
+    return Array((x.size,) if axis is None else x.shape, "int64")
+
+
+def accumulated(
+    run: Run, x: Array, axis: Value = None, dtype: Value = None, *_: Value, **__: Value
+) -> Value:
+    """Add or multiply up; without an axis over all items in a row."""
+    kind = dtype_name(dtype, whole(x.dtype))
+    return Array((x.size,) if axis is None else x.shape, kind)
+
+
+def diagonal(
+    run: Run, x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, *_: Value
+) -> Value:
+    """Take the items whose two indices agree."""
+    first, second = axis1 % len(x.shape), axis2 % len(x.shape)
+    rows, columns = x.shape[first] + min(offset, 0), x.shape[second] - max(offset, 0)
+    rest = (one for place, one in enumerate(x.shape) if place not in (first, second))
+    return Array((*rest, max(0, min(rows, columns))), x.dtype)
+
+
+def traced(run: Run, x: Array, *args: Value, **kwargs: Value) -> Value:
+    """Add up the diagonal."""
+    return Array(diagonal(run, x, *args, **kwargs).shape[:-1], whole(x.dtype))
+
+
+def taken(run: Run, x: Array, where: Value, axis: Value = None, **_: Value) -> Value:
+    """Take items by their places along an axis."""
+    from gpuconsole.preflight.scan.arrays import shape_of
+
+    shape, _dtype = shape_of(where)
+    if axis is None:
+        return Array(shape, x.dtype)
+    axis %= len(x.shape)
+    return Array((*x.shape[:axis], *shape, *x.shape[axis + 1 :]), x.dtype)
+
+
+def searched(run: Run, x: Array, values: Value, *_: Value, **__: Value) -> Value:
+    """Find where values would stand."""
+    from gpuconsole.preflight.scan.arrays import shape_of
+
+    return Array(shape_of(values)[0], "int64")
+
+
+def raw(run: Run, x: Array, *_: Value, **__: Value) -> Value:
+    """Give the bytes, of which nobody knows what they say."""
+    return run.unknown("the bytes of an array")
 
 
 def found(run: Run, x: Array, *_: Value) -> Value:
@@ -187,7 +238,7 @@ def times(run: Run, x: Array, other: Value) -> Value:
     return Array((*outer, *tail), promote(x.dtype, dtype))
 
 
-def nothing(run: Run, x: Array, *_: Value, **__: Value) -> None:
+def nothing(run: Run, x: Value = None, *_: Value, **__: Value) -> None:
     """Change no sizes."""
 
 
@@ -196,19 +247,39 @@ def reshape(run: Run, x: Array, *shape: Value, **_: Value) -> Value:
     return reshaped(x, shape[0] if len(shape) == 1 else list(shape))
 
 
+def _part(dtype: str) -> str:
+    return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+
+
+def _strides(x: Array) -> tuple[int, ...]:
+    step, found = ITEM_BYTES.get(x.dtype, 8), []
+    for extent in reversed(x.shape):
+        found.append(step)
+        step *= extent
+    return tuple(reversed(found))
+
+
 METHODS: dict[str, Callable[..., Value]] = {
     **{name: reduction(name) for name in REDUCTIONS},
     "astype": as_type, "reshape": reshape, "transpose": transposed, "swapaxes": swapped,
     "flatten": flat, "ravel": flat, "squeeze": squeezed, "copy": copied, "tolist": listed,
-    "item": item, "repeat": repeated, "clip": keep, "round": keep, "cumsum": keep,
-    "cumprod": keep, "argsort": indices, "nonzero": found, "dot": times, "fill": nothing,
+    "item": item, "repeat": repeated, "clip": keep, "round": keep,
+    "cumsum": accumulated, "cumprod": accumulated, "argsort": ordered, "argpartition": ordered,
+    "diagonal": diagonal, "trace": traced, "take": taken, "searchsorted": searched,
+    "tobytes": raw, "tostring": raw, "partition": nothing, "setflags": nothing, "put": nothing,
+    "resize": nothing, "dump": nothing, "tofile": nothing, "byteswap": keep, "nonzero": found,
+    "dot": times, "fill": nothing,
     "sort": nothing, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
 }  # fmt: skip
 PROPERTIES: dict[str, Callable[[Array], Value]] = {
     "shape": lambda x: x.shape, "size": lambda x: x.size, "ndim": lambda x: len(x.shape),
-    "dtype": lambda x: DType(x.dtype), "T": lambda x: Array(x.shape[::-1], x.dtype),
-    "nbytes": lambda x: x.size * ITEM_BYTES.get(x.dtype, 8), "flat": lambda x: x,
+    "dtype": lambda x: DType(x.dtype), "T": lambda x: x.viewed(x.shape[::-1]),
+    "nbytes": lambda x: x.size * ITEM_BYTES.get(x.dtype, 8),
+    "flat": lambda x: Array((x.size,), x.dtype),
     "itemsize": lambda x: ITEM_BYTES.get(x.dtype, 8),
+    "real": lambda x: Array(x.shape, _part(x.dtype)),
+    "imag": lambda x: Array(x.shape, _part(x.dtype)),
+    "strides": lambda x: _strides(x), "base": lambda x: None,
 }  # fmt: skip
 
 

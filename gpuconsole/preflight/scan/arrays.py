@@ -8,7 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import lengths
-from gpuconsole.preflight.scan.tensors import FLOATS, as_shape
+from gpuconsole.preflight.scan.scalars import Double
+from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, as_shape
 from gpuconsole.preflight.scan.values import (
     Bound,
     Length,
@@ -23,6 +24,7 @@ from gpuconsole.preflight.scan.values import (
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
+    from gpuconsole.preflight.scan.tensors import Storage
 
 MAX_DATA = 1024
 """Numbers that an array remembers."""
@@ -49,6 +51,26 @@ class DType(Native):
     def get_name(self, run: Run) -> Value:
         """Give `dtype.name`."""
         return self.name
+
+    @property
+    def text(self) -> str:
+        """What `str(dtype)` gives."""
+        return self.name
+
+    def equals(self, other: Value) -> bool:
+        """Whether `==` holds: with another type, or a type by its name."""
+        return bool(dtype_name(other, "") == self.name)
+
+    def get_itemsize(self, run: Run) -> Value:
+        """Give the bytes of an item."""
+        return ITEM_BYTES.get(self.name, 8)
+
+    def get_kind(self, run: Run) -> Value:
+        """Give the letter of its kind."""
+        return "b" if self.name == "bool" else self.name[0]
+
+    get_str = get_char = get_name
+    get_type = lambda self, run: self  # noqa: E731
 
     def call(self, calls: Any, value: Value = 0) -> Value:
         """Convert a scalar or an array."""
@@ -93,6 +115,8 @@ def with_scalar(dtype: str, scalar: Value) -> str:
     """Return the type of an array and a Python number, which gives way to the array's type."""
     if isinstance(scalar, bool):
         return dtype
+    if isinstance(scalar, Double):
+        return promote(dtype, "float64")
     if isinstance(scalar, float) and dtype in _WIDTH:
         return "float64"
     return "int64" if dtype == "bool" else dtype
@@ -112,17 +136,29 @@ def spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Array(Native):
-    """A NumPy array: shape, type, and the numbers where a script wrote a few out."""
+    """A NumPy array: shape, type, and the numbers where a script wrote a few out.
+
+    `keeps` is the block of a tensor whose memory it shares: on the CPU `x.numpy()` copies nothing.
+    """
 
     label = "ndarray"
 
     def __init__(
-        self, shape: tuple[int, ...] = (), dtype: str = "float64", data: Value = None
+        self,
+        shape: tuple[int, ...] = (),
+        dtype: str = "float64",
+        data: Value = None,
+        keeps: Storage | None = None,
     ) -> None:
         super().__init__()
         self.shape = shape
         self.dtype = dtype
         self.data = data
+        self.keeps = keeps
+
+    def viewed(self, shape: tuple[int, ...], data: Value = None) -> Array:
+        """Return a view of another shape; a single element is a copy."""
+        return Array(shape, self.dtype, data, self.keeps if shape else None)
 
     @property
     def size(self) -> int:
@@ -146,7 +182,7 @@ class Array(Native):
 def row(array: Array, place: int) -> Value:
     """Return `array[place]`."""
     known = array.data[place] if isinstance(array.data, list) else None
-    return Array(array.shape[1:], array.dtype, known)
+    return array.viewed(array.shape[1:], known)
 
 
 def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
@@ -183,7 +219,8 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
         if listed is not None and getattr(value, "shape", None) is None:
             value = list(run.calls.iterate(value))
     shape, found = shape_of(value)
-    return Array(shape, wanted or found, known_data(value))
+    keeps = getattr(value, "storage", None) if run.on_cpu and not wanted else None
+    return Array(shape, wanted or found, known_data(value), keeps)
 
 
 def known_data(value: Value) -> Value:
@@ -260,7 +297,7 @@ def reshaped(array: Array, shape: Value) -> Array:
         wanted[wanted.index(-1)] = size // known
     if prod(wanted) != size:
         raise ShapeFault(f"reshape of {list(array.shape)} to {wanted}", array.shape, tuple(wanted))
-    return Array(tuple(wanted), array.dtype)
+    return array.viewed(tuple(wanted))
 
 
 def reduced(array: Array, axis: Value, keepdims: Value, dtype: str) -> Array:
@@ -305,8 +342,9 @@ def picked(run: Run, array: Array, key: Value) -> Value:
             place = len(out) if place is None else place
             taken.append(_index(one, extent))
         axis += _axes(one)
-    if place is not None:
-        out[place:place] = spread(*taken)
+    if place is None:
+        return array.viewed((*out, *array.shape[axis:]))
+    out[place:place] = spread(*taken)
     return Array((*out, *array.shape[axis:]), array.dtype)
 
 

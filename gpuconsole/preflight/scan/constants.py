@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import lengths, texts
+from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     More,
@@ -215,6 +216,8 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
         return run.unknown(f"this cannot be computed: {error}")
     if isinstance(made, _SIZED):
         calls.tick(len(made) // 64)
+    if type(made) is float and (isinstance(left, Double) or isinstance(right, Double)):
+        return Double(made)
     return made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import array_methods as methods
-from gpuconsole.preflight.scan import files, numpy_joins
+from gpuconsole.preflight.scan import files, numpy_joins, numpy_linear, numpy_picks
 from gpuconsole.preflight.scan.arrays import (
     Array,
     DType,
@@ -15,10 +15,10 @@ from gpuconsole.preflight.scan.arrays import (
     dtype_name,
     extents,
     make,
-    shape_of,
     spread,
 )
 from gpuconsole.preflight.scan.numpy_random import RandomModule
+from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.values import (
     Bound,
     Length,
@@ -123,7 +123,7 @@ def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
             value = value.data
         if isinstance(value, (int, float)) and known is not None:
             found = known(value)
-            return float(found) if name not in ("abs", "absolute", "square") else found
+            return Double(found) if name not in ("abs", "absolute", "square") else found
         if isinstance(value, SomeNumber):
             return run.number("a number that reading cannot tell")
         if isinstance(value, Unknown):
@@ -218,15 +218,6 @@ def _unique(run: Run, value: Value, *_: Value, return_inverse: Value = False,
     return (few, *more) if more else few
 
 
-def _bincount(run: Run, value: Value, weights: Value = None, minlength: Value = 0) -> Value:
-    return run.unknown("how many bins data fills", value)
-
-
-def _norm(run: Run, value: Value, order: Value = None, axis: Value = None, keepdims: Value = False,
-          **_: Value) -> Value:  # fmt: skip
-    return methods.reduction("mean")(run, make(run, value), axis=axis, keepdims=keepdims)
-
-
 def _clip(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     if isinstance(value, (int, float, Unknown)):
         return value if isinstance(value, Unknown) else run.number("a clipped number")
@@ -248,13 +239,6 @@ def _diag(run: Run, value: Array, *_: Value) -> Value:
 def _outer(run: Run, left: Value, right: Value) -> Value:
     one, other = make(run, left), make(run, right)
     return Array((one.size, other.size), binary(run, one, Array((), other.dtype)).dtype)
-
-
-def _take(run: Run, value: Array, where: Value, axis: Value = None, **_: Value) -> Value:
-    shape, _dtype = shape_of(where)
-    if axis is None:
-        return Array(shape, value.dtype)
-    return Array((*value.shape[:axis], *shape, *value.shape[axis + 1 :]), value.dtype)
 
 
 def _isscalar(run: Run, value: Value) -> Value:
@@ -286,9 +270,9 @@ def _tables() -> dict[str, Call]:
         "empty": _filled("float64"), "full": _full, "zeros_like": _like, "ones_like": _like,
         "empty_like": _like, "full_like": _full_like, "arange": _arange, "linspace": _linspace,
         "logspace": _linspace, "eye": _eye, "identity": _eye, "tri": _eye, "power": _power,
-        "where": _where, "unique": _unique, "bincount": _bincount, "clip": _clip,
+        "where": _where, "unique": _unique, "clip": _clip,
         "outer": _outer, "sort": _sorted, "isscalar": _isscalar, "diff": _method(_diff),
-        "diag": _method(_diag), "take": _method(_take), "load": files.load_array,
+        "diag": _method(_diag), "take": _method(methods.taken), "load": files.load_array,
         "loadtxt": files.load_text, "genfromtxt": files.load_text, "save": methods.nothing,
         "matmul": _method(methods.times), "dot": _method(methods.times),
         "moveaxis": _method(methods.moved), "argwhere": _method(_argwhere),
@@ -300,7 +284,7 @@ def _tables() -> dict[str, Call]:
         table[name] = _elementwise(name, real)
     for name in ("abs", "absolute", "round", "around", "square", "floor", "ceil", "sign", "rint",
                  "negative", "fabs", "trunc", "flip", "fliplr", "flipud", "roll", "triu", "tril",
-                 "cumsum", "cumprod", "conj", "real", "imag", "invert"):  # fmt: skip
+                 "conj", "invert"):  # fmt: skip
         table[name] = _elementwise(name, same)
     for name in ("isnan", "isinf", "isfinite", "logical_not", "isin", "in1d"):
         table[name] = _elementwise(name, lambda dtype: "bool")
@@ -314,10 +298,12 @@ def _tables() -> dict[str, Call]:
     table.update({name: _reduce(name) for name in methods.REDUCTIONS})
     table["product"] = table["prod"]
     for name in ("reshape", "transpose", "squeeze", "ravel", "repeat", "swapaxes", "argsort",
-                 "nonzero"):  # fmt: skip
+                 "nonzero", "cumsum", "cumprod"):  # fmt: skip
         table[name] = _method(methods.METHODS[name])
     table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))
-    return {**table, **numpy_joins.FUNCTIONS}
+    for name in ("real", "imag"):
+        table[name] = _method(lambda run, x, give=methods.PROPERTIES[name]: give(x))
+    return {**table, **numpy_joins.FUNCTIONS, **numpy_linear.FUNCTIONS, **numpy_picks.FUNCTIONS}
 
 
 def _argwhere(run: Run, x: Array) -> Value:
@@ -339,7 +325,12 @@ def namespace() -> Namespace:
                  uint64=DType("int64"), intp=DType("int64"), longlong=DType("int64"))  # fmt: skip
     names.update(bool=DType("bool"), float=DType("float64"), int=DType("int64"))
     names.update({name: NativeFunction(call, f"np.{name}") for name, call in _tables().items()})
-    norm = NativeFunction(_norm, "np.linalg.norm")
-    names["linalg"] = Namespace("numpy.linalg", {"norm": norm})
+    names.update(linalg=numpy_linear.linalg(), fft=numpy_linear.fft(), r_=numpy_picks.Joined(),
+                 c_=numpy_picks.Joined(columns=True))  # fmt: skip
+    for name, kind in (("iinfo", numpy_picks.Limits), ("finfo", numpy_picks.Limits),
+                       ("vectorize", numpy_picks.Vectorized)):  # fmt: skip
+        names[name] = NativeClass(kind, f"np.{name}")
+    for name in ("integer", "floating", "number", "generic", "inexact"):
+        names[name] = NativeClass(Native, f"np.{name}")
     names["set_printoptions"] = NativeFunction(methods.nothing, "np.set_printoptions")
     return Namespace("numpy", names)
