@@ -175,7 +175,7 @@ class Usage:
             found = self._asked[user, account] = theirs if theirs.over > own.over else own
         return found
 
-    def over(self, user: str, account: str, now: float) -> float:
+    def overuse(self, user: str, account: str, now: float) -> float:
         """Return by how much that share is beyond its due: see `Share.over`."""
         return self.share(user, account, now).over
 

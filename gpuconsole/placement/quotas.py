@@ -6,7 +6,7 @@ weeks (from Monday) and months in UTC: everybody can tell when the next one begi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Literal
@@ -215,54 +215,64 @@ class Limits:
     max_devices_per_host: int | None = None
     """Devices that one user may have on one host."""
 
-    def refused(self, request: Request, use: Use, now: float) -> Refusal | None:
-        """Return why a job may start nowhere now, whatever is free; None when it may."""
-        for kind, name in (("user", request.user), ("account", request.task.account)):
-            for quota in self._of(kind, name) if name else ():  # type: ignore[arg-type]
-                found = _at_once(quota, name, request, use) or _hours(quota, name, use, now)
-                if found is not None:
-                    return found
+    def refused(
+        self, request: Request, use: Use, now: float, held: Mapping[str, int] | None = None
+    ) -> Refusal | None:
+        """Return why a job may start nowhere now, whatever is free; None when it may.
+
+        `held` counts devices by `user:NAME` and `account:NAME`, where more are held than `use`
+        knows of: those that start in the same moment.
+        """
+        for quota, name in self._for(request):
+            present = use.devices(quota.kind, name)
+            if held is not None:
+                present = max(present, held.get(f"{quota.kind}:{name}", 0))
+            found = _at_once(quota, name, request, use, present) or _hours(quota, name, use, now)
+            if found is not None:
+                return found
         return None
 
     def kept(
-        self, request: Request, host: str, models: Iterable[str], now: float
+        self, request: Request, host: str, has: Callable[[str], bool], now: float
     ) -> Refusal | None:
-        """Return why a job may not start on a host's devices, known by any of the names of their
-        model; None when it may."""
-        known = frozenset(models)
+        """Return why a job may not start on a host, of which `has` tells whether it has devices
+        of a model; None when it may."""
         for window in self.windows:
             if window.hosts and host not in window.hosts:
                 continue
-            if window.models and known.isdisjoint(window.models):
+            if window.models and not any(has(model) for model in window.models):
                 continue
             found = _reserved(window, request, now)
             if found is not None:
                 return found
         return None
 
-    def room_on(self, host: str, user: str, use: Use) -> int | None:
-        """Return how many more devices a user may have on a host; None without a limit."""
+    def crowded(self, request: Request, host: str, held: int) -> Refusal | None:
+        """Return why a job may not start on a host where its user holds so many devices; None
+        when it may."""
         most = self.max_devices_per_host
-        return None if most is None else max(0, most - use.on_host(user, host))
-
-    def crowded(self, host: str, user: str, use: Use) -> Refusal:
-        """Return the refusal for a host on which a user may have no more devices."""
-        held = use.on_host(user, host)
-        return Refusal(
-            "host-quota",
-            f"One user may have {_devices(self.max_devices_per_host or 0)} on one host;"
-            f" {user} holds {held} on {host}.",
-        )
+        if most is None or held + request.devices <= most:
+            return None
+        has = f"{request.user} holds {held} on {host}" if held else f"it asks for {request.devices}"
+        return Refusal("host-quota", f"One user may have {_devices(most)} on one host; {has}.")
 
     def never(self, request: Request) -> Refusal | None:
         """Return why a job could not start even if its owner had nothing else; None when it
         could."""
-        for kind, name in (("user", request.user), ("account", request.task.account)):
-            for quota in self._of(kind, name) if name else ():  # type: ignore[arg-type]
-                if quota.devices is not None and request.devices > quota.devices:
-                    asks = f"It asks for {_devices(request.devices)}; {_whose(quota, name)}"
-                    return Refusal("quota", f"{asks} may have {quota.devices} at once.")
+        for quota, name in self._for(request):
+            if quota.devices is not None and request.devices > quota.devices:
+                asks = f"It asks for {_devices(request.devices)}; {_whose(quota, name)}"
+                return Refusal("quota", f"{asks} may have {quota.devices} at once.")
         return None
+
+    def _for(self, request: Request) -> Iterator[tuple[Quota, str]]:
+        """Give the quotas that hold for a job, with whose use counts."""
+        if self.quotas:
+            for quota in self._of("user", request.user) if request.user else ():
+                yield quota, request.user
+            account = request.task.account
+            for quota in self._of("account", account) if account else ():
+                yield quota, account
 
     def _of(self, kind: Kind, name: str) -> Sequence[Quota]:
         """Return the quotas that hold for a name: its own, else those for each."""
@@ -294,10 +304,9 @@ def period_end(period: Period, now: float) -> float:
     return period_start(period, (since + timedelta(days=longest)).timestamp())
 
 
-def _at_once(quota: Quota, name: str, request: Request, use: Use) -> Refusal | None:
+def _at_once(quota: Quota, name: str, request: Request, use: Use, held: int) -> Refusal | None:
     if quota.devices is None:
         return None
-    held = use.devices(quota.kind, name)
     beyond = held + request.devices - quota.devices
     if beyond <= 0:
         return None

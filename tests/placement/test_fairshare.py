@@ -74,14 +74,14 @@ def test_the_worse_of_user_and_account_decides() -> None:
     usage.begin("3", "bob", "vision", 4, NOW)
     later = NOW + 60
     # bob has two thirds of the use, vision too; ada has a third.
-    assert usage.over("ada", "vision", later) == pytest.approx(1 / 3, rel=1e-3)
+    assert usage.overuse("ada", "vision", later) == pytest.approx(1 / 3, rel=1e-3)
     assert usage.share("ada", "vision", later).name == "vision"
-    assert usage.over("ada", "speech", later) == pytest.approx(-1 / 3, rel=1e-3)
-    assert usage.over("bob", "", later) == pytest.approx(1 / 3, rel=1e-3)
+    assert usage.overuse("ada", "speech", later) == pytest.approx(-1 / 3, rel=1e-3)
+    assert usage.overuse("bob", "", later) == pytest.approx(1 / 3, rel=1e-3)
 
 
 def test_in_an_unused_lab_everybody_is_at_par() -> None:
-    assert Usage().over("ada", "vision", NOW) == 0.0
+    assert Usage().overuse("ada", "vision", NOW) == 0.0
 
 
 def test_what_is_told_twice_counts_once() -> None:
@@ -99,9 +99,9 @@ def test_what_is_told_twice_counts_once() -> None:
 def test_asking_again_after_a_change_answers_anew() -> None:
     usage = Usage()
     usage.begin("1", "ada", "", 1, NOW)
-    before = usage.over("bob", "", NOW + 10)
+    before = usage.overuse("bob", "", NOW + 10)
     usage.begin("2", "bob", "", 9, NOW)
-    assert usage.over("bob", "", NOW + 10) > before
+    assert usage.overuse("bob", "", NOW + 10) > before
 
 
 def test_the_sentence_says_who_had_what_and_what_is_due() -> None:
