@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.placement.speedup import NETWORK, SpeedUp, bandwidth_gb_s, speed_up
+from gpuconsole.preflight.cost import Work, roofline
 
 STEPS = (1, 2, 4, 8, 16)
 """Numbers of devices that `auto` tries."""
-Groups = Mapping[tuple[str, int], float]
-"""Memory (MiB) of the largest model of which a host has so many: by back end and number."""
+LEAST_EFFICIENCY = 0.8
+"""`auto` takes more devices only while each of them does so much of what one alone would."""
+SPREADING = ("ddp", "sharding")
+"""Strategies by which a script trains on several devices."""
+
+Links = tuple[tuple[str, ...], ...]
+
+
+class Group(NamedTuple):
+    """Devices of one model that a job could use together."""
+
+    model: str
+    memory_mib: float
+    link: str
+    """The slowest link between the closest of them; `network` when they are on several hosts, ""
+    when the host does not tell."""
+    hosts: int
+    free: bool
+    """Whether nobody uses them now."""
+
+
+Groups = Mapping[tuple[str, int], Collection[Group]]
+"""By back end and number of devices."""
+
+
+class Wish(NamedTuple):
+    """A number of devices, and why, as a sentence; "" where the task names it itself."""
+
+    devices: int
+    reason: str
 
 
 def need_on(task: Task, need_mib: float, optimizer_mib: float, count: int) -> float:
@@ -27,37 +60,176 @@ def need_on(task: Task, need_mib: float, optimizer_mib: float, count: int) -> fl
 
 
 def devices_wanted(
-    task: Task, need_mib: float | None, optimizer_mib: float, groups: Groups, most: float
-) -> int:
-    """Return the number of devices for a task; `most` is the lab's memory threshold.
+    task: Task,
+    need_mib: float | None,
+    optimizer_mib: float,
+    groups: Groups,
+    most: float,
+    work: Work | None = None,
+    gradients_mib: float = 0.0,
+) -> Wish:
+    """Return how many devices a task gets; `most` is the lab's memory threshold.
 
     The task's own number wins. Left open (`auto`) it is the smallest of 1, 2, 4, 8, 16 on which
-    each one's part fits, and 1 where none is or memory cannot be told.
+    each one's part fits, and 1 where none is or memory cannot be told. It grows from there while
+    so many are free, and while the speed-up that `work` and the links predict is worth them.
     """
     if task.devices is not None:
-        return task.devices
+        return Wish(task.devices, "")
     if need_mib is None:
-        return 1
+        return Wish(1, "1 device is taken, as its memory cannot be told.")
     threshold = task.threshold(most)
-    fitting = (
-        count
-        for count in STEPS
-        if need_on(task, need_mib, optimizer_mib, count)
-        <= threshold * groups.get((task.backend, count), 0.0)
-    )
-    return next(fitting, 1)
+
+    def fitting(count: int) -> list[Group]:
+        need = need_on(task, need_mib, optimizer_mib, count)
+        return [
+            group
+            for group in groups.get((task.backend, count), ())
+            if need <= threshold * group.memory_mib and group.hosts <= task.hosts
+        ]
+
+    least = next((count for count in STEPS if fitting(count)), None)
+    if least is None:
+        return Wish(1, "1 device is taken: it fits on no number of them.")
+    wide = task.distributed_strategy in SPREADING
+    why = "it fits on 1" if least == 1 else f"it fits on no fewer than {least}"
+    if not wide:
+        return Wish(least, f"{_number(least)} taken: the task names no way to train on several.")
+    chosen, outcome = least, ""
+    for count in STEPS[STEPS.index(least) + 1 :]:
+        free = [group for group in fitting(count) if group.free]
+        if not free:
+            outcome = f"{count} that fit are not free together"
+            break
+        found = _best(free, count, work, gradients_mib)
+        if found is None:
+            outcome = f"what {count} would gain cannot be told"
+            break
+        if found[0].efficiency < LEAST_EFFICIENCY:
+            outcome = f"{_gain(count, *found)}, below the {LEAST_EFFICIENCY:.0%} that are asked"
+            break
+        chosen, why = count, _gain(count, *found)
+    return Wish(chosen, f"{_number(chosen)} taken: {why}{f'; {outcome}' if outcome else ''}.")
 
 
-def largest_groups(snapshot: FleetSnapshot) -> Groups:
-    """Return the largest models of a fleet, by how many of them a host has."""
-    present = Counter(
-        (host.name, device.model, device.memory_total_mib or 0.0, device.backend)
-        for host in snapshot.hosts
-        for device in host.devices
-    )
-    largest: dict[tuple[str, int], float] = {}
-    for (_, _, memory, backend), size in present.items():
+def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Groups:
+    """Return the devices of a fleet that could work together, each kind of group once.
+
+    `held` are UUIDs of devices that jobs hold: with those they are not free.
+    """
+    found: dict[tuple[str, int], set[Group]] = defaultdict(set)
+    for host in snapshot.hosts:
+        for devices in _alike(host):
+            _on_one_host(found, host, devices, held)
+    _on_several_hosts(found, snapshot, held)
+    return {key: sorted(groups) for key, groups in found.items()}
+
+
+def _alike(host: Host) -> Iterator[list[Device]]:
+    """Yield the devices of a host model by model."""
+    models: dict[tuple[str, float | None], list[Device]] = defaultdict(list)
+    for device in host.devices:
+        models[device.model, device.memory_total_mib].append(device)
+    yield from models.values()
+
+
+def _on_one_host(
+    found: dict[tuple[str, int], set[Group]],
+    host: Host,
+    devices: list[Device],
+    held: Collection[str],
+) -> None:
+    free = _free(host, devices, held)
+    first = devices[0]
+    memory = first.memory_total_mib or 0.0
+    every, spare = _links(devices), _links(free)
+    for count in STEPS:
+        if count <= len(devices):
+            link = closest_link(spare if count <= len(free) else every, count)
+            group = Group(first.model, memory, link, 1, count <= len(free))
+            found[first.backend, count].add(group)
+
+
+def _on_several_hosts(
+    found: dict[tuple[str, int], set[Group]], snapshot: FleetSnapshot, held: Collection[str]
+) -> None:
+    """Add groups with equally many devices on each of several hosts."""
+    sizes: dict[tuple[str, str, float], list[tuple[int, int]]] = defaultdict(list)
+    for host in snapshot.hosts:
+        for devices in _alike(host):
+            first = devices[0]
+            key = (first.backend, first.model, first.memory_total_mib or 0.0)
+            sizes[key].append((len(devices), len(_free(host, devices, held))))
+    for (backend, model, memory), present in sizes.items():
         for count in STEPS:
-            if count <= size:
-                largest[backend, count] = max(memory, largest.get((backend, count), 0.0))
-    return largest
+            for hosts in (number for number in STEPS if 1 < number <= count):
+                each = count // hosts
+                if sum(size >= each for size, _ in present) >= hosts:
+                    free = sum(size >= each for _, size in present) >= hosts
+                    found[backend, count].add(Group(model, memory, NETWORK, hosts, free))
+
+
+def _free(host: Host, devices: list[Device], held: Collection[str]) -> list[Device]:
+    if host.state is not HostState.UP or host.drained or host.engine_error:
+        return []
+    return [device for device in devices if device.uuid not in held and not device.processes]
+
+
+def _links(devices: list[Device]) -> Links:
+    """Return the kind of link between each two devices."""
+    kinds = [{peer.uuid: peer.kind for peer in device.peers} for device in devices]
+    return tuple(tuple(row.get(other.uuid, "") for other in devices) for row in kinds)
+
+
+@lru_cache(maxsize=1024)
+def closest_link(links: Links, count: int) -> str:
+    """Return the slowest link among the `count` devices that are closest to each other.
+
+    `links` is the kind of link between each two; grown from every device by the fastest link, as
+    hosts with equal wiring have equal answers.
+    """
+    if count < 2:
+        return ""
+    best = ""
+    for start in range(len(links)):
+        chosen, slowest = [start], ""
+        while len(chosen) < count:
+            rest = (other for other in range(len(links)) if other not in chosen)
+            ways = ((min((links[o][c] for c in chosen), key=_rate), -o) for o in rest)
+            way, other = max(ways, key=lambda pair: (_rate(pair[0]), pair[1]))
+            chosen.append(-other)
+            slowest = way if len(chosen) == 2 else min(slowest, way, key=_rate)
+        best = slowest if not start else max(best, slowest, key=_rate)
+    return best
+
+
+def _rate(kind: str) -> float:
+    # One that is not told counts less than any other.
+    return bandwidth_gb_s(kind) if kind else 0.0
+
+
+def _best(
+    groups: list[Group], count: int, work: Work | None, gradients_mib: float
+) -> tuple[SpeedUp, Group] | None:
+    """Return the fastest of the groups; None where no step's time can be told."""
+    found = []
+    for group in groups:
+        spec = Catalogue.load().lookup(group.model, group.memory_mib)
+        compute_s = None if spec is None or work is None else roofline(work, spec)
+        if spec is not None and compute_s:
+            size = gradients_mib * 2**20
+            found.append((speed_up(compute_s, size, count, group.link, spec.interconnect), group))
+    return min(found, key=lambda pair: (pair[0].step_s, pair[1]), default=None)
+
+
+def _gain(count: int, found: SpeedUp, group: Group) -> str:
+    by = f" by {group.link}" if group.link else ""
+    where = f" on {group.hosts} hosts" if group.hosts > 1 else ""
+    return (
+        f"{count} {group.model}{by}{where} should train {found.factor:.1f} times as fast as one"
+        f" ({found.efficiency:.0%} each)"
+    )
+
+
+def _number(count: int) -> str:
+    return "1 device is" if count == 1 else f"{count} devices are"

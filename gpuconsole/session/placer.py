@@ -24,7 +24,7 @@ from gpuconsole.placement import (
     plan,
     policy_for,
 )
-from gpuconsole.placement.devices import Groups
+from gpuconsole.placement.devices import Groups, Wish
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.placing import Choice, Plan, Why
 
@@ -57,18 +57,20 @@ class Placer:
                 else:
                     waiting[job.id] = held_back
         auto = any(job.task.devices is None for job in ready)
-        groups = largest_groups(snapshot) if auto else {}
+        held = holders(jobs, leases, avoid, now)
+        groups = largest_groups(snapshot, held) if auto else {}
+        wishes = {job.id: self._wish_of(job, groups) for job in ready}
         decisions = plan(
-            [self._request_of(job, groups) for job in ready],
+            [_request_of(job, wishes[job.id].devices) for job in ready],
             snapshot,
-            holders(jobs, leases, avoid, now),
+            held,
             {job.id: policy_for(self._settings, job.task) for job in ready},
             now,
         )
         choices = []
         for decision in decisions:
             if decision.chosen is not None:
-                choices.append(_choice(decision.job, decision.chosen))
+                choices.append(_choice(decision.job, decision.chosen, wishes[decision.job]))
             elif decision.waiting is not None:
                 waiting[decision.job] = _why(decision.waiting)
         return Plan(tuple(choices), waiting)
@@ -85,32 +87,40 @@ class Placer:
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
         policy = policy_for(self._settings, task)
+        held = holders(jobs, leases, frozenset(), now)
+        groups = largest_groups(snapshot, held) if task.devices is None else {}
+        wish = self._wish(task, memory or Memory(), groups, work, known=memory is not None)
         need = None if memory is None else memory.high_mib
-        optimizer = 0.0 if memory is None else memory.optimizer_mib
-        groups = largest_groups(snapshot) if task.devices is None else {}
-        request = self._request("", task, need, optimizer, groups, now)
-        request = replace(request, work=work)
-        return decide(request, snapshot, holders(jobs, leases, frozenset(), now), policy, now)
+        request = _request("", task, need, memory or Memory(), wish.devices, now)
+        decision = decide(replace(request, work=work), snapshot, held, policy, now)
+        return _reasoned(decision, wish)
 
-    def _request_of(self, job: Job, groups: Groups) -> Request:
-        since = job.submitted_at if job.queued_at is None else job.queued_at
-        optimizer = _optimizer_mib(job)
-        request = self._request(job.id, job.task, job.estimate_mib, optimizer, groups, since)
-        return replace(request, work=recorded_work(job.estimate))
+    def _wish_of(self, job: Job, groups: Groups) -> Wish:
+        work = recorded_work(job.estimate)
+        known = job.estimate_mib is not None
+        return self._wish(job.task, _memory_of(job), groups, work, known=known)
 
-    def _request(
-        self,
-        job: str,
-        task: Task,
-        need: float | None,
-        optimizer: float,
-        groups: Groups,
-        since: float,
-    ) -> Request:
+    def _wish(
+        self, task: Task, memory: Memory, groups: Groups, work: Work | None, *, known: bool
+    ) -> Wish:
+        need = memory.high_mib if known else None
         most = self._settings.memory_threshold
-        count = devices_wanted(task, need, optimizer, groups, most)
-        each = None if need is None else need_on(task, need, optimizer, count)
-        return Request(job, task, each, count, since)
+        return devices_wanted(
+            task, need, memory.optimizer_mib, groups, most, work, memory.gradients_mib
+        )
+
+
+def _request_of(job: Job, count: int) -> Request:
+    since = job.submitted_at if job.queued_at is None else job.queued_at
+    request = _request(job.id, job.task, job.estimate_mib, _memory_of(job), count, since)
+    return replace(request, work=recorded_work(job.estimate))
+
+
+def _request(
+    job: str, task: Task, need: float | None, memory: Memory, count: int, since: float
+) -> Request:
+    each = None if need is None else need_on(task, need, memory.optimizer_mib, count)
+    return Request(job, task, each, count, since)
 
 
 def holders(
@@ -138,11 +148,13 @@ def holders(
     return found
 
 
-def _optimizer_mib(job: Job) -> float:
-    """Return the optimizer's share of the estimate as the journal has it; 0 where it has none."""
+def _memory_of(job: Job) -> Memory:
+    """Return what matters of an estimate as the journal has it; 0 where it has none."""
     memory = (job.estimate or {}).get("memory")
-    found = memory.get("optimizer_mib") if isinstance(memory, Mapping) else None
-    return float(found) if isinstance(found, (int, float)) else 0.0
+    said = memory if isinstance(memory, Mapping) else {}
+    parts = {name: said.get(name) for name in ("optimizer_mib", "gradients_mib")}
+    known = {name: float(size) for name, size in parts.items() if isinstance(size, (int, float))}
+    return Memory(**known, high_mib=job.estimate_mib or 0.0)
 
 
 def _dependency(job: Job, jobs: Mapping[str, Job]) -> Why | None:
@@ -177,14 +189,25 @@ def _ended(job: Job) -> str:
     )
 
 
-def _choice(job: str, chosen: Candidate) -> Choice:
+def _reasoned(decision: Decision, wish: Wish) -> Decision:
+    """Return the decision whose candidates say why they have so many devices."""
+    if not wish.reason or decision.chosen is None:
+        return decision
+    told = tuple(
+        replace(candidate, reasons=(wish.reason, *candidate.reasons))
+        for candidate in decision.candidates
+    )
+    return replace(decision, chosen=told[0], candidates=told)
+
+
+def _choice(job: str, chosen: Candidate, wish: Wish) -> Choice:
     first, *others = chosen.places
     return Choice(
         job,
         first.host,
         tuple(device.uuid for device in first.devices),
         tuple(device.index for device in first.devices),
-        chosen.reasons,
+        (wish.reason, *chosen.reasons) if wish.reason else chosen.reasons,
         tuple(others),
         chosen.shared,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import devices_wanted, largest_groups, launch_command, need_on
+from gpuconsole.placement.devices import Group
 
 
 def test_one_device_runs_the_script_itself() -> None:
@@ -31,7 +32,7 @@ def fleet(*sizes_gib: float) -> FleetSnapshot:
 def wanted(task: Task, need_gib: float | None, *sizes_gib: float, states_gib: float = 0.0) -> int:
     need = None if need_gib is None else need_gib * 1024
     groups = largest_groups(fleet(*sizes_gib))
-    return devices_wanted(task, need, states_gib * 1024, groups, 0.85)
+    return devices_wanted(task, need, states_gib * 1024, groups, 0.85).devices
 
 
 def test_the_tasks_own_number_wins() -> None:
@@ -60,4 +61,8 @@ def test_more_devices_never_make_a_data_parallel_job_fit() -> None:
 
 def test_groups_are_of_one_model_on_one_host() -> None:
     groups = largest_groups(fleet(24, 24, 40))
-    assert groups == {("gpu", 1): 40 * 1024, ("gpu", 2): 24 * 1024}
+    small, large = (
+        Group("card 24", 24.0 * 1024, "", 1, True),
+        Group("card 40", 40.0 * 1024, "", 1, True),
+    )
+    assert groups == {("gpu", 1): [small, large], ("gpu", 2): [small]}
