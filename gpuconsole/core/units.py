@@ -52,3 +52,12 @@ def iso_utc(timestamp: float | None) -> str | None:
         return None
     moment = datetime.fromtimestamp(timestamp, tz=timezone.utc)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> float:
+    """Return the time of an ISO 8601 text, seconds since the epoch; without a zone it is that of
+    this machine. ValueError, worded for a person, when it is none."""
+    try:
+        return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError("expected a time such as `2030-01-31T18:00+08:00`") from None
