@@ -6,12 +6,13 @@ What an inventory's `lab:` says wins over the user's file, key by key; `combined
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.places import config_path, state_dir
+from gpuconsole.core.units import parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
@@ -54,6 +55,81 @@ class PollLimits(Section):
     """How many connections are made at once; more make the screen stutter meanwhile."""
 
 
+def _time(text: str) -> str:
+    parse_time(text)
+    return text
+
+
+Moment = Annotated[Text, AfterValidator(_time)]
+"""A time as ISO 8601; without a zone that of the console's machine."""
+
+
+class ShareSection(Section):
+    """Parts of the lab that are due, in any unit; who is not named has 1."""
+
+    users: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default_factory=dict)
+    """Parts by user."""
+    accounts: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default_factory=dict)
+    """Parts by account."""
+
+
+class QuotaSection(Section):
+    """The most that a user or an account may have. `*` is each one without a quota of its own."""
+
+    user: Text = ""
+    """Whose; `*` for each user."""
+    account: Text = ""
+    """Or which account's; `*` for each account."""
+    devices: int | None = Field(None, ge=0, le=100_000)
+    """Devices at once."""
+    device_hours: float | None = Field(None, ge=0)
+    """Device-hours in a period; once they are used up nothing more starts in it."""
+    per: Literal["day", "week", "month"] = "week"
+    """The period: a calendar day, week or month in UTC."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> QuotaSection:
+        if bool(self.user) == bool(self.account):
+            raise ValueError("expected either `user` or `account`")
+        if self.devices is None and self.device_hours is None:
+            raise ValueError("expected `devices` or `device_hours`")
+        return self
+
+
+class WindowSection(Section):
+    """A time in which hosts or models are kept for somebody."""
+
+    name: Text
+    """What it is for, such as a course."""
+    begins: Moment
+    """When it begins, as ISO 8601: `2030-01-31T18:00+08:00`."""
+    ends: Moment
+    """When it ends."""
+    repeat: Literal["day", "week"] | None = None
+    """Whether it comes back."""
+    hosts: tuple[Text, ...] = ()
+    """Which hosts; all that have the models, when left out."""
+    models: tuple[Text, ...] = ()
+    """Which models; any, when left out."""
+    users: tuple[Text, ...] = ()
+    """For which users."""
+    accounts: tuple[Text, ...] = ()
+    """For which accounts."""
+    labels: dict[str, Text] = Field(default_factory=dict)
+    """For tasks that ask for these labels."""
+    clear: Seconds = Field(0.0, ge=0)
+    """For so long before, nothing starts there whose run time nobody can tell."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> WindowSection:
+        length = parse_time(self.ends) - parse_time(self.begins)
+        if length <= 0:
+            raise ValueError("`ends` must be after `begins`")
+        if self.repeat and length > {"day": 86400, "week": 7 * 86400}[self.repeat]:
+            raise ValueError(f"it is longer than the {self.repeat} after which it comes back")
+        return self
+
+
 class Retention(Section):
     """How long the console keeps what is over."""
 
@@ -84,6 +160,16 @@ class LabSettings(Section):
     """Let containers run as root where the host's account is root."""
     code_size_limit: SizeMib = 256.0
     """Largest project folder that is shipped with a job, packed."""
+    half_life: Seconds = Field(7 * 86400.0, gt=0)
+    """After so long use counts half for fair share."""
+    shares: ShareSection = ShareSection()
+    """What is due to whom for fair share; all the same when left out."""
+    quotas: tuple[QuotaSection, ...] = ()
+    """The most that users and accounts may have."""
+    max_devices_per_host: int | None = Field(None, ge=1)
+    """Devices that one user may have on one host."""
+    windows: tuple[WindowSection, ...] = ()
+    """Times in which hosts or models are kept for somebody."""
     sharing: bool = False
     """Let two jobs that both say `share: true` use one device while no whole one is free."""
     foreign_processes: ForeignProcesses = "share"
