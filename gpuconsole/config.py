@@ -15,7 +15,15 @@ from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.core.units import parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
-PolicyName = Literal["weighted", "best_fit", "first_fit", "balanced", "rl_based"]
+PolicyName = Literal[
+    "weighted",
+    "best_fit",
+    "first_fit",
+    "balanced",
+    "fragmentation_aware",
+    "cost_performance",
+    "rl_based",
+]
 NetworkPolicy = Literal["none", "lab", "full"]
 ForeignProcesses = Literal["share", "avoid"]
 SymbolSet = Literal["block", "ascii"]
@@ -30,12 +38,18 @@ class Weights(Section):
     """Take a device on which nobody works; above `speed` an idle slow one beats a busy fast one."""
     fit: float = Field(1.0, ge=0, le=100)
     """Take the device that leaves the least memory unused."""
-    balance: float = Field(0.5, ge=0, le=100)
+    balance: float = Field(0.0, ge=0, le=100)
     """Take the host with fewer busy devices."""
+    pack: float = Field(1.2, ge=0, le=100)
+    """Take the host on which fewer devices are left free."""
+    fragments: float = Field(1.0, ge=0, le=100)
+    """Leave no rest of a host that the next jobs could not use."""
     preferred: float = Field(2.0, ge=0, le=100)
     """Follow the order of the task's preferred devices."""
     speed: float = Field(4.0, ge=0, le=100)
     """Take the device with the higher FP16 rate."""
+    length: float = Field(1.5, ge=0, le=100)
+    """The same, the more the longer the job runs."""
     links: float = Field(3.0, ge=0, le=100)
     """For several devices: take those that are closer to each other."""
     domestic: float = Field(0.0, ge=0, le=100)
@@ -172,6 +186,12 @@ class LabSettings(Section):
     """Times in which hosts or models are kept for somebody."""
     sharing: bool = False
     """Let two jobs that both say `share: true` use one device while no whole one is free."""
+    preemption: bool = False
+    """Let a job of higher priority stop jobs that can resume from a checkpoint."""
+    fair_share: float = Field(0.3, ge=0, le=10)
+    """How much use beyond one's share moves a job back in the queue; 0 switches it off."""
+    patience: float = Field(0.1, ge=0, le=10)
+    """How much waiting moves a job forward in the queue; 0 switches it off."""
     foreign_processes: ForeignProcesses = "share"
     """What of a device on which somebody works outside the queue: `share` what is left of its
     memory, or `avoid` the device."""

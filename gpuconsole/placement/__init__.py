@@ -4,8 +4,10 @@
 policy and time always give the same answer.
 """
 
+from gpuconsole.placement.board import Board
 from gpuconsole.placement.command import launch_command
-from gpuconsole.placement.decide import decide, plan
+from gpuconsole.placement.conditions import engine_fault
+from gpuconsole.placement.decide import decide, decide_on, pass_over, plan, why_waiting
 from gpuconsole.placement.devices import STEPS, devices_wanted, largest_groups, need_on
 from gpuconsole.placement.model import (
     Blocker,
@@ -18,13 +20,13 @@ from gpuconsole.placement.model import (
     Request,
     Waiting,
 )
-from gpuconsole.placement.policy import POLICIES, named_policy, policy_for
-from gpuconsole.placement.survey import engine_fault
+from gpuconsole.placement.policy import POLICIES, lab_policy, named_policy, policy_for
 
 __all__ = [
     "POLICIES",
     "STEPS",
     "Blocker",
+    "Board",
     "Candidate",
     "Decision",
     "Holder",
@@ -34,12 +36,16 @@ __all__ = [
     "Request",
     "Waiting",
     "decide",
+    "decide_on",
     "devices_wanted",
     "engine_fault",
+    "lab_policy",
     "largest_groups",
     "launch_command",
     "named_policy",
     "need_on",
+    "pass_over",
     "plan",
     "policy_for",
+    "why_waiting",
 ]

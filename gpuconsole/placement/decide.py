@@ -1,16 +1,24 @@
-"""Decide where a job runs, and in which order jobs are considered."""
+"""Where a job runs, or why it waits: the answers that people and screens ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.placement.model import Candidate, Decision, Holder, Policy, Rejection, Request
+from gpuconsole.placement import engine
+from gpuconsole.placement.board import Board, Cell
+from gpuconsole.placement.engine import Outcome
+from gpuconsole.placement.model import FREE, Candidate, Decision, Holder, Policy, Request, Rules
+from gpuconsole.placement.order import EVEN, Shares, ordered
+from gpuconsole.placement.picking import Pick, best_linked, pick, rank
+from gpuconsole.placement.profile import Profile, profile
+from gpuconsole.placement.reasons import candidate
 from gpuconsole.placement.rejections import rejections
-from gpuconsole.placement.scores import candidates, groups_of
-from gpuconsole.placement.survey import PERMANENT, Spot, Survey, lay_out, survey
+from gpuconsole.placement.scores import Scorer
+from gpuconsole.placement.survey import Survey, survey
 from gpuconsole.placement.waiting import waiting
+
+MAX_CANDIDATES = 20
 
 
 def decide(
@@ -19,11 +27,28 @@ def decide(
     holders: Mapping[str, Holder],
     policy: Policy,
     now: float,
+    rules: Rules = FREE,
 ) -> Decision:
     """Choose devices for one job, or say why it waits. `holders` maps device UUIDs to leases."""
-    seen = survey(request, lay_out(snapshot), holders, policy, now, {})
-    choices, lonely = candidates(seen)
-    return _decision(seen, choices, lonely, rejections(seen, seen.refused + lonely))
+    others = {uuid: each for uuid, each in holders.items() if each.job != request.job}
+    return decide_on(request, Board.of(snapshot, others), policy, now, rules)
+
+
+def decide_on(
+    request: Request, board: Board, policy: Policy, now: float, rules: Rules = FREE
+) -> Decision:
+    """Decide for one job on a board, which stays as it is."""
+    made = profile(request, board, policy, now, rules)
+    seen = survey(made, board)
+    seen.ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
+    choices = [] if seen.ruling is not None else _choices(made, board, seen)
+    lonely = _lonely(seen, choices)
+    refused = rejections(seen, seen.refused + lonely)
+    if not choices:
+        why = waiting(seen, seen.refused + lonely)
+        return Decision(request.job, None, (), refused, why)
+    told = tuple(candidate(choice, made, board) for choice in choices)
+    return Decision(request.job, told[0], told, refused, None)
 
 
 def plan(
@@ -32,80 +57,112 @@ def plan(
     holders: Mapping[str, Holder],
     policy: Policy | Mapping[str, Policy],
     now: float,
+    rules: Rules = FREE,
+    *,
+    lab: Policy | None = None,
+    shares: Shares = EVEN,
 ) -> tuple[Decision, ...]:
-    """Decide for a queue: by priority, then by submission; returned in that order.
+    """Decide for a queue; returned in the order in which jobs are considered.
 
-    Each decision has the chosen candidate alone and no rejections, which `decide` gives. Devices
-    chosen for a job are held against the later ones. A job that cannot start lets later ones
-    pass, except on the host where it lacks fewest devices: what is free there stays kept for the
-    first of equal jobs. `policy` may also map job ids to policies, for tasks that name their own.
+    Each decision has the chosen candidate alone and no rejections, which `decide` gives. `policy`
+    may also map job ids to policies, for tasks that name their own; `lab` orders the queue then.
     """
-    layout = lay_out(snapshot)
-    claims = dict(holders)
-    reserved: dict[str, str] = {}
-    own = {holder.job for holder in holders.values()}
-    blocked: dict[object, Decision] = {}
-    decisions = []
-    for request in sorted(requests, key=lambda r: (-r.task.priority, r.waiting_since)):
-        ranking = policy if isinstance(policy, Policy) else policy[request.job]
-        shape = None if request.job in own else _shape(request, ranking, now)
-        if shape in blocked:
-            # Claims only grow along the queue: what found nothing for an equal job finds nothing.
-            decisions.append(replace(blocked[shape], job=request.job))
-            continue
-        seen = survey(request, layout, claims, ranking, now, reserved)
-        choices, lonely = candidates(seen, 1)
-        decision = _decision(seen, choices, lonely, ())
-        decisions.append(decision)
-        if decision.chosen is not None:
-            claim = Holder(request.job, request.task.name, "this queue", now, _end(request, now))
-            claims.update((device.uuid, claim) for device in decision.chosen.devices)
-            continue
-        if request.devices > 1:
-            reserved.update((uuid, f"job {request.job}") for uuid in _to_keep(seen))
-        if shape is not None:
-            blocked[shape] = decision
-    return tuple(decisions)
-
-
-def _shape(request: Request, policy: Policy, now: float) -> object:
-    """Return what decides whether a job finds any device: equal shapes get equal answers."""
-    task = request.task
-    ends = request.waiting_since + task.preference_timeout_s if task.preferred_devices else now
-    return (
-        request.need_mib,
-        request.devices,
-        task.threshold(policy.memory_threshold),
-        task.backend,
-        tuple(sorted(task.labels.items())),
-        task.exclusive,
-        (task.preferred_devices, ends) if ends > now else (),
+    outcome, queue = pass_over(
+        requests, Board.of(snapshot, holders), policy, now, rules, lab=lab, shares=shares
+    )
+    told = {start.request.job: start.candidate for start in outcome.started}
+    return tuple(
+        _decision(request, told.get(request.job), outcome, policy, now, rules) for request in queue
     )
 
 
-def _decision(
-    seen: Survey,
-    choices: tuple[Candidate, ...],
-    lonely: list[tuple[Spot, str]],
-    refusals: tuple[Rejection, ...],
+def pass_over(
+    requests: Sequence[Request],
+    board: Board,
+    policy: Policy | Mapping[str, Policy],
+    now: float,
+    rules: Rules = FREE,
+    *,
+    lab: Policy | None = None,
+    shares: Shares = EVEN,
+) -> tuple[Outcome, list[Request]]:
+    """Run one pass with reasons; return it and the queue in its order."""
+    mode = policy if isinstance(policy, Policy) else lab or Policy()
+    queue = ordered(requests, mode, now, shares)
+    outcome = engine.run(board, queue, policy, now, rules, lab=mode, explain=_explain)
+    return outcome, queue
+
+
+def why_waiting(
+    request: Request, outcome: Outcome, policy: Policy, now: float, rules: Rules = FREE
 ) -> Decision:
-    if choices:
-        return Decision(seen.request.job, choices[0], choices, refusals, None)
+    """Return why a job was passed over, on the board as the pass left it."""
+    board = outcome.board
+    head = outcome.head
+    if outcome.reservation is not None and outcome.reservation.job != request.job:
+        board.reserve(outcome.reservation)
+    made = profile(request, board, policy, now, rules)
+    seen = survey(made, board)
+    seen.ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
+    if policy.backfill == "strict" and head is not None and head.job != request.job:
+        seen.behind = f"{head.task.name} (job {head.job})"
+    lonely = _lonely(seen, [])
     why = waiting(seen, seen.refused + lonely)
-    return Decision(seen.request.job, None, (), refusals, why)
+    board.reserve(None)
+    return Decision(request.job, None, (), (), why)
 
 
-def _end(request: Request, now: float) -> float | None:
-    length = request.task.run_time_s
-    return None if length is None else now + length
+def _explain(found: Pick, made: Profile, board: Board) -> Candidate:
+    return candidate(found, made, board)
 
 
-def _to_keep(seen: Survey) -> list[str]:
-    """Return the free devices of the host where a job that needs several lacks fewest."""
-    count = seen.request.devices
-    free = groups_of(seen.eligible)
-    able: list[Spot] = [spot for spot, code in seen.refused if code not in PERMANENT]
-    able += seen.eligible
-    fitting = [key for key, group in groups_of(able).items() if len(group) >= count]
-    best = max(fitting, key=lambda key: len(free.get(key, ())), default=None)
-    return [] if best is None else [spot.device.uuid for spot in free.get(best, ())]
+def _decision(
+    request: Request,
+    told: Candidate | None,
+    outcome: Outcome,
+    policy: Policy | Mapping[str, Policy],
+    now: float,
+    rules: Rules,
+) -> Decision:
+    if told is not None:
+        return Decision(request.job, told, (told,), (), None)
+    own = policy if isinstance(policy, Policy) else policy[request.job]
+    return why_waiting(request, outcome, own, now, rules)
+
+
+def _choices(made: Profile, board: Board, seen: Survey) -> list[Pick]:
+    count = made.request.devices
+    if count > 1:
+        choices = best_linked(made, board, count, MAX_CANDIDATES)
+    else:
+        scorer = Scorer(made, board, 1)
+        choices = [
+            Pick(((cell, (cell.spots[0],)),), scorer.score(cell.shelf))
+            for cell in seen.eligible
+            if cell.shelf is not None
+        ]
+        choices.sort(key=rank)
+    if not choices:
+        last = pick(made, board)
+        return [] if last is None else [last]
+    return choices[:MAX_CANDIDATES]
+
+
+def _lonely(seen: Survey, choices: Sequence[Pick]) -> list[tuple[Cell, str]]:
+    """Return the eligible cells that too few others stand beside."""
+    if seen.profile.request.devices == 1 or len(choices) == 1:
+        used = {id(cell) for choice in choices for cell, _ in choice.chosen}
+        if seen.profile.request.devices == 1:
+            return []
+    else:
+        used = set()
+    together: dict[tuple[int, int], int] = {}
+    for cell in seen.eligible:
+        key = (cell.site.place, cell.kind)
+        together[key] = together.get(key, 0) + len(cell.spots)
+    return [
+        (cell, "count")
+        for cell in seen.eligible
+        if together[cell.site.place, cell.kind] < seen.profile.request.devices
+        and id(cell) not in used
+    ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
-from gpuconsole.core.fleet import Device
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight.cost import Work
 
@@ -96,8 +97,8 @@ class Rejection:
     uuid: str
     model: str
     filter: str
-    """host, engine, health, mig, backend, labels, memory, leased, reserved, held, exclusive,
-    unknown, preferred, count."""
+    """host, engine, drained, health, mig, backend, labels, image, window, quota, memory, leased,
+    reserved, held, exclusive, unknown, preferred, count."""
     reason: str
 
 
@@ -136,14 +137,87 @@ class Decision:
     waiting: Waiting | None
 
 
+Order = Literal["fifo", "time", "area"]
+"""By submission, by predicted run time, or by predicted run time times devices."""
+Backfill = Literal["strict", "skip", "easy"]
+"""What jobs behind a blocked one may do: nothing, start anyhow, or start where it does not delay
+the first blocked one (EASY)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A trained correction of the weighted policy: sums of named terms, clipped."""
+
+    place: Mapping[str, float] = field(default_factory=dict)
+    """What a term of the score counts more or less, by name (`learned.PLACE_FEATURES`)."""
+    order: Mapping[str, float] = field(default_factory=dict)
+    """What a feature of a job moves it in the queue, by name (`learned.ORDER_FEATURES`)."""
+    place_clip: float = 2.0
+    order_clip: float = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How candidates are ranked: a weight for each term of the score."""
+    """How jobs are ordered and candidates are ranked: a weight for each term of the score."""
 
     name: str = "weighted"
     memory_threshold: float = 0.85
     """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """fit, balance, preferred, speed, links, domestic, price; a missing one counts 0."""
+    """By the names of `scores.TERMS`; a missing one counts 0."""
     note: str = ""
     """A sentence that every candidate carries, when the policy has something to say."""
+    order: Order = "area"
+    backfill: Backfill = "easy"
+    fair_share: float = 0.0
+    """What use beyond one's share moves a job back: in powers of e of its area, per whole share."""
+    patience: float = 0.0
+    """What waiting moves a job forward: in powers of e of its area, each time the wait doubles
+    beyond its own run time."""
+    host_per_user: bool = False
+    """Every user keeps to one host; what many labs do today, and a baseline here."""
+    sharing: bool = False
+    """Whether two jobs that allow it may share a device."""
+    preemption: bool = False
+    """Whether a job of lower priority that can be resumed may be stopped for one of higher."""
+    mix: Mapping[int, float] = field(default_factory=lambda: {1: 0.6, 2: 0.1, 4: 0.1, 8: 0.2})
+    """Share of jobs by the number of devices they ask for: what a free rest is good for."""
+    avoid_foreign: bool = False
+    """Whether devices on which somebody works outside the queue are left alone."""
+    learned: Learned | None = None
+
+
+class Ruling(NamedTuple):
+    """A rule of the lab against a job, or against a job on one host."""
+
+    code: str
+    """quota, window, image."""
+    sentence: str
+
+
+class Rules(Protocol):
+    """What a lab forbids beyond what devices can do."""
+
+    def job(self, request: Request, held: Mapping[str, int]) -> Ruling | None:
+        """Return why a job may not start at all now; `held` counts devices by `user:`, `account:`
+        and name."""
+        ...
+
+    def host(self, request: Request, host: Host, own: int) -> Ruling | None:
+        """Return why a job may not use a host, where its user holds `own` devices already."""
+        ...
+
+
+class Free:
+    """No rules."""
+
+    def job(self, request: Request, held: Mapping[str, int]) -> Ruling | None:
+        """Allow everything."""
+        return None
+
+    def host(self, request: Request, host: Host, own: int) -> Ruling | None:
+        """Allow everything."""
+        return None
+
+
+FREE = Free()

@@ -1,36 +1,70 @@
-"""Policies by name: each is a set of weights, so that every choice is a sum of named terms."""
+"""Policies by name: an order, a way to pass blocked jobs, and weights whose sum ranks places."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.model import Policy
+from gpuconsole.placement.model import Learned, Policy
 
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
 
-# Close to the hand-written score that came out best of the plain ones in trace simulation:
-# relative speed counts most, then price, then how well memory is filled. An idle device comes
-# before all of that: that simulation knew no devices on which others work.
+# The hand-written score that came out best of the plain ones in trace simulation: relative speed
+# counts most, more so for long jobs, then price, so that scarce dear devices are taken last, then
+# how few devices are left on the host and how well memory is filled. An idle device comes before
+# all of that: that simulation knew no devices on which others work.
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "idle": 6.0,
     "fit": 1.0,
-    "balance": 0.5,
+    "balance": 0.0,
+    "pack": 1.2,
+    "fragments": 1.0,
     "preferred": 2.0,
     "speed": 4.0,
+    "length": 1.5,
     "links": 3.0,
     "domestic": 0.0,
     "price": 1.5,
 }
-_FIXED: Mapping[str, Mapping[str, float]] = {
+_IDLE = {"idle": 2.0}
+_WEIGHTED = Policy("weighted", weights=DEFAULT_WEIGHTS)
+_POLICIES: Mapping[str, Policy] = {
+    "weighted": _WEIGHTED,
+    "rl_based": replace(_WEIGHTED, name="rl_based"),
     # With equal scores the order of the inventory decides.
-    "first_fit": {},
-    "best_fit": {"idle": 2.0, "fit": 1.0},
-    "balanced": {"idle": 2.0, "balance": 1.0, "fit": 0.1},
+    "first_fit": replace(_WEIGHTED, name="first_fit", weights={}),
+    "best_fit": replace(_WEIGHTED, name="best_fit", weights={**_IDLE, "fit": 1.0}),
+    "balanced": replace(_WEIGHTED, name="balanced", weights={**_IDLE, "balance": 1.0, "fit": 0.1}),
+    "fragmentation_aware": replace(
+        _WEIGHTED,
+        name="fragmentation_aware",
+        weights={**_IDLE, "fragments": 1.0, "pack": 0.1, "fit": 0.05},
+    ),
+    "cost_performance": replace(
+        _WEIGHTED,
+        name="cost_performance",
+        weights={**_IDLE, "price": 1.0, "speed": 1.0, "fit": 0.1},
+    ),
+    # What labs do today, and the best of the classic heuristics: to be compared with.
+    "fifo_strict": Policy("fifo_strict", weights={}, order="fifo", backfill="strict"),
+    "fifo_skip": Policy("fifo_skip", weights={}, order="fifo", backfill="skip"),
+    "host_per_user": Policy(
+        "host_per_user", weights={}, order="fifo", backfill="skip", host_per_user=True
+    ),
+    "sjf_easy": Policy(
+        "sjf_easy", weights={"speed": 1.0, "fragments": 1.0}, order="time", backfill="easy"
+    ),
 }
-POLICIES = ("weighted", "best_fit", "first_fit", "balanced", "rl_based")
+POLICIES = (
+    *("weighted", "best_fit", "first_fit", "balanced", "fragmentation_aware"),
+    *("cost_performance", "rl_based"),
+)
+"""What a lab or a task may choose."""
+BASELINES = ("fifo_strict", "host_per_user", "fifo_skip", "sjf_easy")
+"""What the simulator can compare them with."""
 _UNTRAINED = "rl_based has no trained weights for this lab, so the weighted policy ranks."
 
 
@@ -39,17 +73,44 @@ def named_policy(
     *,
     memory_threshold: float = 0.85,
     weights: Mapping[str, float] | None = None,
+    learned: Learned | None = None,
+    note: str = "",
 ) -> Policy:
-    """Return a policy by name; `weights` are those of `weighted`."""
-    weighted = DEFAULT_WEIGHTS if weights is None else weights
-    note = _UNTRAINED if name == "rl_based" else ""
-    return Policy(name, memory_threshold, _FIXED.get(name, weighted), note)
+    """Return a policy by name; `weights` are those of `weighted`, `learned` is for `rl_based`.
+
+    `note` says why `rl_based` goes without training. KeyError for an unknown name.
+    """
+    policy = replace(_POLICIES[name], memory_threshold=memory_threshold)
+    if name in ("weighted", "rl_based") and weights is not None:
+        policy = replace(policy, weights=weights)
+    if name != "rl_based":
+        return policy
+    return replace(policy, learned=learned, note="" if learned else note or _UNTRAINED)
 
 
-def policy_for(settings: LabSettings, task: Task) -> Policy:
+def policy_for(
+    settings: LabSettings, task: Task, learned: Learned | None = None, note: str = ""
+) -> Policy:
     """Return the policy of a task: its own algorithm, else the lab's, with the lab's limits."""
-    return named_policy(
-        task.algorithm or settings.policy,
+    return lab_policy(settings, learned, note, name=task.algorithm)
+
+
+def lab_policy(
+    settings: LabSettings, learned: Learned | None = None, note: str = "", *, name: str = ""
+) -> Policy:
+    """Return the lab's policy, or another one by name within the lab's limits."""
+    policy = named_policy(
+        name or settings.policy,
         memory_threshold=settings.memory_threshold,
         weights=settings.weights.model_dump(),
+        learned=learned,
+        note=note,
+    )
+    return replace(
+        policy,
+        sharing=settings.sharing,
+        preemption=settings.preemption,
+        avoid_foreign=settings.foreign_processes == "avoid",
+        fair_share=settings.fair_share,
+        patience=settings.patience,
     )

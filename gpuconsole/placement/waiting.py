@@ -1,151 +1,244 @@
-"""Why a job waits: what holds it back, who, until when, and what a person could do."""
+"""Why a job waits: what holds it back, who, until when, and what a person could do about it."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.placement.board import Cell
+from gpuconsole.placement.conditions import engine_fault
 from gpuconsole.placement.model import Blocker, Waiting
-from gpuconsole.placement.scores import groups_of
-from gpuconsole.placement.survey import PERMANENT, Spot, Survey, engine_fault, time_left
+from gpuconsole.placement.profile import PERMANENT
+from gpuconsole.placement.survey import Survey, time_left
 
 MAX_BLOCKERS = 20
 
 _COUNTED = {
     "leased": "in use by jobs",
+    "utilization": "in use by jobs",
     "reserved": "kept for a job before it",
     "held": "with too little memory free",
     "exclusive": "not empty",
     "unknown": "not empty",
+    "foreign": "not empty",
     "host": "on hosts out of reach",
+    "drained": "on drained hosts",
     "engine": "on hosts whose Docker engine does not answer",
     "health": "faulty",
     "preferred": "not preferred",
+    "window": "kept for others at this time",
+    "quota": "beyond what this user may have there",
     "count": "free, but too few on one host",
 }
+Refused = Sequence[tuple[Cell, str]]
 
 
-def waiting(survey: Survey, refused: Sequence[tuple[Spot, str]]) -> Waiting:
+def waiting(survey: Survey, refused: Refused) -> Waiting:
     """Explain why none of the refused devices will do now."""
-    able = [(spot, code) for spot, code in refused if code not in PERMANENT]
-    count = survey.request.devices
-    groups = groups_of(spot for spot, _ in able)
-    sizes = {key: len(group) for key, group in groups.items()}
-    able = [pair for pair in able if sizes[pair[0].host.name, pair[0].device.model] >= count]
+    if survey.ruling is not None:
+        return Waiting(survey.ruling.sentence, (), None, _RULED, True)
+    # A device that is too full to be shared is leased, not too small.
+    codes = [
+        (cell, "leased" if code == "memory" and not _too_small(survey, cell) else code)
+        for cell, code in refused
+    ]
+    able = [(cell, code) for cell, code in codes if code not in PERMANENT]
+    sizes: dict[tuple[int, int], int] = defaultdict(int)
+    for cell, _ in able:
+        sizes[cell.site.place, cell.kind] += len(cell.spots)
+    each = survey.profile.request.devices
+    hosts = survey.profile.request.task.hosts
+    enough = {key: _enough(sizes, key[1], size, each, hosts) for key, size in sizes.items()}
+    able = [pair for pair in able if enough[pair[0].site.place, pair[0].kind]]
     if not able:
         return _impossible(survey, refused, max(sizes.values(), default=0))
     start = _estimated_start(survey, able)
     blockers = tuple(
-        Blocker(holder.job, holder.name, holder.user, spot.host.name, spot.device.uuid)
-        for spot, code in able
-        if code == "leased" and (holder := survey.claims.get(spot.device.uuid)) is not None
+        Blocker(holder.job, holder.name, holder.user, cell.site.host.name, spot.device.uuid)
+        for cell, code in able
+        if code in ("leased", "utilization")
+        for holder in (cell.holder, cell.guest)
+        if holder is not None
+        for spot in cell.spots
     )
     return Waiting(_reason(survey, able, start), blockers[:MAX_BLOCKERS], start,
                    _options(survey, able, refused), True)  # fmt: skip
 
 
-def _reason(survey: Survey, able: Sequence[tuple[Spot, str]], start: float | None) -> str:
-    by_text = Counter(_COUNTED[code] for _, code in able)
+_RULED = ("Wait, or ask whoever runs the lab to raise the limit.", "Ask for fewer devices.")
+
+
+def _too_small(survey: Survey, cell: Cell) -> bool:
+    return survey.profile.views[cell.kind].code == "memory"
+
+
+def _enough(
+    sizes: dict[tuple[int, int], int], kind: int, size: int, devices: int, hosts: int
+) -> bool:
+    """Tell whether a host has its part of a job, on as many hosts as the job may spread over."""
+    for parts in range(1, hosts + 1):
+        if devices % parts or size < devices // parts:
+            continue
+        like = sum(k == kind and s >= devices // parts for (_, k), s in sizes.items())
+        if like >= parts:
+            return True
+    return False
+
+
+def _reason(survey: Survey, able: Refused, start: float | None) -> str:
+    made = survey.profile
+    by_text: Counter[str] = Counter()
+    for cell, code in able:
+        by_text[_COUNTED[code]] += len(cell.spots)
     parts = [f"{count} {text}" for text, count in by_text.most_common()]
-    count = survey.request.devices
+    count = made.request.devices
     wanted = "" if count == 1 else f" ({count} together are needed)"
-    reason = f"{_devices(len(able))} could do it{wanted}: {', '.join(parts)}."
-    if survey.preference_ends is not None and any(code == "preferred" for _, code in able):
-        left = time_left(survey.preference_ends, survey.now)
+    reason = f"{_devices(sum(by_text.values()))} could do it{wanted}: {', '.join(parts)}."
+    if survey.behind:
+        reason += f" The policy lets no job pass {survey.behind}, which waits before it."
+    if made.preference_ends is not None and any(code == "preferred" for _, code in able):
+        left = time_left(made.preference_ends, made.now)
         reason += f" It insists on preferred devices for another {left}."
-    silent = next((spot.host for spot, code in able if code == "engine"), None)
+    silent = next((cell.site.host for cell, code in able if code == "engine"), None)
     if silent is not None:
         reason += f" {engine_fault(silent.name, silent.engine_error)}"
     if start is not None:
-        wait = format_duration(max(0.0, start - survey.now))
+        wait = format_duration(max(0.0, start - made.now))
         reason += f" The first should be free in about {wait}."
     return reason
 
 
-def _estimated_start(survey: Survey, able: Sequence[tuple[Spot, str]]) -> float | None:
+def _estimated_start(survey: Survey, able: Refused) -> float | None:
     """Return when enough devices of one model on one host should be free, if that can be told."""
-    ready: dict[tuple[str, str], list[float]] = {}
-    for spot, code in able:
+    made = survey.profile
+    ready: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for cell, code in able:
         moment = math.inf
-        if code == "leased":
-            holder = survey.claims[spot.device.uuid]
-            moment = math.inf if holder.ends_at is None else max(survey.now, holder.ends_at)
-            if survey.preference_ends is not None and survey.kinds[spot.kind].rank is None:
-                moment = max(moment, survey.preference_ends)
-        elif code == "preferred" and survey.preference_ends is not None:
-            moment = survey.preference_ends
+        if code in ("leased", "utilization") and cell.holder is not None:
+            ends = cell.holder.ends_at
+            moment = math.inf if ends is None else max(made.now, ends)
+            if made.preference_ends is not None and made.views[cell.kind].rank is None:
+                moment = max(moment, made.preference_ends)
+        elif code == "preferred" and made.preference_ends is not None:
+            moment = made.preference_ends
         elif code == "count":
-            moment = survey.now
-        ready.setdefault((spot.host.name, spot.device.model), []).append(moment)
-    count = survey.request.devices
-    first = min(sorted(moments)[count - 1] for moments in ready.values())
+            moment = made.now
+        elif code == "reserved" and survey.board.reservation is not None:
+            moment = survey.board.reservation.when
+        ready[cell.site.place, cell.kind] += [moment] * len(cell.spots)
+    count, hosts = made.request.devices, made.request.task.hosts
+    first = min(
+        _moment(ready, kind, count // parts, parts)
+        for parts in range(1, hosts + 1)
+        if count % parts == 0
+        for kind in {kind for _, kind in ready}
+    )
     return None if math.isinf(first) else first
 
 
-def _options(
-    survey: Survey, able: Sequence[tuple[Spot, str]], refused: Sequence[tuple[Spot, str]]
-) -> tuple[str, ...]:
+def _moment(ready: dict[tuple[int, int], list[float]], kind: int, each: int, parts: int) -> float:
+    """Return when `each` devices of a kind are free on each of so many hosts."""
+    moments = sorted(
+        sorted(found)[each - 1]
+        for (_, k), found in ready.items()
+        if k == kind and len(found) >= each
+    )
+    return moments[parts - 1] if len(moments) >= parts else math.inf
+
+
+def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]:
+    made = survey.profile
     codes = {code for _, code in able}
-    need = survey.request.need_mib
     options = []
     if "preferred" in codes:
         options.append("Drop `preferred_devices`, or lower the timeout: others are free now.")
-    free = [spot for spot, code in refused if code == "memory"]
-    if need is not None and free:
-        limit = max(survey.kinds[spot.kind].limit_mib or 0.0 for spot in free)
-        more = _devices(len(free), "smaller ")
+    small = [cell for cell, code in refused if code == "memory" and made.views[cell.kind].code]
+    if made.request.need_mib is not None and small:
+        limit = max(made.views[cell.kind].limit_mib or 0.0 for cell in small)
+        more = _devices(sum(len(cell.spots) for cell in small), "smaller ")
         options.append(f"Bring it below {format_mib(limit)} to use {more} too.")
-    if survey.request.devices > 1:
+    if made.request.devices > 1:
         options.append("Ask for fewer devices.")
     if "leased" in codes:
         options.append("Raise its priority to be next, or cancel a job that holds a device.")
-    if codes & {"held", "exclusive", "unknown"}:
+    if "reserved" in codes:
+        options.append("Say how long it runs (`run_time`): what ends in time may pass.")
+    if codes & {"held", "exclusive", "unknown", "foreign"}:
         options.append("Ask those who hold memory outside the queue to free it.")
     if "unknown" in codes:
         options.append("Answer preflight's questions: with an estimate it can use part of a card.")
+    if "drained" in codes:
+        options.append("Take a host back with `gpuconsole undrain`.")
     if codes & {"host", "health"}:
         options.append("See `gpuconsole check` about the hosts and devices that are out.")
     return tuple(options)
 
 
-def _impossible(survey: Survey, refused: Sequence[tuple[Spot, str]], largest: int) -> Waiting:
-    task, need, count = survey.request.task, survey.request.need_mib, survey.request.devices
-    codes = Counter(code for _, code in refused)
+def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
+    made = survey.profile
+    task, need, count = made.request.task, made.request.need_mib, made.request.devices
+    codes = Counter(code for cell, code in refused for _ in cell.spots)
     options: list[str] = []
     if largest:
+        spread = "" if task.hosts == 1 else f" {task.hosts} hosts may share the work;"
         reason = (
-            f"It needs {count} devices of one model on one host; the most there is, is {largest}."
+            f"It needs {count} devices of one model on one host;{spread} the most there is, is"
+            f" {largest}."
         )
         options.append(f"Ask for {_devices(largest)} at most.")
+        if task.hosts == 1:
+            options.append("Let it spread over several hosts (`--hosts`).")
     elif codes["memory"] and need is not None:
-        best = max(
-            (spot for spot, code in refused if code == "memory"),
-            key=lambda spot: survey.kinds[spot.kind].limit_mib or 0.0,
-        )
-        reason = (
-            f"It needs up to {format_mib(need)}; the largest device that it may use,"
-            f" {best.device.model} on {best.host.name}, offers"
-            f" {format_mib(survey.kinds[best.kind].limit_mib)} ({survey.threshold:.0%} of"
-            f" {format_mib(best.device.memory_total_mib)})."
-        )
+        reason = _too_large(survey, refused)
         options.append("Lower the batch size, or use mixed precision or recompute.")
+    elif codes["image"]:
+        cell = next(cell for cell, code in refused if code == "image")
+        ruling = made.rules.host(made.request, cell.site.host, 0)
+        reason = ruling.sentence if ruling is not None else "No host can run its image."
+        options.append("Choose an image for the drivers that the hosts have.")
     elif codes["labels"]:
-        wanted = ", ".join(f"{key}={value}" for key, value in task.labels.items())
-        reason = f"No host with a device for {task.backend} carries {wanted}."
+        reason = f"No host with a device for {task.backend} {_labels(survey)}."
         options.append("Correct the labels of the task or of the inventory.")
     else:
         reason = f"No device for {task.backend} is known in this fleet."
         options.append("Choose another back end, or add a host.")
-    if survey.layout.silent:
-        number = len(survey.layout.silent)
+    if survey.board.silent:
+        number = len(survey.board.silent)
         silent = (
             "1 host has not shown its" if number == 1 else f"{number} hosts have not shown their"
         )
         reason += f" {silent} devices yet."
         options.append("See `gpuconsole check` about those hosts.")
-    return Waiting(reason, (), None, tuple(options), bool(survey.layout.silent))
+    return Waiting(reason, (), None, tuple(options), bool(survey.board.silent))
+
+
+def _labels(survey: Survey) -> str:
+    task = survey.profile.request.task
+    wanted = ", ".join(f"{key}={value}" for key, value in task.labels.items())
+    unwanted = ", ".join(key if not v else f"{key}={v}" for key, v in task.anti_labels.items())
+    words = []
+    if wanted:
+        words.append(f"carries {wanted}")
+    if unwanted:
+        words.append(f"is without {unwanted}")
+    return " and ".join(words)
+
+
+def _too_large(survey: Survey, refused: Refused) -> str:
+    made = survey.profile
+    best = max(
+        (cell for cell, code in refused if code == "memory"),
+        key=lambda cell: made.views[cell.kind].limit_mib or 0.0,
+    )
+    device = best.spots[0].device
+    return (
+        f"It needs up to {format_mib(made.request.need_mib)}; the largest device that it may use,"
+        f" {device.model} on {best.site.host.name}, offers"
+        f" {format_mib(made.views[best.kind].limit_mib)} ({made.threshold:.0%} of"
+        f" {format_mib(device.memory_total_mib)})."
+    )
 
 
 def _devices(count: int, which: str = "") -> str:

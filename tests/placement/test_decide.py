@@ -184,6 +184,8 @@ def test_each_policy_ranks_in_its_own_way() -> None:
         "best_fit": ["r0"],
         "first_fit": ["v0"],
         "balanced": ["a0"],
+        "fragmentation_aware": ["r0"],
+        "cost_performance": ["a0"],
     }
 
 
@@ -218,13 +220,14 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "Nobody works on it.",
         "Leaves 10.2 GiB unused.",
         "1 of 2 devices of h in use.",
+        "Leaves no odd rest there.",
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 12.50 = idle 6.00 + fit 0.50 + balance 0.25 + preferred 1.00 + speed 4.00"
-        " + price 0.75.",
+        "Score 14.00 = idle 6.00 + fit 0.50 + pack 1.20 + fragments 0.55 + preferred 1.00"
+        " + speed 4.00 + price 0.75.",
     )
-    assert by_host["h"].score == pytest.approx(12.5)
+    assert by_host["h"].score == pytest.approx(14.0)
     assert decision.chosen is by_host["c"]
 
 
@@ -279,7 +282,10 @@ def test_several_devices_are_of_one_model_on_one_host() -> None:
     decision = place(wants(devices=2), *split)
     assert decision.waiting is not None
     assert not decision.waiting.possible
-    assert decision.waiting.options == ("Ask for 1 device at most.",)
+    assert decision.waiting.options == (
+        "Ask for 1 device at most.",
+        "Let it spread over several hosts (`--hosts`).",
+    )
 
 
 # --- waiting ------------------------------------------------------------------------------------
@@ -356,6 +362,9 @@ def test_nobody_waits_for_a_device_that_the_fleet_does_not_have() -> None:
 # --- the queue ----------------------------------------------------------------------------------
 
 
+BY_AGE = replace(named_policy(), order="fifo")
+
+
 def order(*requests: Request, hosts: tuple[Host, ...]) -> dict[str, list[str]]:
     decisions = plan(requests, fleet(*hosts), {}, named_policy(), NOW)
     return {
@@ -383,7 +392,7 @@ def test_a_later_job_passes_a_blocked_one_but_takes_nothing_kept_for_it() -> Non
     hosts = (up("h", card("u0"), card("u1")), up("g", card("g0")))
     big = wants(job="big", devices=2, since=NOW - 9)
     small = [wants(job=f"s{number}", since=NOW - number) for number in (5, 4)]
-    decisions = plan([big, *small], fleet(*hosts), lease, named_policy(), NOW)
+    decisions = plan([big, *small], fleet(*hosts), lease, BY_AGE, NOW)
     picked = [d.chosen.devices[0].uuid if d.chosen else None for d in decisions]
     assert picked == [None, "g0", None]
     assert decisions[2].waiting is not None
@@ -395,7 +404,7 @@ def test_only_the_first_of_equal_jobs_keeps_devices() -> None:
     hosts = tuple(up(host, card(f"{host}0"), card(f"{host}1")) for host in "hg")
     big = [wants(job=f"big{number}", devices=2, since=NOW - 9 + number) for number in range(2)]
     small = [wants(job=f"s{number}", since=NOW - 5 + number) for number in range(2)]
-    decisions = plan([*big, *small], fleet(*hosts), lease, named_policy(), NOW)
+    decisions = plan([*big, *small], fleet(*hosts), lease, BY_AGE, NOW)
     picked = [d.chosen.devices[0].uuid if d.chosen else None for d in decisions]
     assert picked == [None, None, "g0", None]
 

@@ -1,0 +1,75 @@
+"""What state a device and its host are in: faults, who works there, memory that is left."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.text import clean
+
+RESERVE_SHARE = 0.02
+"""Share of a device's memory that stays free beside what others hold."""
+EMPTY_SHARE = 0.10
+"""A device below this share without processes is empty: drivers hold some memory on their own
+(an idle Ascend 910 shows 8 %)."""
+FATAL_XIDS = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
+"""XIDs after which a device needs a reset, a repair, or a reboot of its host (NVIDIA's list)."""
+BAD_THROTTLE = frozenset({"hw-thermal", "power-brake"})
+
+
+def host_fault(host: Host) -> str:
+    """Return the filter that rules out all devices of a host now, or ""."""
+    if host.state is not HostState.UP:
+        return "host"
+    if host.drained:
+        return "drained"
+    return "engine" if host.engine_error else ""
+
+
+def health_fault(device: Device) -> str:
+    """Return what is wrong with a device, or ""."""
+    if device.lost:
+        return "has dropped off the bus; its host needs a look"
+    if device.ecc_uncorrected:
+        return f"has {device.ecc_uncorrected} uncorrected memory errors; reset or replace it"
+    if device.xid in FATAL_XIDS:
+        return f"reported XID {device.xid}; reset it before use"
+    if device.throttle and (bad := BAD_THROTTLE.intersection(device.throttle)):
+        heat = "" if device.temperature_c is None else f" at {device.temperature_c:.0f} °C"
+        return f"is slowed down by {' and '.join(sorted(bad))}{heat}; check cooling and supply"
+    return ""
+
+
+def engine_fault(host: str, cause: str) -> str:
+    """Return the sentence for a host whose engine cannot be asked because of `cause`."""
+    why = clean(cause, 300).removeprefix(f"{host}, ").rstrip(".")
+    return (
+        f"{host}: its Docker engine does not answer: {why};"
+        f" `gpuconsole check {host}` says what to do."
+    )
+
+
+def is_empty(device: Device) -> bool:
+    """Tell whether nobody uses a device, as far as can be seen."""
+    total, used = device.memory_total_mib, device.memory_used_mib
+    if total is None or used is None:
+        return False
+    return not device.processes and used <= EMPTY_SHARE * total
+
+
+def idleness(device: Device) -> float:
+    """Return how far a device is free of others' work, 0-1; memory alone that is held counts half.
+
+    Whoever works there already would slow the job down, and be slowed down by it.
+    """
+    work = (device.utilization or 0.0) / 100.0
+    return 1.0 - work if not device.processes else 0.5 * (1.0 - work)
+
+
+def spare_mib(device: Device) -> float | None:
+    """Return the memory beside what others hold and what stays free; None when unknown."""
+    total, used = device.memory_total_mib, device.memory_used_mib
+    return None if total is None or used is None else total - used - RESERVE_SHARE * total
+
+
+def condition_of(device: Device) -> str:
+    """Return "" for a device that is empty and idle, else its UUID: it is like no other."""
+    return "" if is_empty(device) and not device.utilization else device.uuid

@@ -1,0 +1,180 @@
+"""One pass over the queue: who starts where, and what is kept for the first who cannot.
+
+The same pass serves the live console, the forecast of its queue and the simulator. It knows no
+clock and no chance: an equal board, queue, policy and time give an equal outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuconsole.placement.board import Board, Reservation
+from gpuconsole.placement.model import FREE, Candidate, Holder, Policy, Request, Rules
+from gpuconsole.placement.picking import Pick, pick
+from gpuconsole.placement.preempting import victims
+from gpuconsole.placement.profile import Profile, profile
+from gpuconsole.placement.reservation import reserve
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A job that starts now, and where."""
+
+    request: Request
+    pick: Pick
+    candidate: Candidate | None = None
+    """The pick with its reasons, where they were asked for."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one pass over the queue came to. Its board holds the devices of those that start."""
+
+    board: Board
+    started: list[Start] = field(default_factory=list)
+    blocked: list[Request] = field(default_factory=list)
+    """In the order of the queue."""
+    reservation: Reservation | None = None
+    preempted: tuple[str, ...] = ()
+    """Running jobs that should make room for the first blocked one."""
+    head: Request | None = None
+    """The first blocked job, where the others may not pass it."""
+
+
+class Failures:
+    """What found no place on a board: kept until something is given back.
+
+    Devices only get fewer during a pass, so a job that needs as much and runs as long as one that
+    failed, and is otherwise like it, fails too.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+
+    def clear(self) -> None:
+        """Forget: devices were given back."""
+        self._known.clear()
+
+    def cover(self, shape: tuple[object, ...], need: float, seconds: float) -> bool:
+        """Tell whether a job of this shape, need (MiB) and length (s) has no place."""
+        return any(n <= need and s <= seconds for n, s in self._known.get(shape, ()))
+
+    def add(self, shape: tuple[object, ...], need: float, seconds: float) -> None:
+        """Note a job that found no place."""
+        others = [(n, s) for n, s in self._known.get(shape, ()) if not (need <= n and seconds <= s)]
+        self._known[shape] = [*others, (need, seconds)]
+
+
+Profiles = Callable[[Request], Profile]
+Explain = Callable[[Pick, Profile, Board], Candidate]
+
+
+def run(
+    board: Board,
+    queue: Sequence[Request],
+    policy: Policy | Mapping[str, Policy],
+    now: float,
+    rules: Rules = FREE,
+    *,
+    lab: Policy | None = None,
+    failures: Failures | None = None,
+    profiles: Profiles | None = None,
+    explain: Explain | None = None,
+) -> Outcome:
+    """Pass over a queue that is in order, and take the devices of those that start.
+
+    `policy` may map job ids to policies, for tasks that name their own; `lab` then says how later
+    jobs may pass a blocked one. `failures` and `profiles` are kept from pass to pass by a caller
+    that moves one board through time. `explain` gives what starts its reasons.
+    """
+    mode = policy if isinstance(policy, Policy) else lab or Policy()
+    known = Failures() if failures is None else failures
+    outcome = Outcome(board)
+    counts = None if rules is FREE else held_devices(board)
+    for request in queue:
+        if outcome.head is not None and mode.backfill == "strict":
+            outcome.blocked.append(request)
+            continue
+        if not board.free and not mode.sharing and outcome.head is not None:
+            outcome.blocked.append(request)
+            continue
+        if counts is not None and rules.job(request, counts) is not None:
+            outcome.blocked.append(request)
+            continue
+        own = policy if isinstance(policy, Policy) else policy[request.job]
+        made = profiles(request) if profiles else profile(request, board, own, now, rules)
+        made.now = now
+        found = _place(made, board, known)
+        if found is None:
+            outcome.blocked.append(request)
+            if outcome.head is None:
+                _block(outcome, made, board, mode)
+            continue
+        told = explain(found, made, board) if explain else None
+        board.take(found.chosen, holder_of(request, now))
+        outcome.started.append(Start(request, found, told))
+        if counts is not None:
+            _count(counts, request.user, request.task.account, request.devices)
+    if board.reservation is not None:
+        outcome.reservation = board.reservation
+        board.reserve(None)
+    return outcome
+
+
+def holder_of(request: Request, now: float) -> Holder:
+    """Return the holder that a request becomes when it starts now."""
+    task, seconds = request.task, request.run_time_s
+    return Holder(
+        job=request.job,
+        name=task.name,
+        user=request.user or "this queue",
+        since=now,
+        ends_at=None if seconds is None else now + seconds,
+        need_mib=request.need_mib,
+        utilization=request.utilization,
+        share=task.share,
+        priority=task.priority,
+        account=task.account,
+        resumable=bool(task.checkpoint_dir),
+    )
+
+
+def _place(made: Profile, board: Board, known: Failures) -> Pick | None:
+    request = made.request
+    shape = (made.shape(), board.reservation is not None)
+    need = 0.0 if request.need_mib is None else request.need_mib
+    seconds = float("inf") if request.run_time_s is None else request.run_time_s
+    if known.cover(shape, need, seconds):
+        return None
+    found = pick(made, board)
+    if found is None:
+        known.add(shape, need, seconds)
+    return found
+
+
+def _block(outcome: Outcome, made: Profile, board: Board, mode: Policy) -> None:
+    """Note the first job that cannot start although it could one day."""
+    kept = reserve(made, board)
+    if kept is None and mode.backfill != "strict":
+        return  # it waits for something that the queue does not hold: nothing can be kept for it
+    outcome.head = made.request
+    if mode.preemption:
+        outcome.preempted = victims(made, board)
+    if kept is not None and mode.backfill == "easy":
+        board.reserve(kept)
+
+
+def held_devices(board: Board) -> dict[str, int]:
+    """Return how many devices users and accounts hold, by `user:` or `account:` and name."""
+    counts: dict[str, int] = {}
+    for cells in board.held.values():
+        for cell in cells:
+            if cell.holder is not None:
+                _count(counts, cell.holder.user, cell.holder.account, len(cell.spots))
+    return counts
+
+
+def _count(counts: dict[str, int], user: str, account: str, devices: int) -> None:
+    for key in (f"user:{user}", f"account:{account}"):
+        counts[key] = counts.get(key, 0) + devices

@@ -1,0 +1,233 @@
+"""The best place for one job on a board: whole devices first, then a shared one where allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuconsole.placement.board import Board, Cell, Shelf, Site, Spot
+from gpuconsole.placement.links import closest
+from gpuconsole.placement.profile import Profile, site_code
+from gpuconsole.placement.scores import Scorer
+
+Chosen = tuple[tuple[Cell, tuple[Spot, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Devices for a job, host by host, and what they are worth."""
+
+    chosen: Chosen
+    score: float
+    links: float = 0.0
+    """Mean quality of the links among the devices of the first host, 0-1."""
+    shared: bool = False
+
+
+def pick(made: Profile, board: Board) -> Pick | None:
+    """Return the best place for a job now, or None."""
+    count = made.request.devices
+    if count > 1:
+        return _several(made, board, count)
+    found = _one(made, board)
+    return _shared(made, board) if found is None and made.policy.sharing else found
+
+
+def cell_code(made: Profile, shelf: Shelf) -> str:
+    """Return the filter by which a free cell will not do, or "". Asked in this order, so that what
+    waiting cannot lift comes first."""
+    view = made.views[shelf.kind]
+    if view.code:
+        return view.code
+    if not shelf.empty and (code := made.empty_only):
+        return code
+    need = made.request.need_mib
+    if need is not None and need > shelf.spare_mib:
+        return "held"
+    if made.preference_ends is not None and view.rank is None:
+        return "preferred"
+    return ""
+
+
+def host_code(made: Profile, board: Board, site: Site) -> str:
+    """Return the filter by which a host will not do for this job, or ""."""
+    if code := site_code(made, site.host):
+        return code
+    if made.policy.host_per_user and site.place != _own_site(made.request.user, len(board.sites)):
+        return "quota"
+    user = made.request.user
+    own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
+    ruling = made.rules.host(made.request, site.host, own)
+    return "" if ruling is None else ruling.code
+
+
+def allowed(made: Profile, board: Board, shelf: Shelf, count: int) -> bool:
+    """Tell whether a job leaves the first blocked job its devices."""
+    kept = board.reservation
+    if not shelf.reserved or kept is None:
+        return True
+    seconds = made.request.run_time_s
+    if seconds is not None and made.now + seconds <= kept.when:
+        return True
+    return count <= kept.spare
+
+
+def suitable(made: Profile, board: Board, count: int) -> Iterator[tuple[Shelf, list[Cell] | None]]:
+    """Yield shelves with `count` devices in a cell; the cells too where hosts must be asked."""
+    picky = made.picky
+    for shelf in list(board.shelves()):
+        if shelf.free < count or cell_code(made, shelf) or not allowed(made, board, shelf, count):
+            continue
+        if not picky:
+            yield shelf, None
+        elif cells := [c for c in board.on(shelf) if not host_code(made, board, c.site)]:
+            yield shelf, cells
+
+
+def _one(made: Profile, board: Board) -> Pick | None:
+    scorer = Scorer(made, board, 1)
+    best: tuple[float, int] | None = None
+    chosen: Cell | None = None
+    for shelf, cells in suitable(made, board, 1):
+        score = scorer.score(shelf)
+        if best is not None and score < best[0]:
+            continue
+        cell = board.first(shelf) if cells is None else cells[0]
+        if best is None or score > best[0] or cell.order < best[1]:
+            best, chosen = (score, cell.order), cell
+    if chosen is None or best is None:
+        return None
+    return Pick(((chosen, (chosen.spots[0],)),), best[0])
+
+
+def _several(made: Profile, board: Board, count: int) -> Pick | None:
+    found = best_linked(made, board, count, 1) or _mixed(made, board, count)
+    if found:
+        return found[0]
+    for hosts in range(2, made.request.task.hosts + 1):
+        if count % hosts == 0 and (gang := _gang(made, board, count // hosts, hosts)):
+            return gang
+    return None
+
+
+def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick]:
+    """Return the best cells that hold `count` devices, with the closest of their devices.
+
+    Links are looked at cell by cell, for as long as perfect ones could still bring a shelf among
+    the best.
+    """
+    scorer = Scorer(made, board, count)
+    weight = scorer.weights["links"] if board.linked else 0.0
+    shelves = [(scorer.score(shelf), shelf, cells) for shelf, cells in suitable(made, board, count)]
+    shelves.sort(key=lambda each: -each[0])
+    found: list[Pick] = []
+    for score, shelf, cells in shelves:
+        if len(found) >= most and score + weight < found[most - 1].score:
+            break
+        standing = board.on(shelf) if cells is None else cells
+        for cell in standing if weight else standing[:most]:
+            spots, links = closest(cell.spots, count)
+            total = round(score + weight * links, 9)
+            found.append(Pick(((cell, spots),), total, links))
+        found.sort(key=rank)
+        del found[most:]
+    return found
+
+
+def rank(found: Pick) -> tuple[float, int]:
+    """Sort key: the best score first, equals in the order of the inventory."""
+    return -found.score, found.chosen[0][1][0].order
+
+
+def _mixed(made: Profile, board: Board, count: int) -> list[Pick]:
+    """Return the best host whose devices of one kind are enough only together with those on which
+    others work."""
+    scorer = Scorer(made, board, count)
+    found: list[Pick] = []
+    for site in board.sites:
+        if made.picky and host_code(made, board, site):
+            continue
+        for kind in site.free:
+            cells = [
+                cell
+                for cell in site.cells.values()
+                if cell.kind == kind and cell.shelf is not None
+                and not cell_code(made, cell.shelf)
+                and allowed(made, board, cell.shelf, count)
+            ]  # fmt: skip
+            if sum(len(cell.spots) for cell in cells) >= count:
+                found.append(_together(scorer, cells, count))
+    return sorted(found, key=rank)[:1]
+
+
+def _together(scorer: Scorer, cells: Sequence[Cell], count: int) -> Pick:
+    """Take devices cell by cell, idle ones first; the busiest of them is what counts."""
+    left, chosen, last = count, [], cells[0]
+    for cell in sorted(cells, key=lambda cell: (-cell.idle, cell.order)):
+        if left:
+            chosen.append((cell, tuple(cell.spots[:left])))
+            left -= len(chosen[-1][1])
+            last = cell
+    assert last.shelf is not None
+    return Pick(tuple(chosen), scorer.score(last.shelf))
+
+
+def _gang(made: Profile, board: Board, each: int, hosts: int) -> Pick | None:
+    """Return the best hosts of one kind with `each` devices free on each of them."""
+    by_kind: dict[int, list[Pick]] = {}
+    for found in best_linked(made, board, each, len(board.sites)):
+        by_kind.setdefault(found.chosen[0][0].kind, []).append(found)
+    best: Pick | None = None
+    for picks in by_kind.values():
+        apart = list({found.chosen[0][0].site.place: found for found in reversed(picks)}.values())
+        apart.sort(key=rank)
+        if len(apart) < hosts:
+            continue
+        parts = apart[:hosts]
+        parts.sort(key=lambda part: part.chosen[0][1][0].order)
+        chosen = tuple(place for part in parts for place in part.chosen)
+        whole = Pick(chosen, sum(part.score for part in parts) / hosts, parts[0].links)
+        if best is None or rank(whole) < rank(best):
+            best = whole
+    return best
+
+
+def _shared(made: Profile, board: Board) -> Pick | None:
+    """Return a device whose holder shares it, the one with most memory left."""
+    request = made.request
+    if not request.task.share or request.need_mib is None or request.task.exclusive:
+        return None
+    best: Pick | None = None
+    for site in board.sites:
+        for cell in site.held:
+            if shared_code(made, board, cell) or (made.picky and host_code(made, board, site)):
+                continue
+            assert cell.holder is not None
+            left = made.views[cell.kind].limit_mib or 0.0
+            score = (left - (cell.holder.need_mib or 0.0) - request.need_mib) / 1024.0
+            found = Pick(((cell, (cell.spots[0],)),), round(score, 9), shared=True)
+            if best is None or rank(found) < rank(best):
+                best = found
+    return best
+
+
+def shared_code(made: Profile, board: Board, cell: Cell) -> str:
+    """Return "" when a held device may take the job beside its holder, else why not: `leased`
+    where they do not share, `memory` or `utilization` where both together are too much."""
+    holder, view, request = cell.holder, made.views[cell.kind], made.request
+    if holder is None or cell.guest is not None or not holder.share or cell.fault:
+        return "leased"
+    if view.code or request.devices != 1 or sum(len(c.spots) for c in board.held[holder.job]) != 1:
+        return "leased"
+    if holder.need_mib is None or request.need_mib is None or view.limit_mib is None:
+        return "memory"
+    if holder.need_mib + request.need_mib > view.limit_mib:
+        return "memory"
+    if holder.utilization is None or request.utilization is None:
+        return "utilization"
+    return "utilization" if holder.utilization + request.utilization > 100.0 else ""
+
+
+def _own_site(user: str, sites: int) -> int:
+    """Return the host of a user: the same one whenever it is asked."""
+    return sum(map(ord, user)) % sites if sites else 0

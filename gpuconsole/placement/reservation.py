@@ -1,0 +1,74 @@
+"""What is kept for the first job that cannot start (EASY), and when it should."""
+
+from __future__ import annotations
+
+import math
+
+from gpuconsole.placement.board import Board, Reservation, Site
+from gpuconsole.placement.model import Holder
+from gpuconsole.placement.picking import cell_code, host_code
+from gpuconsole.placement.profile import Profile
+
+LEAST_LEFT_S = 60.0
+"""A job that outlived its prediction runs on for at least so long."""
+
+
+def expected_end(holder: Holder, now: float) -> float:
+    """Return when a holder should end: as predicted, and once that has passed or where nothing is
+    predicted, after as long again as it has run (what heavy-tailed run times make likely)."""
+    if holder.ends_at is not None and holder.ends_at > now:
+        return holder.ends_at
+    return now + max(LEAST_LEFT_S, now - holder.since)
+
+
+def reserve(made: Profile, board: Board) -> Reservation | None:
+    """Return the devices that a blocked job can have soonest; None when it never can."""
+    request = made.request
+    for hosts in range(1, max(1, request.task.hosts) + 1):
+        if request.devices % hosts:
+            continue
+        found = _soonest(made, board, request.devices // hosts, hosts)
+        if found is not None:
+            return found
+    return None
+
+
+def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation | None:
+    """Return the reservation of `each` devices on each of so many hosts of one kind."""
+    best: Reservation | None = None
+    for kind, view in enumerate(made.views):
+        if view.code or (made.preference_ends is not None and view.rank is None):
+            continue
+        ready = []
+        for site in board.sites:
+            moments = free_at(made, board, site, kind)
+            if len(moments) >= each and not math.isinf(moments[each - 1]):
+                ready.append((moments[each - 1], site.place, moments))
+        if len(ready) < hosts:
+            continue
+        ready.sort()
+        when, sites = ready[hosts - 1][0], tuple(sorted(each[1] for each in ready[:hosts]))
+        if best is None or when < best.when:
+            spare = min(sum(m <= when for m in moments) for _, _, moments in ready[:hosts]) - each
+            name = made.request.task.name
+            best = Reservation(made.request.job, name, when, kind, sites, max(0, spare))
+    return best
+
+
+def free_at(made: Profile, board: Board, site: Site, kind: int) -> list[float]:
+    """Return when each device of a kind on a host can be had, soonest first."""
+    moments = []
+    cells = [cell for cell in (*site.cells.values(), *site.held) if cell.kind == kind]
+    if not cells or (made.picky and host_code(made, board, site)):
+        return []
+    for cell in cells:
+        if cell.fault:
+            continue
+        if cell.holder is not None:
+            last = cell.holder if cell.guest is None else cell.guest
+            end = max(expected_end(cell.holder, made.now), expected_end(last, made.now))
+            # What else is held there stays: only memory that the leaving job held comes free.
+            moments += [end] * len(cell.spots)
+        elif cell.shelf is not None and not cell_code(made, cell.shelf):
+            moments += [made.now] * len(cell.spots)
+    return sorted(moments)
