@@ -11,22 +11,23 @@ from gpuconsole.core.estimate import Memory
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import (
-    Blocker,
+    Board,
     Candidate,
     Decision,
     Holder,
     Request,
-    Waiting,
     decide,
     devices_wanted,
+    lab_policy,
     largest_groups,
     need_on,
-    plan,
+    pass_over,
     policy_for,
 )
 from gpuconsole.placement.devices import Groups, Wish
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.placing import Choice, Plan, Why
+from gpuconsole.session.reasons import Reasons
 
 _ANOTHER_CONSOLE = "another console"
 
@@ -60,20 +61,20 @@ class Placer:
         held = holders(jobs, leases, avoid, now)
         groups = largest_groups(snapshot, held) if auto else {}
         wishes = {job.id: self._wish_of(job, groups) for job in ready}
-        decisions = plan(
+        policies = {job.id: policy_for(self._settings, job.task) for job in ready}
+        outcome, _ = pass_over(
             [_request_of(job, wishes[job.id].devices) for job in ready],
-            snapshot,
-            held,
-            {job.id: policy_for(self._settings, job.task) for job in ready},
+            Board.of(snapshot, held),
+            policies,
             now,
+            lab=lab_policy(self._settings),
         )
-        choices = []
-        for decision in decisions:
-            if decision.chosen is not None:
-                choices.append(_choice(decision.job, decision.chosen, wishes[decision.job]))
-            elif decision.waiting is not None:
-                waiting[decision.job] = _why(decision.waiting)
-        return Plan(tuple(choices), waiting)
+        choices = tuple(
+            _choice(start.request.job, start.candidate, wishes[start.request.job])
+            for start in outcome.started
+            if start.candidate is not None
+        )
+        return Plan(choices, Reasons(waiting, outcome, policies, now), outcome.preempted)
 
     def decide(
         self,
@@ -211,23 +212,3 @@ def _choice(job: str, chosen: Candidate, wish: Wish) -> Choice:
         tuple(others),
         chosen.shared,
     )
-
-
-def _blocker_text(blocker: Blocker) -> str:
-    job = f"job {blocker.job} ({blocker.name})"
-    return f"{blocker.uuid} on {blocker.host}: {job} of {blocker.user}"
-
-
-def _why(waiting: Waiting) -> Why:
-    blockers = tuple(
-        {
-            "job": blocker.job,
-            "name": blocker.name,
-            "user": blocker.user,
-            "host": blocker.host,
-            "uuid": blocker.uuid,
-            "text": _blocker_text(blocker),
-        }
-        for blocker in waiting.blockers
-    )
-    return Why("queued", waiting.reason, blockers, waiting.estimated_start, waiting.options)
