@@ -19,6 +19,8 @@ LABEL_PREFIX = "gpuconsole."
 `job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, and for leases `lease` (the
 device's UUID), `since`."""
 
+CHECKPOINT_FOLDER = "checkpoint"
+"""The folder in a job's results folder that all its attempts find again."""
 CALIBRATION_FOLDER = "calibrate"
 """The results folder that all calibrations of a host share; it stays empty."""
 
@@ -113,6 +115,17 @@ class HostAccount:
 
 
 @dataclass(frozen=True, slots=True)
+class HostNetwork:
+    """How other hosts of the lab reach a host."""
+
+    address: str
+    """IPv4: Paddle's launcher divides address and port at the first colon."""
+    interface: str
+    busy_ports: frozenset[int] = frozenset()
+    """TCP ports on which something listens there."""
+
+
+@dataclass(frozen=True, slots=True)
 class PruneResult:
     """What a prune removed on one host."""
 
@@ -148,8 +161,12 @@ class Engine(Protocol):
         """Make the image present, telling `progress` sentences; ImageError if it cannot be had."""
         ...
 
-    async def prepare(self, job_id: str) -> HostAccount:
-        """Make the job's results folder on the host and tell who owns it."""
+    async def network(self) -> HostNetwork:
+        """Tell how other hosts reach this one; EngineError where that cannot be told."""
+        ...
+
+    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
+        """Make the job's results folder on the host, with a folder in it, and tell who owns it."""
         ...
 
     async def create(self, spec: ContainerSpec) -> str:
@@ -189,8 +206,8 @@ class Engine(Protocol):
         none when there is no such container or folder."""
         ...
 
-    def results(self, job_id: str) -> AsyncIterator[bytes]:
-        """Give the job's results folder as a tar stream."""
+    def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
+        """Give the job's results folder, or a folder in it, as a tar stream."""
         ...
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:

@@ -11,6 +11,7 @@ from gpuconsole.core.containers import (
     ContainerStatus,
     EngineInfo,
     HostAccount,
+    HostNetwork,
     Lease,
     PruneResult,
 )
@@ -23,6 +24,8 @@ from gpuconsole.lab.plan import plan_for, script_fault
 _JOB, _JOURNAL = LABEL_PREFIX + "job", LABEL_PREFIX + "journal"
 _PULL_STEPS = 5
 _PULL_STEP_S = 0.6
+_EMPTY_TAR = bytes(10240)
+"""Two blocks of zeros end a tar, and tar pads to 20 blocks."""
 _FOLLOW_S = 0.1
 """Console seconds between two looks at a log that is followed."""
 
@@ -80,7 +83,12 @@ class SimulatedEngine:
             self._reach()
         self._host.images.add(image)
 
-    async def prepare(self, job_id: str) -> HostAccount:
+    async def network(self) -> HostNetwork:
+        """Tell the simulated address."""
+        self._reach()
+        return HostNetwork(self._host.site.address, "eth0")
+
+    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
         """Name the job's results folder."""
         self._reach()
         return HostAccount(1000, 1000, f"/home/ops/.local/state/gpuconsole/results/{job_id}")
@@ -177,8 +185,8 @@ class SimulatedEngine:
         self._reach()
         return {}
 
-    async def results(self, job_id: str) -> AsyncIterator[bytes]:
-        """Give the job's results folder as a tar stream."""
+    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream; a folder in it is simply empty."""
         self._reach()
         ran = self._host.ran.get(job_id)
         if ran is None:
@@ -187,7 +195,7 @@ class SimulatedEngine:
                 f"{self._host.site.name} has no results folder of {job_id}.",
                 "Nothing of it has run there.",
             )
-        yield ran.results(self._host.time.now())
+        yield _EMPTY_TAR if folder else ran.results(self._host.time.now())
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`."""

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Container
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuconsole.core.jobs import Task
 
 
-def launch_command(task: Task, devices: int, python: str = "python") -> tuple[str, ...]:
-    """Return the command for a task on a number of devices.
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where the hosts of a gang meet, as one of them is told."""
+
+    master: str
+    """`address:port` of rank 0."""
+    key: str
+    """What tells this run from all others; alike on all its hosts."""
+    hosts: int
+    rank: int
+    address: str
+    """The host's own, as the others reach it."""
+    interface: str
+    """The network interface that has this address."""
+
+
+def launch_command(
+    task: Task, devices: int, meeting: Meeting | None = None, *, python: str = "python"
+) -> tuple[str, ...]:
+    """Return the command for a task on a number of devices, of one host or of each.
 
     The script is named relative to the project folder, which is the container's working folder.
     Several devices go through Paddle's launcher, one process each; inside the container they
-    count from 0, whatever their numbers on the host.
+    count from 0, whatever their numbers on the host. The launcher is told its host's address:
+    by itself it looks up the host's name, which many systems answer with 127.0.1.1.
     """
     script = _inside(task)
-    if devices <= 1:
+    if devices <= 1 and meeting is None:
         return (python, script, *task.args)
-    numbers = ",".join(str(number) for number in range(devices))
-    launcher = ("-m", "paddle.distributed.launch", "--devices", numbers)
-    return (python, *launcher, script, *task.args)
+    launcher: tuple[str, ...] = ("-m", "paddle.distributed.launch")
+    if meeting is not None:
+        launcher += ("--master", meeting.master, "--nnodes", str(meeting.hosts))
+        launcher += ("--rank", str(meeting.rank), "--host", meeting.address)
+        launcher += ("--job_id", meeting.key)
+    numbers = ",".join(str(number) for number in range(max(1, devices)))
+    return (python, *launcher, "--devices", numbers, script, *task.args)
+
+
+FIRST_PORT, PORTS = 20000, 10000
+"""Below the ports that Linux gives to outgoing connections (32768) and those in which Paddle's
+launcher looks for its own (35100)."""
+
+
+def meeting_port(key: str, busy: Container[int]) -> int:
+    """Return the port for a gang: the same for the same key, but for ports that are taken."""
+    start = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
+    ports = (FIRST_PORT + (start + step) % PORTS for step in range(PORTS))
+    return next((port for port in ports if port not in busy), FIRST_PORT + start % PORTS)
 
 
 def _inside(task: Task) -> str:

@@ -22,8 +22,8 @@ from gpuconsole.remote.link import Completed, Link
 # Constant scripts that take arguments: nothing is glued into them. They hold no newline, single
 # quote, backslash or exclamation mark, so every login shell passes them on unharmed.
 _BASE = 'base="$HOME/.local/state/gpuconsole/results"; '
-_PREPARE = 'umask 077; mkdir -p "$base/$1" && id -u && id -g && cd "$base/$1" && pwd -P'
-_LOCATE = 'cd "$base/$1" && pwd -P'
+_PREPARE = 'umask 077; mkdir -p "$base/$1/$2" && id -u && id -g && cd "$base/$1" && pwd -P'
+_LOCATE = 'cd "$base/$1/$2" && pwd -P'
 _TIDY = (
     'cd "$base" 2>/dev/null || exit 0; '
     'for job; do rmdir -- "$job" 2>/dev/null && echo removed; done; '
@@ -104,16 +104,17 @@ def _keep(tar: tarfile.TarFile, member: tarfile.TarInfo, found: dict[str, bytes]
         found[PurePosixPath(member.name).name] = source.read()
 
 
-async def prepare(link: Link, host: str, job_id: str) -> HostAccount:
-    """Make the job's results folder, open to its owner only."""
-    done = await _run(link, _PREPARE, job_id)
+async def prepare(link: Link, host: str, job_id: str, folder: str) -> HostAccount:
+    """Make the job's results folder, and `folder` in it, open to their owner only."""
+    done = await _run(link, _PREPARE, job_id, folder)
     uid, gid, folder = _lines(done, 3, f"making the results folder on {host}")
     return HostAccount(int(uid), int(gid), folder)
 
 
-async def locate(link: Link, host: str, job_id: str) -> str:
-    """Return the job's results folder on the host; EngineError when there is none."""
-    done = await _run(link, _LOCATE, job_id)
+async def locate(link: Link, host: str, job_id: str, folder: str) -> str:
+    """Return the job's results folder on the host, or `folder` in it; EngineError when there is
+    none."""
+    done = await _run(link, _LOCATE, job_id, folder)
     return _lines(done, 1, f"looking for the results of {job_id} on {host}")[0]
 
 
@@ -128,11 +129,11 @@ async def tidy(link: Link, host: str, jobs: Sequence[str], keep: frozenset[str])
     return said.count("removed"), len(left - keep)
 
 
-async def _run(link: Link, script: str, *jobs: str) -> Completed:
-    for job in jobs:
-        if not _JOB_ID.fullmatch(job):
-            raise UsageError("Not a job id", f"{clean(job, 80)!r} cannot name a folder.")
-    return await link.run(["sh", "-c", _BASE + script, "sh", *jobs])
+async def _run(link: Link, script: str, *folders: str) -> Completed:
+    for folder in filter(None, folders):
+        if not _JOB_ID.fullmatch(folder):
+            raise UsageError("Not a job id", f"{clean(folder, 80)!r} cannot name a folder.")
+    return await link.run(["sh", "-c", _BASE + script, "sh", *folders])
 
 
 def _lines(done: Completed, count: int, doing: str) -> list[str]:

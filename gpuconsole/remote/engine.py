@@ -23,12 +23,13 @@ from gpuconsole.core.containers import (
     ContainerStatus,
     EngineInfo,
     HostAccount,
+    HostNetwork,
     Lease,
     PruneResult,
 )
 from gpuconsole.core.handover import container_labels
 from gpuconsole.errors import EngineError, ImageError
-from gpuconsole.remote import docker_files, docker_leases, docker_logs
+from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
 from gpuconsole.remote.docker_images import PullProgress, is_present, open_pull
@@ -52,11 +53,14 @@ class DockerEngine:
         socket_path: str = "/var/run/docker.sock",
         *,
         lease_grace_s: float = docker_leases.GRACE_S,
+        interface: str = "",
     ) -> None:
+        """`interface` is the one over which gangs talk; "" means the one that is reached."""
         self.host = host
         self._link = link
         self._calls = DockerCalls(link, host, socket_path)
         self._lease_grace_s = lease_grace_s
+        self._interface = interface
 
     async def close(self) -> None:
         """Let go of the engine; containers run on."""
@@ -104,9 +108,13 @@ class DockerEngine:
         if pulled.error:
             raise image_error(image, self.host, pulled.error)
 
-    async def prepare(self, job_id: str) -> HostAccount:
-        """Make the job's results folder on the host and tell who owns it."""
-        return await docker_files.prepare(self._link, self.host, job_id)
+    async def network(self) -> HostNetwork:
+        """Tell how other hosts reach this one, and which ports are taken."""
+        return await network.ask(self._link, self.host, self._interface)
+
+    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
+        """Make the job's results folder on the host, with a folder in it, and tell who owns it."""
+        return await docker_files.prepare(self._link, self.host, job_id, folder)
 
     async def create(self, spec: ContainerSpec) -> str:
         """Create the container; one of the same name is returned only if it is this attempt's."""
@@ -167,10 +175,10 @@ class DockerEngine:
         doing = f"reading {folder} of {_short(container)}"
         return await self._calls.run(doing, docker_files.read_files, container, folder)
 
-    async def results(self, job_id: str) -> AsyncIterator[bytes]:
-        """Give the job's results folder as a tar stream."""
-        folder = await docker_files.locate(self._link, self.host, job_id)
-        async for chunk in self._link.stream(["tar", "-C", folder, "-cf", "-", "."]):
+    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
+        """Give the job's results folder, or a folder in it, as a tar stream."""
+        path = await docker_files.locate(self._link, self.host, job_id, folder)
+        async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
             yield chunk
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:

@@ -120,7 +120,13 @@ class RemoteHosts:
         # Only a session that touches containers pays for the import.
         from gpuconsole.remote.engine import DockerEngine
 
-        return DockerEngine(link, entry.name, entry.docker_socket, lease_grace_s=self._grace)
+        return DockerEngine(
+            link,
+            entry.name,
+            entry.docker_socket,
+            lease_grace_s=self._grace,
+            interface=entry.interface,
+        )
 
     def _entry(self, host: str) -> HostEntry:
         entry = self.inventory.host(host)

@@ -75,6 +75,8 @@ class Access(Section):
     """Seconds between two samples."""
     jump: Address | None = None
     """Host of this inventory, or ssh alias, through which the host is reached."""
+    interface: Name | None = None
+    """Network interface over which hosts of one job talk; else the one that is reached by ssh."""
 
 
 class HostSection(Access):
@@ -120,6 +122,7 @@ class HostEntry:
     image: str = DEFAULT_IMAGE
     poll_interval: float = 1.0
     jump: str | None = None
+    interface: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     price_per_hour: float | None = None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import devices_wanted, largest_groups, launch_command, need_on
+from gpuconsole.placement.command import FIRST_PORT, PORTS, Meeting, meeting_port
 from gpuconsole.placement.devices import Group
 
 
 def test_one_device_runs_the_script_itself() -> None:
     task = Task("t", script="/home/u/p/src/train.py", project="/home/u/p", args=("--lr", "1 2"))
     assert launch_command(task, 1) == ("python", "src/train.py", "--lr", "1 2")
-    assert launch_command(task, 1, "python3")[0] == "python3"
+    assert launch_command(task, 1, python="python3")[0] == "python3"
 
 
 def test_several_devices_count_from_zero_in_the_launcher() -> None:
@@ -19,6 +20,25 @@ def test_several_devices_count_from_zero_in_the_launcher() -> None:
     assert launch_command(task, 3) == (
         "python", "-m", "paddle.distributed.launch", "--devices", "0,1,2", "train.py", "-x",
     )  # fmt: skip
+
+
+def test_a_gang_meets_at_its_first_host() -> None:
+    task = Task("t", script="/p/train.py", project="/p", args=("-x",))
+    meeting = Meeting("10.0.0.1:20007", "job-1", 2, 1, "10.0.0.2", "eth0")
+    assert launch_command(task, 1, meeting) == (
+        "python", "-m", "paddle.distributed.launch", "--master", "10.0.0.1:20007",
+        "--nnodes", "2", "--rank", "1", "--host", "10.0.0.2", "--job_id", "job-1",
+        "--devices", "0", "train.py", "-x",
+    )  # fmt: skip
+    assert launch_command(task, 3, meeting)[-4:-2] == ("--devices", "0,1,2")
+
+
+def test_a_gangs_port_is_its_own_and_free() -> None:
+    first = meeting_port("job-1", frozenset())
+    assert meeting_port("job-1", frozenset()) == first
+    assert meeting_port("job-2", frozenset()) != first
+    assert meeting_port("job-1", {first}) == FIRST_PORT + (first - FIRST_PORT + 1) % PORTS
+    assert FIRST_PORT <= first < FIRST_PORT + PORTS
 
 
 def fleet(*sizes_gib: float) -> FleetSnapshot:

@@ -16,6 +16,7 @@ from gpuconsole.core.containers import (
     ContainerStatus,
     EngineInfo,
     HostAccount,
+    HostNetwork,
     Lease,
     PruneResult,
 )
@@ -121,6 +122,9 @@ class Docker:
         self.start_fails = ""
         self.logs_break = False
         self.uid = 1000
+        self.busy_ports: frozenset[int] = frozenset()
+        self.sent: list[str] = []
+        """Folders of jobs that were read from here; "" is the results folder itself."""
         self.changed = asyncio.Event()
         self.on_start: Callable[[Container], None] = lambda container: None
         self.on_put: Callable[[Container], None] = lambda container: None
@@ -236,7 +240,11 @@ class FakeEngine:
             await self._docker.changed.wait()
         await self._at("image done")
 
-    async def prepare(self, job_id: str) -> HostAccount:
+    async def network(self) -> HostNetwork:
+        await self._at("network")
+        return HostNetwork(f"10.0.0.{ord(self._name[0])}", "eth0", self._docker.busy_ports)
+
+    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
         await self._at("prepare")
         return HostAccount(self._docker.uid, 1000, f"/home/u/results/{job_id}")
 
@@ -319,8 +327,9 @@ class FakeEngine:
         found = self._docker.find(container)
         return {} if found is None else dict(found.files)
 
-    async def results(self, job_id: str) -> AsyncIterator[bytes]:
+    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
         await self._at("results")
+        self._docker.sent.append(folder)
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             member = tarfile.TarInfo("./model.pdparams")
