@@ -1,0 +1,91 @@
+"""The rules of a lab as the engine asks for them."""
+
+from __future__ import annotations
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.jobs import Task
+from gpuconsole.documents import parse
+from gpuconsole.placement.model import Request
+from gpuconsole.placement.quotas import Limits, Quota, Use, Window
+from gpuconsole.placement.rules import LabRules, limits_of, usage_of
+
+NOW = 1_800_000_000.0
+A100 = Host("a", devices=(Device("GPU-1", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960.0),))
+RTX = Host("r", devices=(Device("GPU-2", 0, "NVIDIA GeForce RTX 3090", memory_total_mib=24576.0),))
+
+
+def request(devices: int = 1, user: str = "ada") -> Request:
+    return Request("q", Task("t", image="paddle:1"), 100.0, devices, NOW, user=user)
+
+
+def test_quotas_hold_for_jobs_and_hosts() -> None:
+    rules = LabRules(Limits((Quota(devices=2),), max_devices_per_host=1), Use(), NOW)
+    assert rules.job(request(2), {}) is None
+    taken = rules.job(request(1), {"user:ada": 2})
+    assert taken is not None
+    assert taken.code == "quota"
+    never = rules.job(request(3), {})
+    assert never is not None
+    assert "It asks for 3 devices" in never.sentence
+    assert rules.host(request(), A100, 0) is None
+    crowded = rules.host(request(), A100, 1)
+    assert crowded is not None
+    assert crowded.code == "quota"
+
+
+def test_a_window_for_a_model_finds_it_by_its_short_name() -> None:
+    window = Window("paper", NOW, NOW + 60, models=("A100-40GB",), users=("eve",))
+    rules = LabRules(Limits(windows=(window,)), Use(), NOW)
+    kept = rules.host(request(), A100, 0)
+    assert kept is not None
+    assert kept.code == "window"
+    assert rules.host(request(), RTX, 0) is None
+    assert rules.host(Request("e", Task("t"), 1.0, 1, NOW, user="eve"), A100, 0) is None
+
+
+def test_an_image_that_does_not_suit_a_host() -> None:
+    def suits(asked: Request, host: Host) -> str:
+        return "Its driver is too old." if host.name == "r" else ""
+
+    rules = LabRules(Limits(), Use(), NOW, suits)
+    unsuited = rules.host(request(), RTX, 0)
+    assert unsuited is not None
+    assert (unsuited.code, unsuited.sentence) == ("image", "Its driver is too old.")
+    assert rules.host(request(), A100, 0) is None
+
+
+SETTINGS = """
+half_life: 2d
+shares: {users: {ada: 3}}
+max_devices_per_host: 4
+quotas:
+  - {user: "*", devices: 8}
+  - {account: grant, device_hours: 200, per: month}
+windows:
+  - name: course
+    begins: 2030-01-14T10:00Z
+    ends: 2030-01-14T12:00Z
+    repeat: week
+    hosts: [a]
+    labels: {course: ml}
+    clear: 30m
+"""
+
+
+def test_settings_say_the_limits() -> None:
+    settings = parse(SETTINGS, "config.yaml", LabSettings)
+    limits = limits_of(settings)
+    assert limits.max_devices_per_host == 4
+    assert limits.quotas == (
+        Quota("*", "user", 8),
+        Quota("grant", "account", None, 200.0, "month"),
+    )
+    (window,) = limits.windows
+    assert (window.repeat, window.hosts, window.clear_s) == ("week", ("a",), 1800.0)
+    assert window.ends_at - window.begins_at == 7200.0
+    assert limits_of(LabSettings()) == Limits()
+    usage = usage_of(settings)
+    usage.begin("1", "ada", "", 1, NOW)
+    usage.begin("2", "bob", "", 1, NOW)
+    assert usage.user("ada", NOW + 60).due == 0.75
