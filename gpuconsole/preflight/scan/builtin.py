@@ -6,7 +6,15 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, exceptions, introspection, lengths, mappings, texts
+from gpuconsole.preflight.scan import (
+    constants,
+    exceptions,
+    introspection,
+    lengths,
+    mappings,
+    records,
+    texts,
+)
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.exceptions import Raised
@@ -50,7 +58,7 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
 
         return constants.Lazy(walk(), total_of(items))
 
-    def zip_(run: Run, *parts: Value) -> Value:
+    def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
         sizes = [total_of(one) for one in parts]
         known = [one for one in sizes if one is not None]
         total = min(known) if known and len(known) == len(sizes) else None
@@ -175,6 +183,9 @@ def _len(calls: Calls, value: Value) -> Value:
         return len(value)
     if isinstance(value, (Tensor, Array)):
         return value.shape[0]
+    members = records.members_of(value)
+    if members is not None:
+        return len(members)
     method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
     if isinstance(method, Function):
         return calls.call(BoundMethod(method, value), [], {})
@@ -237,6 +248,8 @@ def _any(calls: Calls, items: Value, wanted: bool) -> Value:
 
 
 def _number(run: Run, value: Value) -> Value:
+    if isinstance(value, Array) and isinstance(value.data, (int, float)):
+        return value.data
     if isinstance(value, (Tensor, Array)):
         return run.number("a number out of data that the script does not state")
     return value
@@ -244,6 +257,8 @@ def _number(run: Run, value: Value) -> Value:
 
 def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
     value = _number(run, value)
+    if isinstance(value, records.Member):
+        value = value.attrs["value"]
     if isinstance(value, Length):
         return value
     if isinstance(value, Unknown):

@@ -15,8 +15,9 @@ class Ordered(Layer):
     """Members in order: layers of `Sequential` and `LayerList`, tensors of `ParameterList`."""
 
     def held(self) -> list[str]:
-        """Return the names of the members."""
-        return [name for name, one in self.attrs.items() if isinstance(one, (Layer, Tensor))]
+        """Return the names of the members, also of those that are not known."""
+        kinds = (Layer, Tensor, Unknown)
+        return [name for name, one in self.attrs.items() if isinstance(one, kinds)]
 
     def refill(self, members: list[Value]) -> None:
         """Put these in the places 0, 1, …"""

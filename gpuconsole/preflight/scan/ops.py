@@ -320,12 +320,16 @@ def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) ->
 
 
 def check_axis(axis: int, rank: int, *shapes: tuple[int, ...]) -> int:
-    """Return the axis counted from the front; ShapeFault when there is no such axis."""
+    """Return the axis counted from the front; ShapeFault when there is no such axis.
+
+    A tensor without dimensions has one as far as the name of an axis goes: 0 or -1.
+    """
     if not isinstance(axis, int):
         raise TypeError("an axis is a whole number")
-    if not -rank <= axis < max(rank, 1):
+    axes = max(rank, 1)
+    if not -axes <= axis < axes:
         raise ShapeFault(f"axis {axis} of a tensor with {rank} dimensions", *shapes)
-    return axis + rank if axis < 0 else axis
+    return axis + axes if axis < 0 else axis
 
 
 def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
