@@ -44,7 +44,8 @@ def test_layers_after_one_that_is_not_known_are_not_called_wrong(
 ) -> None:
     net = "net = nn.Sequential(nn.Linear(np.random.randint(3, 4), 16), nn.Linear(16, 5))\n"
     found = scan(HEAD + net + LOOP).estimate(backend="cpu")
-    assert not found.errors and found.memory is None
+    assert not found.errors
+    assert found.memory is None
 
 
 def test_a_scalar_has_an_axis_to_squeeze_and_reduce(scan: Callable[..., Analysis]) -> None:
