@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
+from gpuconsole.core.units import iso_utc, parse_time
 from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
 from gpuconsole.errors import UsageError
 
@@ -132,12 +132,22 @@ class TaskSection(Section):
     """Only a device that nobody else uses will do."""
     labels: dict[str, Text] = Field(default_factory=dict)
     """Labels that the host must carry."""
+    anti_labels: dict[str, Text] = Field(default_factory=dict)
+    """Labels that the host must not carry; an empty value rules out any value."""
+    hosts: int = Field(1, ge=1, le=64)
+    """Most hosts over which its devices may spread, as many on each."""
+    account: Text = Field("", max_length=64)
+    """What its use is counted for beside the user, such as a project or a grant."""
+    auto_batch: bool = False
+    """After running out of memory, try again with the batch size that fits."""
+    retries: int = Field(1, ge=0, le=20)
+    """How often it is tried again unasked after a cause that is not its own fault."""
     after: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()
-    """Jobs that must succeed first."""
+    """Jobs, or sweeps, that must succeed first."""
     checkpoint_dir: Text = ""
     """Where the script keeps its checkpoints."""
     deadline: Text = ""
-    """When the result is needed, as ISO 8601."""
+    """When the result is needed, as ISO 8601; without a zone that of this machine."""
     run_time: Seconds | None = Field(None, gt=0)
     """How long it is expected to run."""
     backend: Literal["gpu", "npu", "xpu", "dcu", "cpu"] = "gpu"
@@ -158,11 +168,8 @@ class TaskSection(Section):
     @field_validator("deadline")
     @classmethod
     def _is_a_time(cls, text: str) -> str:
-        try:
-            datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
-        except ValueError:
-            raise ValueError("expected a time such as `2030-01-31T18:00`") from None
-        return text
+        # Kept in UTC: the queue may be read where another zone holds.
+        return (iso_utc(parse_time(text)) or "") if text else ""
 
     @model_validator(mode="after")
     def _alone_or_shared(self) -> TaskSection:
@@ -215,6 +222,11 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "batch_size": task.batch_size_per_gpu,
         "priority": task.priority,
         "labels": task.labels,
+        "anti_labels": task.anti_labels,
+        "hosts": task.hosts,
+        "account": task.account,
+        "auto_batch": task.auto_batch,
+        "retries": task.retries,
         "backend": task.backend,
         "preferred_devices": policy.preferred_devices,
         "preference_timeout_s": scheduler.timeout,

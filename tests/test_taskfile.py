@@ -99,7 +99,12 @@ task:
   labels: {pool: train}
   after: prepare
   checkpoint_dir: ckpt
-  deadline: 2030-01-31T18:00
+  deadline: 2030-01-31T18:00+08:00
+  anti_labels: {rack: old, flaky: ''}
+  hosts: 2
+  account: vision
+  auto_batch: true
+  retries: 3
   run_time: 2h
   backend: npu
   shm_size: 16 GiB
@@ -120,7 +125,10 @@ task:
     assert (task.name, task.priority, task.devices, task.exclusive) == ("nightly", 5, 2, True)
     assert (task.labels, task.after, task.run_time_s) == ({"pool": "train"}, ("prepare",), 7200.0)
     assert (task.shm_size_mib, task.memory_limit_mib, task.network) == (16384.0, 32768.0, "lab")
-    assert (task.backend, task.deadline) == ("npu", "2030-01-31T18:00")
+    assert (task.backend, task.deadline) == ("npu", "2030-01-31T10:00:00.000Z")
+    assert task.anti_labels == {"rack": "old", "flaky": ""}
+    assert (task.hosts, task.account) == (2, "vision")
+    assert (task.auto_batch, task.retries) == (True, 3)
     assert task.assumptions == {"features": "128"}
 
 
