@@ -1,0 +1,59 @@
+"""The spellings of a script's own options, read from where it declares them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight.scan import source
+
+_DECLARING = frozenset({"add_argument", "option", "Option"})
+"""What declares an option, in argparse, click and typer."""
+
+
+class Options:
+    """The options that one script declares itself; those of modules it imports are not known."""
+
+    def __init__(self, script: Path) -> None:
+        """Read a script; one that cannot be read declares nothing."""
+        try:
+            tree = source.parse(script) if script.suffix == ".py" else None
+        except UsageError:
+            tree = None
+        self._declared = [] if tree is None else list(_declared(tree))
+
+    def flags(self, name: str) -> tuple[str, ...]:
+        """Return the spellings of the option of a name, `lr` or `learning-rate`, the one that
+        argparse would take first; () where none is declared."""
+        wanted = _plain(name)
+        for flags, names in self._declared:
+            if wanted in names:
+                return flags
+        return ()
+
+
+def _declared(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Give flags and names of each option."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        what = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        if what not in _DECLARING:
+            continue
+        words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        flags = tuple(one for one in words if isinstance(one, str) and one.startswith("-"))
+        if flags:
+            yield flags, frozenset({*map(_plain, flags), *_dest(node)})
+
+
+def _dest(node: ast.Call) -> Iterator[str]:
+    for keyword in node.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            yield _plain(str(keyword.value.value))
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
