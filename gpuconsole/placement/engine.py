@@ -142,6 +142,8 @@ def holder_of(request: Request, now: float) -> Holder:
 
 def _place(made: Profile, board: Board, known: Failures) -> Pick | None:
     request = made.request
+    if made.policy.sharing and request.task.share:
+        return pick(made, board)  # what else its device does counts too
     shape = (made.shape(), board.reservation is not None)
     need = 0.0 if request.need_mib is None else request.need_mib
     seconds = float("inf") if request.run_time_s is None else request.run_time_s

@@ -53,7 +53,7 @@ def host_code(made: Profile, board: Board, site: Site) -> str:
     """Return the filter by which a host will not do for this job, or ""."""
     if code := site_code(made, site.host):
         return code
-    if made.policy.host_per_user and site.place != _own_site(made.request.user, len(board.sites)):
+    if made.home is not None and site.place != made.home:
         return "quota"
     user = made.request.user
     own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
@@ -226,8 +226,3 @@ def shared_code(made: Profile, board: Board, cell: Cell) -> str:
     if holder.utilization is None or request.utilization is None:
         return "utilization"
     return "utilization" if holder.utilization + request.utilization > 100.0 else ""
-
-
-def _own_site(user: str, sites: int) -> int:
-    """Return the host of a user: the same one whenever it is asked."""
-    return sum(map(ord, user)) % sites if sites else 0

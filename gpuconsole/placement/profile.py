@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log10
+from zlib import crc32
 
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
@@ -52,6 +53,8 @@ class Profile:
     preference_ends: float | None
     """Until when only preferred devices will do; None when the wait is over or pointless."""
     rules: Rules = FREE
+    home: int | None = None
+    """The host to which its user keeps, where the policy has every user keep to one."""
 
     @property
     def empty_only(self) -> str:
@@ -122,6 +125,8 @@ def profile(
     best = max((view.rate for view in views if not view.code), default=0.0)
     made = Profile(request, policy, now, threshold, views, best, measured, None, rules)
     made.preference_ends = _preference_ends(made, board)
+    if policy.host_per_user:
+        made.home = _home(made, board)
     return made
 
 
@@ -184,6 +189,18 @@ def _rates(
 def _step_rate(work: Work, spec: Spec | None) -> float:
     seconds = roofline(work, spec) if spec is not None else None
     return 1.0 / seconds if seconds else 0.0
+
+
+def _home(made: Profile, board: Board) -> int | None:
+    """Return the user's own host, the same one whenever it is asked; for what it never could take,
+    the next that could. A gang over several hosts has no home."""
+    first = crc32(made.request.user.encode())
+    for step in range(len(board.sites)):
+        site = board.sites[(first + step) % len(board.sites)]
+        kinds = {cell.kind for cell in (*site.cells.values(), *site.held)}
+        if site.size >= made.request.devices and any(not made.views[kind].code for kind in kinds):
+            return site.place
+    return None
 
 
 def _preference_ends(made: Profile, board: Board) -> float | None:
