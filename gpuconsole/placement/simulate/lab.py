@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState, PeerLink
 from gpuconsole.placement.simulate.speeds import CLASSES, OVER_HOSTS
@@ -76,35 +77,36 @@ class Lab:
     def most_memory_mib(self, devices: int, backends: Sequence[str]) -> float | None:
         """Return the most that a job may need on each of `devices`; None when there is no room.
 
-        A job for which one host has too few devices takes whole hosts of one model.
+        A job for which every host is too small takes as many devices on each of several hosts of
+        one model.
         """
-        limits: list[float] = []
-        alike: Counter[tuple[str, float, int]] = Counter()
-        for host in self.hosts:
-            if host.backend not in backends:
-                continue
-            limit = host.memory_mib * THRESHOLD
-            alike[host.model, limit, host.devices] += 1
-            if host.devices >= devices:
-                limits.append(limit)
-        for (_, limit, size), hosts in alike.items():
-            if devices > size and devices % size == 0 and hosts * size >= devices:
-                limits.append(limit)
+        hosts = self.hosts_for(devices)
+        each = devices // hosts
+        able = Counter(
+            (host.model, host.memory_mib)
+            for host in self.hosts
+            if host.backend in backends and host.devices >= each
+        )
+        limits = (memory * THRESHOLD for (_, memory), count in able.items() if count >= hosts)
         return max(limits, default=None)
 
     def hosts_for(self, devices: int) -> int:
-        """Return over how many hosts a job of so many devices has to spread, at least 1."""
+        """Return over how many hosts a job of so many devices spreads: as few as will do."""
         largest = max(host.devices for host in self.hosts)
-        return -(-devices // largest)
+        return next(
+            n for n in range(1, devices + 1) if devices % n == 0 and devices // n <= largest
+        )
 
-    def rates(self, job_class: str) -> dict[str, float]:
-        """Return the speed by model for a class of job."""
-        return {host.model: host.speed[job_class] for host in self.hosts}
+    def rates(self, job_class: str, backends: Sequence[str]) -> dict[str, float]:
+        """Return the speed by model for a class of job, of the models that can run it."""
+        return {
+            host.model: host.speed[job_class] for host in self.hosts if host.backend in backends
+        }
 
     def speed(self, job_class: str, hosts: Sequence[str], devices: int) -> float:
         """Return the speed of a job on devices of these hosts; the slowest sets the pace."""
         one = CLASSES[job_class]
-        slowest = 1e9
+        slowest = inf
         for name in hosts:
             host = self.by_name[name]
             speed = host.speed[job_class]

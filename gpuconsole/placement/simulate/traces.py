@@ -84,22 +84,18 @@ class Trace:
 # --- reading ------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class Rows:
-    """Rows of a CSV with their line numbers, and errors that name them."""
+    """Rows of a CSV, and errors that name their lines. Lines that start with `#` are comments."""
 
-    source: str
-    table: csv.DictReader[str]
-    line: int = 1
-
-    @classmethod
-    def of(cls, lines: Iterable[str], source: str, columns: Sequence[str]) -> Rows:
-        """Begin to read; the header must name all `columns`. Comment lines start with `#`."""
-        table = csv.DictReader(line for line in lines if not line.startswith("#"))
+    def __init__(self, lines: Iterable[str], source: str, columns: Sequence[str]) -> None:
+        """Begin to read; the header must name all `columns`."""
+        self.source = source
+        self._line = 0
+        self._table = csv.DictReader(self._counted(lines))
         try:
-            names = table.fieldnames
+            names = self._table.fieldnames
         except csv.Error as error:
-            raise UsageError("Not a CSV file", f"{source}: {error}.") from None
+            raise self.error(str(error)) from None
         if not names:
             raise UsageError("Empty trace", f"{source} holds no line.", "Name another file.")
         missing = [name for name in columns if name not in names]
@@ -107,19 +103,21 @@ class Rows:
             there = clean(", ".join(name or "" for name in names[:12]), 200)
             raise UsageError(
                 "Wrong columns",
-                f"{source}:1: there is no column {missing[0]!r}; the file has {there}.",
+                f"{source}:{self._line}: there is no column {missing[0]!r}; the file has {there}.",
                 "Is --format right? docs/simulate.md lists the columns of each format.",
             )
-        return cls(source, table)
 
     def __iter__(self) -> Iterator[Mapping[str, str]]:
         """Yield the rows."""
         try:
-            for row in self.table:
-                self.line = self.table.line_num
-                yield row
+            yield from self._table
         except csv.Error as error:
             raise self.error(str(error)) from None
+
+    def _counted(self, lines: Iterable[str]) -> Iterator[str]:
+        for self._line, line in enumerate(lines, 1):
+            if not line.startswith("#"):
+                yield line
 
     def number(self, row: Mapping[str, str], column: str, least: float = 0.0) -> float:
         """Return a number of a row that is finite and at least `least`."""
@@ -146,7 +144,7 @@ class Rows:
     def error(self, text: str) -> UsageError:
         """Return an error about the row that is being read."""
         return UsageError(
-            "Bad row in the trace", f"{self.source}:{self.line}: {text}.", "Correct or remove it."
+            "Bad row in the trace", f"{self.source}:{self._line}: {text}.", "Correct or remove it."
         )
 
 
@@ -156,7 +154,7 @@ def _quoted(text: str | None) -> str:
 
 def read_native(lines: Iterable[str], source: str) -> Trace:
     """Read our own format: submitted_s, run_time_s, devices, and what else is known."""
-    rows = Rows.of(lines, source, ("submitted_s", "run_time_s", "devices"))
+    rows = Rows(lines, source, ("submitted_s", "run_time_s", "devices"))
     return _trace(source, rows, lambda row: _native(rows, row))
 
 
@@ -179,7 +177,7 @@ def _native(rows: Rows, row: Mapping[str, str]) -> TraceJob:
 
 def read_philly(lines: Iterable[str], source: str) -> Trace:
     """Read the converted Philly trace: timestamp, duration, num_gpus, cluster."""
-    rows = Rows.of(lines, source, ("timestamp", "duration", "num_gpus"))
+    rows = Rows(lines, source, ("timestamp", "duration", "num_gpus"))
 
     def job(row: Mapping[str, str]) -> TraceJob:
         try:
@@ -196,7 +194,7 @@ def read_philly(lines: Iterable[str], source: str) -> Trace:
 
 def read_helios(lines: Iterable[str], source: str) -> Trace:
     """Read the converted Helios trace: arrival_s, service_sec, gpu_count."""
-    rows = Rows.of(lines, source, ("arrival_s", "service_sec", "gpu_count"))
+    rows = Rows(lines, source, ("arrival_s", "service_sec", "gpu_count"))
     return _trace(
         source,
         rows,
@@ -210,7 +208,7 @@ def read_helios(lines: Iterable[str], source: str) -> Trace:
 
 def read_openb(lines: Iterable[str], source: str) -> Trace:
     """Read pods of the openb trace; a share of a device is a job that keeps it less busy."""
-    rows = Rows.of(lines, source, ("num_gpu", "gpu_milli", "creation_time", "deletion_time"))
+    rows = Rows(lines, source, ("num_gpu", "gpu_milli", "creation_time", "deletion_time"))
 
     def job(row: Mapping[str, str]) -> TraceJob:
         begin = rows.number(row, "creation_time")
@@ -234,13 +232,13 @@ _GAVEL_REFERENCE = "v100"
 
 def read_gavel(lines: Iterable[str], source: str, rates: Iterable[str], rates_source: str) -> Trace:
     """Read Gavel's typed jobs; their run time follows from the measured rates on a V100."""
-    table = Rows.of(rates, rates_source, ("gpu_type", "model", "num_gpus", "steps_per_s"))
+    table = Rows(rates, rates_source, ("gpu_type", "model", "num_gpus", "steps_per_s"))
     measured = {
         (row["model"], table.count(row, "num_gpus")): table.number(row, "steps_per_s")
         for row in table
         if row["gpu_type"] == _GAVEL_REFERENCE
     }
-    rows = Rows.of(lines, source, ("model", "total_steps", "arrival_s", "num_gpus"))
+    rows = Rows(lines, source, ("model", "total_steps", "arrival_s", "num_gpus"))
 
     def job(row: Mapping[str, str]) -> TraceJob:
         devices = rows.count(row, "num_gpus")

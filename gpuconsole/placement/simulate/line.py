@@ -1,0 +1,220 @@
+"""The waiting jobs of a simulation, handed to the engine only where they have a chance.
+
+The engine decides; this spares it the questions whose answer is known. Jobs that find room in the
+same places stand in one group, each in the order of the policy. A pass takes the first of all
+groups, then the next, and leaves a group alone once no host has as many devices free as it asks
+for, or once a job of it that is no longer was refused since devices last came free. In a lab where
+every device is whole or held, as here, nothing else decides whether a place is found.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from gpuconsole.placement.board import Board, Cell, Site
+from gpuconsole.placement.model import Policy, Request
+from gpuconsole.placement.order import Shares, sort_key
+from gpuconsole.placement.picking import host_code, shared_code
+from gpuconsole.placement.profile import Profile, profile
+
+Key = tuple[float, float, float, str]
+_LONGEST = 1e12
+"""Stands for the length (s) of a job of which nothing is predicted."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Waiting jobs that the same places would suit."""
+
+    devices: int
+    hosts: int
+    kinds: tuple[int, ...]
+    """Kinds of device that would do."""
+    sites: Sequence[Site] | None
+    """Hosts that would do; None for all."""
+    waiting: list[tuple[Key, Request]] = field(default_factory=list)
+    refused_s: float = inf
+    """Length of the shortest job that was refused since devices last came free."""
+
+
+class Line(Sequence[Request]):
+    """All waiting jobs. As a sequence it gives those that may start, for one pass of the engine:
+    each is asked for only after the engine has answered for the one before."""
+
+    def __init__(self, board: Board, policy: Policy, shares: Shares) -> None:
+        self._board = board
+        self._policy = policy
+        self._shares = shares
+        self._groups: dict[object, _Group] = {}
+        self._profiles: dict[str, Profile] = {}
+        self._waiting = 0
+        self._now = 0.0
+        self._free: dict[int, int] = {}
+        self._partners: list[Cell] = []
+        # With a fixed order by length, nobody behind a refused job of a group is shorter.
+        self._fixed = not (policy.fair_share or policy.patience)
+        self._by_length = self._fixed and policy.order != "fifo" and policy.learned is None
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def __getitem__(self, index: object) -> Request:  # type: ignore[override]
+        raise TypeError("a line is passed over, not looked up")
+
+    def add(self, request: Request, now: float) -> None:
+        """Let a job join the line."""
+        made = profile(request, self._board, self._policy, now)
+        self._profiles[request.job] = made
+        group = self._group(made)
+        key = sort_key(request, self._policy, now, self._shares)
+        insort(group.waiting, (key, request))
+        self._waiting += 1
+
+    def profile(self, request: Request) -> Profile:
+        """Return how the board looks to a job in the line."""
+        return self._profiles[request.job]
+
+    def came_free(self) -> None:
+        """Note that devices were given back: what was refused may be tried again."""
+        for group in self._groups.values():
+            group.refused_s = inf
+
+    def has_chance(self, now: float) -> bool:
+        """Tell whether any job may start now; to be asked before a pass, which it prepares."""
+        self._now = now
+        self._look()
+        return any(
+            group.waiting and self._room(group) and self._next(group, 0) is not None
+            for group in self._groups.values()
+        )
+
+    def __iter__(self) -> Iterator[Request]:
+        if not self._fixed:
+            self._sort()
+        heads: list[tuple[Key, int, int]] = []
+        groups = list(self._groups.values())
+        for number, group in enumerate(groups):
+            if group.waiting:
+                heads.append((group.waiting[0][0], number, 0))
+        heapq.heapify(heads)
+        mode = self._policy.backfill
+        while heads:
+            _, number, index = heapq.heappop(heads)
+            group = groups[number]
+            # EASY keeps devices for the first job in order, whether or not it has a chance.
+            keeping = mode == "easy" and self._board.reservation is None
+            if not keeping:
+                hopeful = self._next(group, index) if self._room(group) else None
+                if hopeful is None and mode == "strict":
+                    return
+                if hopeful is None:
+                    continue
+                if hopeful != index:
+                    heapq.heappush(heads, (group.waiting[hopeful][0], number, hopeful))
+                    continue
+            request = group.waiting[index][1]
+            yield request
+            if request.job in self._board.held:
+                self._started(group, index)
+            elif mode == "strict":
+                return
+            else:
+                self._refused(group, request)
+                index += 1
+            if index < len(group.waiting):
+                heapq.heappush(heads, (group.waiting[index][0], number, index))
+
+    def _group(self, made: Profile) -> _Group:
+        request = made.request
+        key = (made.shape(), request.task.share)
+        group = self._groups.get(key)
+        if group is None:
+            kinds = tuple(number for number, view in enumerate(made.views) if not view.code)
+            sites = None
+            if made.picky:
+                sites = [
+                    site for site in self._board.sites if not host_code(made, self._board, site)
+                ]
+            group = _Group(request.devices, request.task.hosts, kinds, sites)
+            self._groups[key] = group
+        return group
+
+    def _started(self, group: _Group, index: int) -> None:
+        _, request = group.waiting.pop(index)
+        del self._profiles[request.job]
+        self._waiting -= 1
+        self._look()
+
+    def _refused(self, group: _Group, request: Request) -> None:
+        easy = self._policy.backfill == "easy"
+        seconds = request.run_time_s if easy else 0.0
+        group.refused_s = min(group.refused_s, _LONGEST if seconds is None else seconds)
+
+    def _look(self) -> None:
+        """Count the free devices of the host that has most of each kind."""
+        free: dict[int, int] = {}
+        for site in self._board.sites:
+            for kind, count in site.free.items():
+                if count > free.get(kind, 0):
+                    free[kind] = count
+        self._free = free
+        if self._policy.sharing:
+            self._partners = [
+                cell
+                for site in self._board.sites
+                for cell in site.held
+                if cell.holder is not None and cell.holder.share and cell.guest is None
+            ]
+
+    def _room(self, group: _Group) -> bool:
+        """Tell whether a group's devices are free somewhere, or might be shared."""
+        return self._room_alone(group) or (self._partners != [] and group.devices == 1)
+
+    def _room_alone(self, group: _Group) -> bool:
+        if group.hosts > 1 or group.sites is not None:
+            return self._room_apart(group)
+        return any(self._free.get(kind, 0) >= group.devices for kind in group.kinds)
+
+    def _room_apart(self, group: _Group) -> bool:
+        sites = self._board.sites if group.sites is None else group.sites
+        each = -(-group.devices // group.hosts)
+        for kind in group.kinds:
+            able = sum(site.free.get(kind, 0) >= each for site in sites)
+            if able >= group.hosts:
+                return True
+        return False
+
+    def _next(self, group: _Group, index: int) -> int | None:
+        """Return the next job of a group that is worth asking for, from a place on."""
+        places = range(index, len(group.waiting))
+        if self._partners and group.devices == 1:
+            alone = self._room_alone(group)
+            return next((p for p in places if self._may_share(group, p, alone)), None)
+        if self._by_length:
+            places = places[:1]
+        return next((p for p in places if self._length(group, p) < group.refused_s), None)
+
+    def _may_share(self, group: _Group, index: int, alone: bool) -> bool:
+        if alone and self._length(group, index) < group.refused_s:
+            return True
+        made = self._profiles[group.waiting[index][1].job]
+        return made.request.task.share and any(
+            not shared_code(made, self._board, cell) for cell in self._partners
+        )
+
+    def _length(self, group: _Group, index: int) -> float:
+        seconds = group.waiting[index][1].run_time_s
+        return _LONGEST if seconds is None else seconds
+
+    def _sort(self) -> None:
+        """Put all groups into order anew, where it changes with time."""
+        for group in self._groups.values():
+            keyed = (
+                (sort_key(request, self._policy, self._now, self._shares), request)
+                for _, request in group.waiting
+            )
+            group.waiting = sorted(keyed)
