@@ -23,7 +23,7 @@ _INTERRUPTED = 130
 # The order of the help and of the reference: each module of commands with what it holds.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Look", (("fleet", "init check status"), ("calibrating", "calibrate"))),
-    ("Plan and run", (("planning", "preflight submit"),)),
+    ("Plan and run", (("planning", "preflight submit"), ("simulating", "simulate"))),
     ("Queue", (("queue", "jobs logs wait why cancel retry hold fetch render prune"),)),
     ("Run without a terminal", (("service", "dispatch"), ("lab", "demo"))),
 )

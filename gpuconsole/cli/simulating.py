@@ -1,0 +1,141 @@
+"""What `gpuconsole simulate` reads, and how its progress shows."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from gpuconsole.documents import read_text
+from gpuconsole.errors import UsageError
+from gpuconsole.placement.policy import named_policy
+from gpuconsole.placement.simulate import traces
+from gpuconsole.placement.simulate.compare import Comparison, compare
+from gpuconsole.placement.simulate.lab import Lab
+from gpuconsole.placement.simulate.labfile import parse_lab
+from gpuconsole.placement.simulate.workload import Cut, build
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.model import Policy
+
+DEFAULT_LAB = "lab8.yaml"
+DEFAULT_POLICIES = ("fifo_strict", "host_per_user", "sjf_easy", "weighted")
+_RATES = "gavel_throughputs_isolated.csv"
+"""Where Gavel's rates are looked for, beside the trace, also with .gz."""
+
+
+def read_lab(path: Path | None) -> Lab:
+    """Read a lab file; without one, the lab of 8 hosts that comes along."""
+    path = _shipped(DEFAULT_LAB) if path is None else path
+    return parse_lab(read_text(path), path.name)
+
+
+def read_trace(path: Path | None, form: str, rates: Path | None) -> traces.Trace:
+    """Read a trace; without one, the synthetic trace that comes along."""
+    if path is None:
+        found = resources.files("gpuconsole") / "data" / "sample-trace.csv"
+        text = found.read_text(encoding="utf-8")
+        trace = traces.read_native(text.splitlines(), "sample-trace.csv")
+        note = "The trace is synthetic: no job of it ever ran."
+        return traces.Trace(trace.source, trace.jobs, trace.empty, (note,))
+    with _lines(path) as lines:
+        if form != "gavel":
+            return traces.READERS[form](lines, path.name)
+        rates = rates or _rates_beside(path)
+        with _lines(rates) as table:
+            return traces.read_gavel(lines, path.name, table, rates.name)
+
+
+def run(
+    trace: traces.Trace, lab: Lab, cut: Cut, policies: Sequence[Policy], *, seed: int, bar: bool
+) -> Comparison:
+    """Draw the jobs and play them under each policy, with a bar on a terminal."""
+
+    def dice(name: str) -> random.Random:
+        # A seed of its own for each kind of draw: one that is not needed moves no other.
+        return random.Random(f"{seed}/{name}")
+
+    jobs = build(trace, lab, cut, dice)
+    with _bar([policy.name for policy in policies], bar and sys.stderr.isatty()) as progress:
+        return compare(trace.source, lab, jobs, policies, dice, progress, cut=cut, seed=seed)
+
+
+def _shipped(name: str) -> Path:
+    """Return a file of the inventory folder: the wheel's, or the checkout's beside the package."""
+    package = Path(__file__).resolve().parents[1]
+    wheel = package / "data" / "inventory"
+    return (wheel if wheel.is_dir() else package.parent / "inventory") / name
+
+
+def _rates_beside(path: Path) -> Path:
+    for name in (_RATES, f"{_RATES}.gz"):
+        beside = path.with_name(name)
+        if beside.exists():
+            return beside
+    raise UsageError(
+        "No rates", f"There is no {_RATES} beside {path}.", "Name the file with --rates."
+    )
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[TextIO]:
+    """Open a CSV, packed or not; every way it can be unreadable is an error for a person."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with (gzip.open if packed else open)(
+            path, "rt", encoding="utf-8-sig", newline="", errors="strict"
+        ) as lines:
+            yield lines  # type: ignore[misc]
+    except FileNotFoundError:
+        raise UsageError("No such file", f"{path} does not exist.", "Check the path.") from None
+    except UnicodeDecodeError:
+        raise UsageError(
+            "Not a CSV file", f"{path} is not UTF-8 text.", "Is it packed in another way than gzip?"
+        ) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UsageError(
+            "Broken file", f"{path}: {error}.", "It is cut off or damaged; copy it again."
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            "Cannot read the file", f"{path}: {error.strerror or error}.", "Check path and rights."
+        ) from None
+
+
+@contextmanager
+def _bar(names: Sequence[str], visible: bool) -> Iterator[Callable[[str, float], None]]:
+    """Show how far each policy is; nothing where nobody looks."""
+    if not visible:
+        yield lambda _policy, _share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True, markup=False), transient=True) as shown:
+        tasks = {name: shown.add_task(f"simulation: {name}", total=1.0) for name in names}
+        yield lambda name, share: shown.update(tasks[name], completed=share)
+
+
+def policies(names: Sequence[str], *, sharing: bool, state: Path | None) -> tuple[Policy, ...]:
+    """Return the policies that are compared; each name once, in the order given."""
+    from dataclasses import replace
+
+    from gpuconsole.placement.policy import BASELINES, POLICIES
+
+    chosen = []
+    for name in dict.fromkeys(names or DEFAULT_POLICIES):
+        if name not in (*POLICIES, *BASELINES):
+            raise UsageError(
+                "Unknown policy",
+                f"{name!r} is no policy.",
+                f"There are {', '.join((*POLICIES, *BASELINES))}.",
+            )
+        chosen.append(replace(named_policy(name), sharing=sharing))
+    return tuple(chosen)

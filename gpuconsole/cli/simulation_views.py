@@ -1,0 +1,138 @@
+"""What a person sees of a simulation: a table, and plots of plain characters."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpuconsole.cli.output import table, text
+from gpuconsole.core.units import format_duration
+from gpuconsole.placement.simulate.compare import Comparison
+from gpuconsole.placement.simulate.metrics import Metrics, Outcome, by_user, curve, ratios
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_WIDTH = 60
+_USERS = 8
+"""The most active users are shown, not all."""
+_EDGES_S = (60, 300, 900, 3600, 3 * 3600, 8 * 3600, 86_400, 2 * 86_400, 4 * 86_400, 8 * 86_400)
+_EDGE_NAMES = ("1m", "5m", "15m", "1h", "3h", "8h", "1d", "2d", "4d", "8d", "more")
+_CELL = 5
+
+
+def report(found: Comparison) -> Iterator[RenderableType]:
+    """Draw everything."""
+    yield text("SIMULATION: figures of a model, not of a real lab", "bold reverse")
+    yield text(_setting(found))
+    yield text("")
+    yield _figures(found)
+    width = max(len(outcome.policy) for outcome in found.outcomes)
+    yield from _completion(found.outcomes, width)
+    yield from _allocation(found, width)
+    yield from _users(found)
+    yield text("")
+    yield text("What was assumed and drawn in this simulation", "bold")
+    for note in found.workload.notes:
+        yield text(f"  {note}")
+
+
+def _setting(found: Comparison) -> str:
+    jobs, counted = len(found.workload.jobs), found.metrics[0].jobs
+    days = found.workload.last_arrival / 86_400
+    return (
+        f"{jobs:,} jobs ({counted:,} counted) over {days:.1f} days of {found.trace}"
+        f" on {found.lab.name}, {found.lab.devices:,} devices;"
+        f" offered load {found.workload.offered_load:.2f}, seed {found.seed}"
+    )
+
+
+def _figures(found: Comparison) -> RenderableType:
+    first = found.metrics[0]
+    shown = table("POLICY", "MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "ALLOCATED",
+                  "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED",
+                  right=("MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "ALLOCATED",
+                         "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED"))  # fmt: skip
+    for one in found.metrics:
+        ratio = ratios(one, first)["mean_jct_s"]
+        shown.add_row(*map(text, _row(one, ratio)))
+    return shown
+
+
+def _row(one: Metrics, ratio: float | None) -> tuple[str, ...]:
+    fairness = "n/a" if one.fairness_jain is None else f"{one.fairness_jain:.2f}"
+    return (
+        one.policy,
+        format_duration(one.mean_jct_s),
+        "n/a" if ratio is None else f"{ratio:.2f}",
+        format_duration(one.p50_jct_s),
+        format_duration(one.p95_jct_s),
+        format_duration(one.mean_wait_s),
+        format_duration(one.p99_wait_s),
+        f"{one.allocation_rate:.0%}",
+        f"{one.device_utilisation:.0%}",
+        format_duration(one.makespan_s),
+        fairness,
+        f"{one.unfinished:,}",
+    )
+
+
+def _completion(outcomes: Sequence[Outcome], width: int) -> Iterator[RenderableType]:
+    """Draw how completion times (JCT) spread: the share of jobs done within each time."""
+    yield text("")
+    yield text("Completion times (JCT): share of jobs that took up to …", "bold")
+    yield text(" " * width + "".join(f"{name:>{_CELL}}" for name in _EDGE_NAMES))
+    for outcome in outcomes:
+        counts = [0] * len(_EDGE_NAMES)
+        for one in outcome.ran:
+            if one.job.counted and one.ended_s is not None:
+                took = one.ended_s - one.job.submitted_s
+                counts[sum(took > edge for edge in _EDGES_S)] += 1
+        total, most = max(1, sum(counts)), max(1, *counts)
+        bars = "".join(
+            f"{_bar(count / most)}{100 * count / total:>3.0f}".rjust(_CELL) for count in counts
+        )
+        yield text(f"{outcome.policy:<{width}}{bars}")
+
+
+def _allocation(found: Comparison, width: int) -> Iterator[RenderableType]:
+    """Draw the share of devices held over time."""
+    days = found.workload.last_arrival / 86_400
+    yield text("")
+    yield text(f"Devices in use over {days:.1f} days, until the last arrival", "bold")
+    for outcome in found.outcomes:
+        line = "".join(map(_bar, curve(outcome, _WIDTH)))
+        yield text(f"{outcome.policy:<{width}} │{line}│")
+
+
+def _users(found: Comparison) -> Iterator[RenderableType]:
+    """Draw who had how much of the devices, and how long their jobs took under each policy."""
+    held = by_user(found.outcomes[-1])
+    yield text("")
+    yield text(f"Users: device time under {found.outcomes[-1].policy}, mean JCT by policy", "bold")
+    names = [outcome.policy for outcome in found.outcomes]
+    shown = table("USER", "DEVICE TIME", *names, right=names)
+    means = [_means(outcome) for outcome in found.outcomes]
+    for user, share in list(held.items())[:_USERS]:
+        bar = f"{'█' * round(20 * share / max(held.values())):<20} {share:.0%}"
+        shown.add_row(text(user), text(bar), *(text(format_duration(m.get(user))) for m in means))
+    yield shown
+    if len(held) > _USERS:
+        rest = 1.0 - sum(list(held.values())[:_USERS])
+        yield text(f"… and {len(held) - _USERS} more with {rest:.0%}")
+
+
+def _means(outcome: Outcome) -> dict[str, float]:
+    times: dict[str, list[float]] = defaultdict(list)
+    for one in outcome.ran:
+        if one.job.counted and one.ended_s is not None:
+            times[one.job.user].append(one.ended_s - one.job.submitted_s)
+    return {user: sum(found) / len(found) for user, found in times.items()}
+
+
+def _bar(share: float) -> str:
+    """Return a bar of one character; something shows unless there is nothing."""
+    level = round(share * (len(_BARS) - 1))
+    return _BARS[max(level, 1 if share > 0 else 0)]
