@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.scan import source
 from gpuconsole.preflight.scan.arrays import Array
-from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.interp import Interpreter
-from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import Run, Setting
 from gpuconsole.preflight.scan.values import Unknown
+from tests.preflight.modelled import modelled
 
 np: Any = pytest.importorskip("numpy", "2.0")
 
@@ -355,16 +350,6 @@ def seen(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [seen(one) for one in value]
     return f"unknown: {value.reason}" if isinstance(value, Unknown) else value
-
-
-def modelled(path: Path, text: str) -> dict[str, Any]:
-    """Return the names that the analysis has at the end of a script."""
-    path.write_text(text)
-    run = Run(Setting("cpu"))
-    machine = Interpreter(run, path, path.parent, library(run))
-    machine.builtins = builtins(machine)
-    run.call, run.calls = machine.call, machine
-    return machine.run_script(source.read(path)).names
 
 
 @pytest.fixture(scope="module")

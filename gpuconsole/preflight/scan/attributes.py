@@ -31,6 +31,8 @@ from gpuconsole.preflight.scan.values import (
 
 SETTER = "="
 """Ends the name under which a class keeps what `@name.setter` decorates."""
+_MAPPINGS = ("dict", "OrderedDict")
+_OF_TYPES = frozenset(["str", "list", "dict", "OrderedDict", "set", "tuple", "int", "float"])
 _WHOLE = (Plain, Parsed, SimpleNamespace)
 """Objects of which everything is known: a name that they lack is not there."""
 
@@ -134,8 +136,14 @@ class Attributes:
         if name == "__name__":
             inner = value.function if isinstance(value, (BoundMethod, Wrapped)) else value
             return getattr(inner, "name", "")
-        if isinstance(value, NativeFunction) and value.name in ("dict", "OrderedDict"):
+        if isinstance(value, NativeFunction) and value.name in _MAPPINGS and name != "fromkeys":
             return NativeFunction(partial(_unbound, name), f"dict.{name}")
+        if isinstance(value, NativeFunction) and value.name in _OF_TYPES:
+            if name == "maketrans":
+                return constants.attribute(self, "", name)  # type: ignore[arg-type]
+            if name == "fromkeys":
+                return NativeFunction(_from_keys, name)
+            return NativeFunction(partial(_of_plain, name), f"{value.name}.{name}")
         if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
             return NativeFunction(_set_plainly, name)
         if name == "__self__" and isinstance(value, BoundMethod):
@@ -277,6 +285,15 @@ def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) 
         target = _as_mapping(target)
     method = getattr(target, "do_" + name, None)
     return run.unknown(f"{name} of a class") if method is None else method(run, *args, **kwargs)
+
+
+def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) -> Value:
+    """Call a method that was taken from its type: `str.lower(text)`."""
+    return run.calls.call(run.calls.get_attr(target, name), list(args), kwargs)
+
+
+def _from_keys(run: Run, keys: Value, value: Value = None) -> Value:
+    return {one: value for one in run.calls.iterate(keys) if constants.is_key(one)}
 
 
 def _as_mapping(entries: dict[Value, Value]) -> Mapping:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuconsole.preflight.scan import records
-from gpuconsole.preflight.scan.constants import Lazy
+from gpuconsole.preflight.scan import lengths, records
+from gpuconsole.preflight.scan.constants import Lazy, same
 from gpuconsole.preflight.scan.mappings import mapping_of
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
@@ -35,6 +36,29 @@ class Defaults(dict[Value, Value]):
             raise KeyError(key)
         value = self[key] = self.make()
         return value
+
+
+class Counts(Defaults):
+    """`collections.Counter`."""
+
+    def __add__(self, other: Any) -> Value:
+        made = counts()
+        made.update(self)
+        for key, times in other.items():
+            made[key] += times
+        return made
+
+    def counted(self, run: Run, items: Value = (), sign: int = 1, **more: Value) -> None:
+        """Stand for `update` and, with a sign of -1, for `subtract`."""
+        _counted(run, self, items, sign)
+        _counted(run, self, more, sign)
+
+
+def counts(**more: Value) -> Counts:
+    """Return a counter of nothing, or of what is given by name."""
+    made = Counts(**more)
+    made.make = lambda: 0
+    return made
 
 
 class Deque(list[Value]):
@@ -83,16 +107,23 @@ def _defaultdict(run: Run, factory: Value = None, items: Value = None, /, **more
 
 
 def _counter(run: Run, items: Value = None, **more: Value) -> Value:
-    made = Defaults(**more)
-    made.make = lambda: 0
+    made = counts(**more)
+    return made if items is None else _counted(run, made, items, 1) or made
+
+
+def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
+    """Count items into a counter; the unknown that keeps it from being known, if one does."""
     if isinstance(items, dict):
-        made.update(items)
-    elif items is not None:
-        for one in run.calls.iterate(items):
-            if isinstance(one, Unknown):
-                return run.unknown("counts of items that are not known", one)
-            made[one] += 1
-    return made
+        for key, times in items.items():
+            made[key] = run.calls.binary(ast.Add, made[key], run.calls.binary(
+                ast.Mult, times, sign))  # fmt: skip
+        return None
+    for one in run.calls.iterate(items):
+        if isinstance(one, Unknown):
+            lengths.open_up(run, made, one)
+            return run.unknown("counts of items that are not known", one)
+        made[one] += sign
+    return None
 
 
 def _deque(run: Run, items: Value = (), maxlen: Value = None) -> Value:
@@ -124,7 +155,7 @@ def collections() -> Namespace:
 
 def _lazy(make: Callable[..., Iterator[Value]]) -> Callable[..., Value]:
     def call(run: Run, *args: Value, **kwargs: Value) -> Value:
-        return Lazy(make(run, *args, **kwargs))
+        return Lazy(iter(make(run, *args, **kwargs)))
 
     return call
 
@@ -185,8 +216,6 @@ def _longest(run: Run, *parts: Value, fillvalue: Value = None) -> Iterator[Value
 
 
 def _accumulate(run: Run, items: Value, function: Value = None, **_: Value) -> Iterator[Value]:
-    import ast
-
     total: Value = MISSING
     for one in run.calls.iterate(items):
         if total is MISSING:
@@ -205,9 +234,55 @@ def _takewhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
         yield one
 
 
+def _dropwhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
+    dropping = True
+    for one in run.calls.iterate(items):
+        dropping = dropping and run.calls.truth(run.calls.call(test, [one], {})) is not False
+        if not dropping:
+            yield one
+
+
+def _filterfalse(run: Run, test: Value, items: Value) -> Iterator[Value]:
+    for one in run.calls.iterate(items):
+        value = one if test is None else run.calls.call(test, [one], {})
+        if run.calls.truth(value) is not True:
+            yield one
+
+
+def _compress(run: Run, items: Value, kept: Value) -> Iterator[Value]:
+    for one, keep in zip(run.calls.iterate(items), run.calls.iterate(kept), strict=False):
+        if run.calls.truth(keep) is not False:
+            yield one
+
+
+def _grouped(run: Run, items: Value, key: Value = None) -> Iterator[Value]:
+    group: list[Value] = []
+    now: Value = MISSING
+    for one in run.calls.iterate(items):
+        value = one if key is None else run.calls.call(key, [one], {})
+        if now is MISSING or same(now, value):
+            group.append(one)
+        else:
+            yield now, group
+            group = [one]
+        now = value
+    if now is not MISSING:
+        yield now, group
+
+
+def _tee(run: Run, items: Value, n: Value = 2) -> Value:
+    found = list(run.calls.iterate(items))
+    return tuple(Lazy(iter(found)) for _ in range(min(n, 64)))
+
+
 def _combinations(run: Run, items: Value, size: Value) -> Iterator[Value]:
     return itertools.islice(itertools.combinations(list(run.calls.iterate(items)), size),
                             MAX_COMBINATIONS)  # fmt: skip
+
+
+def _with_replacement(run: Run, items: Value, size: Value) -> Iterator[Value]:
+    found = itertools.combinations_with_replacement(list(run.calls.iterate(items)), size)
+    return itertools.islice(found, MAX_COMBINATIONS)
 
 
 class Chain(Native):
@@ -234,11 +309,14 @@ def itertools_module() -> Namespace:
     """Return `itertools`."""
     table: dict[str, Any] = {"product": _product, "count": _count, "cycle": _cycle,
              "repeat": _repeat, "islice": _islice, "zip_longest": _longest,
-             "accumulate": _accumulate, "takewhile": _takewhile, "combinations": _combinations,
+             "accumulate": _accumulate, "takewhile": _takewhile, "dropwhile": _dropwhile,
+             "filterfalse": _filterfalse, "compress": _compress, "groupby": _grouped,
+             "combinations_with_replacement": _with_replacement, "combinations": _combinations,
              "starmap": lambda run, function, items: iter(
                  [run.calls.call(function, list(one), {}) for one in run.calls.iterate(items)]),
              "permutations": lambda run, items, size=None: itertools.islice(
                  itertools.permutations(list(run.calls.iterate(items)), size), MAX_COMBINATIONS),
+             "tee": _tee,
              "pairwise": lambda run, items: itertools.pairwise(run.calls.iterate(items)),
              }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(_lazy(v), k) for k, v in table.items()}

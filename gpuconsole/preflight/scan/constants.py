@@ -237,7 +237,7 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
     for kind, names in METHODS.items():
         if isinstance(value, kind) and name in names:
             return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
-    if isinstance(value, dict) and name in ("keys", "values", "items", "update"):
+    if isinstance(value, dict) and name in ("keys", "values", "items", "update", "subtract"):
         return NativeFunction(lambda run, *a, **k: _mapping(calls, value, name, a, k), name)
     if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements"):
         return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
@@ -245,6 +245,8 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
         return NativeFunction(lambda run, *a, **k: texts.formatted(calls, value, list(a), k), name)
     if isinstance(value, str) and name in ("join", "replace"):
         return NativeFunction(lambda run, *a: texts.joined_or_replaced(calls, value, name, a), name)
+    if isinstance(value, str) and name in ("translate", "maketrans"):
+        return NativeFunction(lambda run, *a: texts.translated(run, value, name, a), name)
     if isinstance(value, list) and name == "sort":
         return NativeFunction(lambda run, **k: _sort(calls, value, k), name)
     if isinstance(value, str) and name in ("zfill", "rjust", "ljust", "center"):
@@ -305,6 +307,9 @@ def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: An
 
 
 def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+    subtracts = name == "subtract"
+    if (name == "update" or subtracts) and hasattr(value, "counted"):
+        return value.counted(calls.run, *args, sign=-1 if subtracts else 1, **kwargs)
     if name == "update":
         given = args[0] if args else {}
         if isinstance(given, (list, tuple)) or hasattr(given, "walk"):

@@ -12,6 +12,7 @@ from gpuconsole.preflight.scan import (
     lengths,
     likely,
     ops,
+    records,
     tensor_ops,
 )
 from gpuconsole.preflight.scan.arrays import Array
@@ -102,6 +103,8 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
         equals = getattr(one, "equals", None)
         if equals is not None and kind in (ast.Eq, ast.NotEq):
             return equals(other) is (kind is ast.Eq)
+    if kind in (ast.Eq, ast.NotEq) and records.is_dataclass(left):
+        return records.equal(calls, left, right) is (kind is ast.Eq)
     if kind is ast.Eq:
         return left is right
     if kind is ast.NotEq:

@@ -16,10 +16,10 @@ SILENT = frozenset([
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
-    "datetime", "shutil", "subprocess", "re", "threading", "tempfile", "platform", "socket",
-    "pickle", "csv", "string", "uuid", "operator", "inspect", "hashlib", "zipfile", "tarfile",
-    "urllib", "requests", "queue", "multiprocessing", "struct", "base64", "io", "codecs", "heapq",
-    "bisect", "statistics", "decimal", "fractions", "numbers", "textwrap", "unicodedata", "select",
+    "datetime", "shutil", "subprocess", "threading", "tempfile", "platform", "socket",
+    "pickle", "csv", "uuid", "inspect", "hashlib", "zipfile", "tarfile",
+    "urllib", "requests", "queue", "multiprocessing", "struct", "base64", "io", "codecs",
+    "decimal", "fractions", "numbers", "unicodedata", "select",
     "concurrent", "pkgutil", "ctypes", "resource", "weakref", "contextvars", "gzip", "bz2",
 ])  # fmt: skip
 """Standard modules whose results nobody can tell by reading the script."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,6 +103,15 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
     if isinstance(later, Function):
         calls.call(calls.bind(later, made), [], {})
     return None
+
+
+def equal(calls: Any, left: Value, right: Value) -> bool:
+    """Whether two instances of a data class have the same fields."""
+    cls: UserClass | None = left.cls
+    if cls is None or cls is not getattr(right, "cls", None):
+        return False
+    pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in fields_of(cls))
+    return all(calls.truth(calls.compare(ast.Eq, a, b)) is True for a, b in pairs)
 
 
 def _replace(run: Run, value: Value, /, **changes: Value) -> Value:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import collected, mappings, numpy_random, paths, quiet, records
+from gpuconsole.preflight.scan import (
+    collected,
+    mappings,
+    numpy_random,
+    paths,
+    quiet,
+    records,
+    regular,
+    tools,
+)
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
 from gpuconsole.preflight.scan.documents import load_json, load_yaml
 from gpuconsole.preflight.scan.run import Run
@@ -42,7 +52,9 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
         "importlib": _importlib, "configparser": _configparser, "glob": _glob,
         "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
-        "fire": lambda: _clicking().fire(), "string": _string,
+        "fire": lambda: _clicking().fire(), "string": _string, "re": regular.namespace,
+        "regex": regular.namespace, "operator": tools.operator, "bisect": tools.bisect,
+        "heapq": tools.heapq, "statistics": tools.statistics, "textwrap": tools.textwrap,
         "transformers": lambda: _data_parsers(root),
     }  # fmt: skip
     if root in makers:
@@ -115,8 +127,19 @@ def _product(run: Run, items: Value) -> Value:
 def _json() -> Namespace:
     return _functions("json", {
         "load": load_json, "loads": load_json, "dump": quiet_function,
-        "dumps": lambda run, *a, **k: run.unknown("text"),
+        "dumps": _dumped,
     })  # fmt: skip
+
+
+def _dumped(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    if first_unknown(value) is not None:
+        return run.unknown("text made from a value that is not known")
+    try:
+        made = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return run.unknown("text made from a value that is not known")
+    run.calls.tick(len(made) // 64)
+    return made
 
 
 def _yaml() -> Namespace:
@@ -232,6 +255,15 @@ class Managed(Native):
     def bound(self, calls: Any) -> Value:
         """Give what the function yields."""
         return next(iter(calls.iterate(self.given)), None)
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Run the function to its end when the block is left."""
+
+        def leave() -> None:
+            for one in run.calls.iterate(self.given):
+                del one
+
+        return leave if not isinstance(self.given, list) else lambda: None
 
 
 def _contextlib() -> Namespace:

@@ -85,6 +85,19 @@ def _wide(template: str) -> bool:
     return len(template) > MAX_LENGTH or "*" in template
 
 
+def translated(run: Run, value: str, name: str, args: Any) -> Value:
+    """Run `translate` and `maketrans`."""
+    unknown = first_unknown(*args)
+    if unknown is not None:
+        return unknown
+    table = args[0] if args else {}
+    if name == "maketrans":
+        return str.maketrans(*args)
+    if any(isinstance(one, str) and len(one) > 8 for one in table.values()):
+        return run.unknown("text too long to follow")
+    return value.translate(table)
+
+
 def padded(run: Run, value: str, name: str, args: Any) -> Value:
     unknown = first_unknown(*args)
     if unknown is not None or not args or args[0] > MAX_LENGTH:
