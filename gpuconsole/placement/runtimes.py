@@ -47,13 +47,15 @@ class PastRun:
 
     user: str
     script: str
-    """What knows the script again: its digest, else its name."""
+    """What its user knows it by, such as its path: it stays when a line is changed."""
     args: tuple[str, ...]
     devices: int
     model: str
     """Of the devices."""
     run_time_s: float
     ended_at: float
+    digest: str = ""
+    """By which the same script of others is known again; "" where the name must do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +140,30 @@ class RunTimes:
             return
         self.count += 1
         for key in (
-            *_keys(run.user, run.script, run.args, run.devices),
+            *_keys(run.user, run.script, run.args, run.devices, run.digest),
             _on_model(run.user, run.script, run.args, run.devices, run.model),
         ):
             self._groups.setdefault(key, _Group()).add(run.run_time_s)
 
     def predict(
-        self, user: str, script: str, args: tuple[str, ...], devices: int, model: str = ""
+        self,
+        user: str,
+        script: str,
+        args: tuple[str, ...],
+        devices: int,
+        model: str = "",
+        digest: str = "",
     ) -> Prediction | None:
         """Return the prediction for a job; None while nothing like it has been seen often enough.
 
         With a `model`, where it runs already, its runs on such devices are the nearest of all.
         """
-        keys = list(_keys(user, script, args, devices))
-        if model:
-            keys.insert(0, _on_model(user, script, args, devices, model))
+        general = _keys(user, script, args, devices, digest)
+        here = (_on_model(user, script, args, devices, model),) if model else ()
+        keys = (*here, *general)
         found = [(key, self._groups[key]) for key in keys if key in self._groups]
         # The user's own run with these arguments says much, even when it was the only one.
-        least = {keys[0]: 1, _keys(user, script, args, devices)[0]: 1}
+        least = {keys[0]: 1, general[0]: 1}
         while found and len(found[-1][1].logs) < least.get(found[-1][0], ENOUGH):
             found.pop()
         if not found:
@@ -175,12 +183,14 @@ def _mixed(own: float, general: float, runs: int) -> float:
     return (runs * own + PULL * general) / (runs + PULL)
 
 
-def _keys(user: str, script: str, args: tuple[str, ...], devices: int) -> tuple[_Key, ...]:
+def _keys(
+    user: str, script: str, args: tuple[str, ...], devices: int, digest: str
+) -> tuple[_Key, ...]:
     """Return the groups of a job, nearest first."""
     return (
         ("same", user, script, args, devices),
         ("user and script", user, script),
-        ("script", script),
+        ("script", digest or script),
         ("user", user),
     )
 

@@ -63,6 +63,19 @@ def test_a_script_of_others_speaks_from_three_runs_on() -> None:
     assert found.spread == pytest.approx((3 * 1.4826 * log(4) + 2 * 2.0) / 5)
 
 
+def test_the_same_script_of_others_is_known_by_its_digest() -> None:
+    others = [PastRun("bob", "/b/train.py", (), 1, "", 500.0, 0.0, "d1")] * 3
+    assert predict(others, script="/a/train.py") is None
+    found = predict(others, script="/a/train.py", digest="d1")
+    assert found is not None
+    assert found.run_time_s == pytest.approx(500.0)
+    # A line changed makes another digest; the user's own script keeps its name.
+    own = [PastRun("ada", "/a/train.py", (), 1, "", 90.0, 0.0, f"d{n}") for n in range(3)]
+    changed = predict(own, script="/a/train.py", digest="d9", args=("--new",))
+    assert changed is not None
+    assert changed.source == "3 runs of this script by ada"
+
+
 def test_the_user_speaks_for_a_new_script() -> None:
     found = predict([run(60.0, script=name) for name in "abc"], script="new")
     assert found is not None
