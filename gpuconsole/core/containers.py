@@ -13,11 +13,12 @@ from typing import Protocol
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Mount
+from gpuconsole.core.sharing import Share
 
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:
-`job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, and for leases `lease` (the
-device's UUID), `since`."""
+`job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, `share` (what it takes of a device
+that it shares), and for leases `lease` (the device's UUID), `since`."""
 
 CHECKPOINT_FOLDER = "checkpoint"
 """The folder in a job's results folder that all its attempts find again."""
@@ -55,6 +56,8 @@ class ContainerSpec:
     """Folders of its own that go with it."""
     python_path: str = ""
     """A folder in which Python looks before those that the image or `env` name."""
+    share: Share | None = None
+    """What it takes of its device where it lets another job beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class Lease:
     user: str
     journal: str
     since: float
+    share: Share | None = None
+    """What the job takes of the device; None when it wants all of it for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,8 @@ class Engine(Protocol):
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Claim all devices or none, in UUID order; LeaseTakenError names one that is taken.
 
-        Claiming again what the same job attempt already holds succeeds.
+        Claiming again what the same job attempt already holds succeeds, and so does a claim that
+        `core.sharing.fit_together` lets stand beside another.
         """
         ...
 

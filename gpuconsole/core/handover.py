@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec
 from gpuconsole.core.jobs import Mount
+from gpuconsole.core.sharing import share_label
 
 NO_DEVICE = "void"
 """The NVIDIA toolkit's word for "none": an image may say `all`, and a host whose default runtime
@@ -20,6 +21,9 @@ is NVIDIA's would then hand over every card."""
 DEVICES_LABEL = LABEL_PREFIX + "devices"
 """On a job's container: the UUIDs handed to it, with commas between. A console that claims a
 device sees by it that the device is in use, even where its lease was swept away."""
+
+SHARE_LABEL = LABEL_PREFIX + "share"
+"""On a lease and on a job's container: what it takes of the device where it shares it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def environment(spec: ContainerSpec) -> dict[str, str]:
 def container_labels(spec: ContainerSpec) -> dict[str, str]:
     """Return all labels of the container: the spec's own, and the devices handed to it."""
     devices = {DEVICES_LABEL: ",".join(spec.device_uuids)} if spec.device_uuids else {}
-    return {**spec.labels, **devices}
+    share = {} if spec.share is None else {SHARE_LABEL: share_label(spec.share)}
+    return {**spec.labels, **devices, **share}
 
 
 def _ascend(indexes: tuple[int, ...]) -> Handover:

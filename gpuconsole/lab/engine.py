@@ -16,6 +16,7 @@ from gpuconsole.core.containers import (
     PruneResult,
 )
 from gpuconsole.core.fleet import HostState
+from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.lab.containers import SimulatedContainer, container_id
 from gpuconsole.lab.host import SimulatedHost
@@ -47,10 +48,14 @@ class SimulatedEngine:
         self._reach()
         held = self._host.live_leases()
         for lease in sorted(leases, key=lambda lease: lease.uuid):
-            other = held.get(lease.uuid)
-            if other is not None and (other.job, other.attempt) != (lease.job, lease.attempt):
-                raise LeaseTakenError(lease.uuid, other.user)
-        held.update({lease.uuid: lease for lease in leases})
+            others = [
+                other
+                for (uuid, attempt), other in held.items()
+                if uuid == lease.uuid and attempt != lease.attempt
+            ]
+            if not fit_together(lease.share, [other.share for other in others]):
+                raise LeaseTakenError(lease.uuid, others[0].user)
+        held.update({(lease.uuid, lease.attempt): lease for lease in leases})
 
     async def leases(self) -> tuple[Lease, ...]:
         """List all leases on the host."""
@@ -61,9 +66,7 @@ class SimulatedEngine:
         """Give back the devices that this attempt holds."""
         self._reach()
         for uuid in uuids:
-            lease = self._host.leases.get(uuid)
-            if lease is not None and lease.attempt == attempt:
-                del self._host.leases[uuid]
+            self._host.leases.pop((uuid, attempt), None)
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Pull the image once per host; a registry below `.invalid` has none, as its name says."""
@@ -216,12 +219,12 @@ class SimulatedEngine:
         for container in ended:
             del host.containers[container.id]
         loose = [
-            uuid
-            for uuid, lease in host.live_leases().items()
+            key
+            for key, lease in host.live_leases().items()
             if lease.journal == journal and lease.job not in keep
         ]
-        for uuid in loose:
-            del host.leases[uuid]
+        for key in loose:
+            del host.leases[key]
         return PruneResult(containers=len(ended), leases=len(loose))
 
     def _reach(self) -> None:

@@ -28,11 +28,9 @@ class SimulatedHost:
         self.site = site
         self.time = time
         self.containers: dict[str, SimulatedContainer] = {}
-        self.leases: dict[str, Lease] = {
-            device.uuid: _borrowed(device, time)
-            for device in site.devices
-            if device.role == "leased"
-        }
+        borrowed = [_borrowed(device, time) for device in site.devices if device.role == "leased"]
+        self.leases = {(lease.uuid, lease.attempt): lease for lease in borrowed}
+        """By device and attempt: two that share a device hold one each."""
         self.images: set[str] = set()
         self.ran: dict[str, SimulatedContainer] = {}
         """The last container of each job: its results outlive it."""
@@ -78,15 +76,15 @@ class SimulatedHost:
             )
         )
 
-    def live_leases(self) -> dict[str, Lease]:
+    def live_leases(self) -> dict[tuple[str, str], Lease]:
         """Return the leases that stand, without those whose borrowed time is over."""
         over = [
-            uuid
-            for uuid, lease in self.leases.items()
+            key
+            for key, lease in self.leases.items()
             if lease.journal == _OTHER_JOURNAL and self.time.now() >= _BORROWED_S
         ]
-        for uuid in over:
-            del self.leases[uuid]
+        for key in over:
+            del self.leases[key]
         return self.leases
 
     def _sample(self, sampled_at: float, lab_now: float, state: HostState) -> Host:
@@ -109,7 +107,7 @@ class SimulatedHost:
 
     def _loads(self, device: SimulatedDevice, lab_now: float) -> list[Load]:
         uuid = device.site.uuid
-        lease = self.leases.get(uuid) if self.leases else None
+        lease = next((lease for lease in self.leases.values() if lease.uuid == uuid), None)
         # Nobody outside the queue starts on a device that is leased.
         leased_since = None if lease is None else self.time.lab(lease.since)
         loads = device.others(lab_now, leased_since)

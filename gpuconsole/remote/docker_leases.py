@@ -10,6 +10,10 @@ never started (`docker container prune`), and with them a lease:
 
 Each writes before it reads, so of a claim and a start that meet at least one sees the other.
 
+Two jobs that share a device hold one lease each, under two names, so no third finds a free one.
+Who claims writes its own lease first and then looks who else is there, by leases and by live job
+containers: what does not fit together with it sends it away again.
+
 Everything here blocks; call it on a thread.
 """
 
@@ -27,7 +31,8 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX, Lease
-from gpuconsole.core.handover import DEVICES_LABEL
+from gpuconsole.core.handover import DEVICES_LABEL, SHARE_LABEL
+from gpuconsole.core.sharing import fit_together, read_share, share_label
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError
@@ -53,11 +58,20 @@ class Held:
     lease: Lease
     created_at: float
     """On the engine's own clock."""
+    name: str = ""
 
 
 def lease_name(uuid: str) -> str:
     """Return the name of a device's lease container, in the characters an engine allows."""
     return "gpuconsole-lease-" + re.sub(r"[^A-Za-z0-9_.-]", "-", uuid)
+
+
+def lease_names(lease: Lease) -> tuple[str, ...]:
+    """Return the names under which a device may be claimed, in the order to try them: one, or two
+    for who comes beside another, of which either may be the one that is left."""
+    name = lease_name(lease.uuid)
+    beside = lease.share is not None and lease.share.beside
+    return (f"{name}-shared", name) if beside else (name,)
 
 
 def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GRACE_S) -> None:
@@ -68,7 +82,7 @@ def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GR
             # One by one: what is claimed when another is refused must be known.
             claimed.append(_claim_one(client, lease, grace_s))  # noqa: PERF401
         for lease in leases:
-            _refuse_if_in_use(client, lease)
+            _refuse_beside_others(client, lease, grace_s)
     except BaseException:
         for container in claimed:
             with contextlib.suppress(docker.errors.APIError):
@@ -80,7 +94,13 @@ def held(client: docker.APIClient) -> tuple[Held, ...]:
     """Return every lease on this engine, of every console, stale ones included."""
     found = client.containers(all=True, filters={"label": _LEASE})
     return tuple(
-        Held(item["Id"], _from_labels(item["Labels"]), float(item["Created"])) for item in found
+        Held(
+            item["Id"],
+            _from_labels(item["Labels"]),
+            float(item["Created"]),
+            item["Names"][0].lstrip("/") if item.get("Names") else "",
+        )
+        for item in found
     )
 
 
@@ -120,38 +140,54 @@ def refuse_if_leased_away(client: docker.APIClient, labels: Mapping[str, str]) -
     uuids = _devices(labels)
     if not uuids:
         return
-    for item in held(client):
-        if item.lease.uuid in uuids and not _same_attempt(item.lease, labels):
-            raise LeaseTakenError(item.lease.uuid, _holder(item.lease))
+    share = read_share(labels.get(SHARE_LABEL))
+    others = [item.lease for item in held(client) if not _same_attempt(item.lease, labels)]
+    for uuid in uuids:
+        there = [lease for lease in others if lease.uuid == uuid]
+        if not fit_together(share, [lease.share for lease in there]):
+            raise LeaseTakenError(uuid, _holder(there[0]))
 
 
 def _claim_one(client: docker.APIClient, lease: Lease, grace_s: float) -> str:
     """Return the id of the lease container, made now or found to be this attempt's own."""
-    try:
-        return _create(client, lease)
-    except docker.errors.APIError as error:
-        if status_of(error) != 409:
-            raise
-    holder = _find(client, lease.uuid)
-    if holder is not None and _same_attempt(holder.lease, _labels(lease)):
-        return holder.id
-    if holder is not None and _stale(client, (holder,), grace_s):
-        remove(client, holder)
-        holder = None
-    if holder is None:
-        # It went away between the conflict and the look: one more try, then it is simply taken.
-        try:
-            return _create(client, lease)
-        except docker.errors.APIError as error:
-            if status_of(error) != 409:
-                raise
-        holder = _find(client, lease.uuid)
+    names = lease_names(lease)
+    if len(names) > 1:
+        # Under which of its names it holds the device already, only a look can tell.
+        for item in held(client):
+            if item.lease.uuid == lease.uuid and _same_attempt(item.lease, _labels(lease)):
+                return item.id
+    holder: Held | None = None
+    for name in names:
+        made, holder = _take(client, lease, name, grace_s)
+        if made:
+            return made
     raise LeaseTakenError(lease.uuid, _holder(holder.lease) if holder else "another console")
 
 
-def _create(client: docker.APIClient, lease: Lease) -> str:
+def _take(
+    client: docker.APIClient, lease: Lease, name: str, grace_s: float
+) -> tuple[str, Held | None]:
+    """Claim a device under a name; returns the lease's id, or "" and who has the name."""
+    for _ in range(2):
+        try:
+            return _create(client, lease, name), None
+        except docker.errors.APIError as error:
+            if status_of(error) != 409:
+                raise
+        holder = next((item for item in held(client) if item.name == name), None)
+        if holder is not None and _same_attempt(holder.lease, _labels(lease)):
+            return holder.id, None
+        if holder is not None and not _stale(client, (holder,), grace_s):
+            return "", holder
+        # It is stale, or went away between the conflict and the look: one more try.
+        if holder is not None:
+            remove(client, holder)
+    return "", next((item for item in held(client) if item.name == name), None)
+
+
+def _create(client: docker.APIClient, lease: Lease, name: str) -> str:
     options: dict[str, Any] = {
-        "name": lease_name(lease.uuid),
+        "name": name,
         "command": ["lease"],
         "labels": _labels(lease),
         "host_config": client.create_host_config(network_mode="none"),
@@ -167,14 +203,19 @@ def _create(client: docker.APIClient, lease: Lease) -> str:
     return str(client.create_container(IMAGE, **options)["Id"])
 
 
-def _find(client: docker.APIClient, uuid: str) -> Held | None:
-    return next((item for item in held(client) if item.lease.uuid == uuid), None)
-
-
-def _refuse_if_in_use(client: docker.APIClient, lease: Lease) -> None:
+def _refuse_beside_others(client: docker.APIClient, lease: Lease, grace_s: float) -> None:
+    """Refuse a claim that is written already where it does not fit together with who is there."""
+    found = [item for item in held(client) if item.lease.uuid == lease.uuid]
+    gone = {item.id for item in _stale(client, found, grace_s)}
+    there = {
+        (item.lease.job, item.lease.attempt): item.lease for item in found if item.id not in gone
+    }
     for labels in _job_labels(client, _LIVE):
-        if lease.uuid in _devices(labels) and not _same_attempt(lease, labels):
-            raise LeaseTakenError(lease.uuid, _holder(_from_labels(labels)))
+        if lease.uuid in _devices(labels):
+            there.setdefault((labels[_JOB], labels.get(_ATTEMPT, "")), _from_labels(labels))
+    others = [other for key, other in there.items() if key != (lease.job, lease.attempt)]
+    if not fit_together(lease.share, [other.share for other in others]):
+        raise LeaseTakenError(lease.uuid, _holder(others[0]))
 
 
 def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> tuple[Held, ...]:
@@ -226,6 +267,7 @@ def _labels(lease: Lease) -> dict[str, str]:
         _USER: lease.user,
         _JOURNAL: lease.journal,
         _SINCE: repr(lease.since),
+        **({} if lease.share is None else {SHARE_LABEL: share_label(lease.share)}),
     }
 
 
@@ -244,6 +286,7 @@ def _from_labels(labels: Mapping[str, str]) -> Lease:
         user=clean(labels.get(_USER, ""), 128),
         journal=clean(labels.get(_JOURNAL, ""), 128),
         since=since,
+        share=read_share(labels.get(SHARE_LABEL)),
     )
 
 

@@ -103,12 +103,12 @@ async def test_two_that_both_saw_it_free_cannot_both_have_it(
     create = docker_leases._create
     met: set[int] = set()
 
-    def meet_then_create(client: Any, wanted: Lease) -> str:
+    def meet_then_create(client: Any, wanted: Lease, name: str) -> str:
         if id(client) not in met:
             met.add(id(client))
             assert not [held for held in docker_leases.held(client) if held.lease.uuid == A]
             barrier.wait()
-        return create(client, wanted)
+        return create(client, wanted, name)
 
     monkeypatch.setattr(docker_leases, "_create", meet_then_create)
     ann, bob = console(), console()
