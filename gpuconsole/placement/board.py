@@ -84,6 +84,8 @@ class Site:
     """Devices that are claimed or worked on."""
     free: dict[int, int] = field(default_factory=dict)
     """Devices without holder and fault, by kind."""
+    kinds: set[int] = field(default_factory=set)
+    """Kinds of its devices, whether free or not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -250,6 +252,7 @@ class Board:
             divided = device.mig and not device.uuid.startswith("MIG-")
             kind = Kind(device.model, device.memory_total_mib, device.backend, divided)
             number = kinds.setdefault(kind, len(kinds))
+            site.kinds.add(number)
             condition = condition_of(device)
             fault = down or ("health" if health_fault(device) else "")
             spot = Spot(order, device, number, fault, condition, spare_mib(device))

@@ -197,8 +197,8 @@ def _home(made: Profile, board: Board) -> int | None:
     first = crc32(made.request.user.encode())
     for step in range(len(board.sites)):
         site = board.sites[(first + step) % len(board.sites)]
-        kinds = {cell.kind for cell in (*site.cells.values(), *site.held)}
-        if site.size >= made.request.devices and any(not made.views[kind].code for kind in kinds):
+        able = any(not made.views[kind].code for kind in site.kinds)
+        if able and site.size >= made.request.devices:
             return site.place
     return None
 
@@ -215,7 +215,6 @@ def _preference_ends(made: Profile, board: Board) -> float | None:
     if made.now >= ends or not wanted:
         return None
     for site in board.sites:
-        present = {cell.kind for cell in (*site.cells.values(), *site.held)}
-        if present & wanted and not site_code(made, site.host):
+        if site.kinds & wanted and not site_code(made, site.host):
             return ends
     return None

@@ -41,6 +41,8 @@ def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation 
             continue
         ready = []
         for site in board.sites:
+            if kind not in site.kinds:
+                continue
             moments = free_at(made, board, site, kind)
             if len(moments) >= each and not math.isinf(moments[each - 1]):
                 ready.append((moments[each - 1], site.place, moments))

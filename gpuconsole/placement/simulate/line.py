@@ -53,7 +53,8 @@ class Line(Sequence[Request]):
         self._profiles: dict[str, Profile] = {}
         self._waiting = 0
         self._now = 0.0
-        self._free: dict[int, int] = {}
+        self._free: dict[int, list[int]] = {}
+        """Free devices of each host by kind, most first."""
         self._partners: list[Cell] = []
         # With a fixed order by length, nobody behind a refused job of a group is shorter.
         self._fixed = not (policy.fair_share or policy.patience)
@@ -155,12 +156,14 @@ class Line(Sequence[Request]):
         group.refused_s = min(group.refused_s, _LONGEST if seconds is None else seconds)
 
     def _look(self) -> None:
-        """Count the free devices of the host that has most of each kind."""
-        free: dict[int, int] = {}
+        """Take stock of what is free, and of who shares."""
+        free: dict[int, list[int]] = {kind: [] for kind in range(len(self._board.kinds))}
         for site in self._board.sites:
             for kind, count in site.free.items():
-                if count > free.get(kind, 0):
-                    free[kind] = count
+                if count:
+                    free[kind].append(count)
+        for counts in free.values():
+            counts.sort(reverse=True)
         self._free = free
         if self._policy.sharing:
             self._partners = [
@@ -175,16 +178,14 @@ class Line(Sequence[Request]):
         return self._room_alone(group) or (self._partners != [] and group.devices == 1)
 
     def _room_alone(self, group: _Group) -> bool:
-        if group.hosts > 1 or group.sites is not None:
-            return self._room_apart(group)
-        return any(self._free.get(kind, 0) >= group.devices for kind in group.kinds)
-
-    def _room_apart(self, group: _Group) -> bool:
-        sites = self._board.sites if group.sites is None else group.sites
-        each = -(-group.devices // group.hosts)
+        hosts = group.hosts
+        each = group.devices // hosts
         for kind in group.kinds:
-            able = sum(site.free.get(kind, 0) >= each for site in sites)
-            if able >= group.hosts:
+            counts = self._free[kind]
+            if group.sites is not None:
+                counts = [count for site in group.sites if (count := site.free.get(kind, 0))]
+                counts.sort(reverse=True)
+            if len(counts) >= hosts and counts[hosts - 1] >= each:
                 return True
         return False
 

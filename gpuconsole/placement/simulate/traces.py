@@ -58,7 +58,7 @@ class TraceJob:
     """What a trace tells of a job; "" or None where it does not."""
 
     submitted_s: float
-    """From the start of the trace."""
+    """On the trace's own clock; in a window, from its start."""
     run_time_s: float
     """On the reference device, with as many devices as it asked for."""
     devices: int
@@ -76,6 +76,7 @@ class Trace:
 
     source: str
     jobs: tuple[TraceJob, ...]
+    """Never empty."""
     empty: int = 0
     """Rows without run time or without devices."""
     notes: tuple[str, ...] = ()
@@ -260,9 +261,7 @@ def _trace(source: str, rows: Rows, job: Callable[[Mapping[str, str]], TraceJob]
     usable.sort(key=lambda one: one.submitted_s)
     if not usable:
         raise UsageError("Empty trace", f"{source} holds no job with devices and run time.")
-    start = usable[0].submitted_s
-    moved = (replace(one, submitted_s=one.submitted_s - start) for one in usable)
-    return Trace(source, tuple(moved), len(jobs) - len(usable))
+    return Trace(source, tuple(usable), len(jobs) - len(usable))
 
 
 READERS: Mapping[str, Callable[[Iterable[str], str], Trace]] = {
@@ -279,7 +278,7 @@ READERS: Mapping[str, Callable[[Iterable[str], str], Trace]] = {
 
 def window(trace: Trace, start_day: float, days: float | None) -> list[TraceJob]:
     """Return the jobs submitted in some days of a trace, counted from the window's start."""
-    begin = start_day * DAY
+    begin = trace.jobs[0].submitted_s + start_day * DAY
     end = math.inf if days is None else begin + days * DAY
     found = [
         replace(job, submitted_s=job.submitted_s - begin)
@@ -287,7 +286,7 @@ def window(trace: Trace, start_day: float, days: float | None) -> list[TraceJob]
         if begin <= job.submitted_s < end
     ]
     if not found:
-        last = trace.jobs[-1].submitted_s / DAY
+        last = (trace.jobs[-1].submitted_s - trace.jobs[0].submitted_s) / DAY
         until = "the end" if days is None else f"day {start_day + days:g}"
         raise UsageError(
             "Empty window",
