@@ -34,7 +34,6 @@ KNOWN: Mapping[str, tuple[float, str]] = {
     "conv2d nhwc": (0.01, "the weight's gradient is made after the pictures are turned back"),
     "conv2d_transpose groups": (0.03, "one more column buffer"),
     "embedding sparse": (2.50, "rows that repeat are merged: how many is data"),
-    "ctc_loss": (0.80, "warp-ctc's own workspace"),
 }
 """Cases that are not exact: how far off they may be as a share of the real figure, and why."""
 UNKNOWN: Mapping[str, str] = {

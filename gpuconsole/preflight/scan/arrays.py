@@ -138,7 +138,7 @@ def spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 class Array(Native):
     """A NumPy array: shape, type, and the numbers where a script wrote a few out.
 
-    `keeps` is the block of a tensor whose memory it shares: on the CPU `x.numpy()` copies nothing.
+    `keeps` is memory of Paddle that it looks at: on the CPU `x.numpy()` is a copy made there.
     """
 
     label = "ndarray"
@@ -219,7 +219,8 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
         if listed is not None and getattr(value, "shape", None) is None:
             value = list(run.calls.iterate(value))
     shape, found = shape_of(value)
-    keeps = getattr(value, "storage", None) if run.on_cpu and not wanted else None
+    seen = getattr(value, "storage", None) if run.on_cpu else None
+    keeps = None if seen is None else run.storage(seen.nbytes)
     return Array(shape, wanted or found, known_data(value), keeps)
 
 

@@ -23,12 +23,14 @@ def _number(run: Run, x: Tensor, *_: Value) -> Value:
     return run.number("a number out of a tensor")
 
 
-def _numpy(run: Run, x: Tensor, *_: Value) -> Value:
-    return Array(x.shape, x.dtype)
+def _numpy(run: Run, x: Tensor, *_: Value) -> Array:
+    # On the CPU the copy, of all that a view looks at, is Paddle's own memory and lives as long as
+    # the array (measured).
+    return Array(x.shape, x.dtype, keeps=run.storage(x.storage.nbytes) if run.on_cpu else None)
 
 
 def _tolist(run: Run, x: Tensor) -> Value:
-    return run.calls.call(run.calls.get_attr(Array(x.shape, x.dtype), "tolist"), [], {})
+    return run.calls.call(run.calls.get_attr(_numpy(run, x), "tolist"), [], {})
 
 
 def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Value = False) -> None:
