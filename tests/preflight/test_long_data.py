@@ -99,3 +99,49 @@ def test_a_short_loop_is_followed_to_its_end(scan: Scan) -> None:
     short = found(scan, data, "len(words)")
     assert not any(ALIKE in note for note in short.notes)
     assert peak(short) == peak(found(scan, "", str(len({i * i % 3001 for i in range(3000)}))))
+
+
+READER = """
+import random
+import numpy as np
+import paddle
+import paddle.nn as nn
+
+corpus = list(range(100))
+pairs = []
+for place in range(len(corpus)):
+    window = random.randint(1, 3)
+    for near in range(max(0, place - window), min(len(corpus) - 1, place + window) + 1):
+        pairs.append((corpus[place], corpus[near]))
+{data}
+
+def batches(size):
+    left = []
+    for one in pairs:
+        left.append(one)
+        if len(left) == size:
+            yield np.array(left).astype("int64")
+            left = []
+
+net = nn.Embedding(100, 8)
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for batch in batches(64):
+    loss = net(paddle.to_tensor(batch)).mean()
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_data_of_unknown_length_fill_a_batch(scan: Scan) -> None:
+    unknown = scan(READER.format(data="")).estimate(backend="cpu")
+    assert peak(unknown) == peak(scan(READER.format(data="pairs = [(1, 2)] * 500")).estimate(
+        backend="cpu"))  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["np.argmax(np.random.rand(5))", "np.array([3, 1])[0]"])
+def test_numbers_of_arrays_are_keys(scan: Scan, key: str) -> None:
+    data = "names = {place: str(place) for place in range(5)}\n"
+    estimate = found(scan, f"{data}print(names[{key}], {key} in names)\nnames[{key}] = 'x'")
+    assert not estimate.errors
+    assert estimate.memory is not None

@@ -27,6 +27,7 @@ from gpuconsole.preflight.scan.turns import total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
+    Exit,
     Function,
     Length,
     More,
@@ -35,7 +36,6 @@ from gpuconsole.preflight.scan.values import (
     NativeFunction,
     SomeInt,
     SomeNumber,
-    Stop,
     Unknown,
     UserClass,
     Value,
@@ -129,7 +129,7 @@ def builtins(calls: Calls) -> dict[str, Value]:
 
 
 def _exit(run: Run, *args: Value) -> Value:
-    raise Stop
+    raise Exit
 
 
 def _hashable(value: Value) -> bool:
@@ -197,8 +197,9 @@ def _len(calls: Calls, value: Value) -> Value:
 
 def _range(run: Run, *args: Value) -> Value:
     last = args[min(1, len(args) - 1)]
-    if isinstance(last, Length) and (len(args) == 1 or args[0] == 0):
-        return lengths.opened(SomeInt(run.file, run.line, "a count"), last)
+    count = lengths.between(args[0] if len(args) > 1 else 0, last) if len(args) < 3 else None
+    if count is not None:
+        return lengths.opened(SomeInt(run.file, run.line, "a count"), count)
     unknown = first_unknown(*args)
     return unknown if unknown is not None else range(*args)
 
@@ -261,6 +262,8 @@ def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
         value = value.attrs["value"]
     if isinstance(value, Length):
         return value
+    if isinstance(value, SomeNumber):
+        return lengths.of_number(run, value)
     if isinstance(value, Unknown):
         return SomeInt(value.file, value.line, value.reason, value.root)
     if isinstance(value, int) and not isinstance(value, bool):

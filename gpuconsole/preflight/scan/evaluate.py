@@ -225,6 +225,7 @@ class Expressions(Comprehensions):
         )
 
     def _contains(self, item: Value, container: Value, wanted: bool) -> Value:
+        item = operators.plain_key(self.run, item)
         unknown = first_unknown(item)
         if unknown is None and isinstance(container, Unknown):
             unknown = container

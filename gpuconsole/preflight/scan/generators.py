@@ -29,6 +29,10 @@ from gpuconsole.preflight.scan.values import (
 Steps = Generator[Value, None, Any]
 """The items that a block yields; its result says how the block ended."""
 MAX_ITEMS = 5000
+MAX_FIELDS = 32
+"""Fields of a batch that are looked at."""
+MANY_STEPS = 50_000
+"""Steps for items of which nobody knows how many there are; most data have a batch of them."""
 MAX_UNUSED = 4
 """Batches of arrays that a loop which trains nothing is given; the others are like them."""
 
@@ -123,16 +127,32 @@ class Generators(Expressions):
         run.loop = node
         for item in items:
             more = lengths.rest(item)
-            self.assign(node.target, item if more is None else lengths.likeness(item), scope)
+            if more is not None:
+                end = yield from self._many_turns(node, lengths.likeness(item), scope)
+                if returns(end):
+                    return end
+                yield More(more.file, more.line, more.reason, more.root, more.length)
+                continue
+            self.assign(node.target, item, scope)
             item = None
             end = yield from self._steps(node.body, scope)
-            if more is not None:
-                yield More(more.file, more.line, more.reason, more.root, more.length)
             if returns(end):
                 return end
             if end is BREAK:
                 return None
         return (yield from self._steps(node.orelse, scope))
+
+    def _many_turns(self, node: ast.For, like: Value, scope: Scope) -> Steps:
+        """Turn for an unknown number of items: as often as a batch or two of them may take."""
+        before = self.run.steps
+        for _ in range(MAX_ITEMS):
+            self.assign(node.target, like, scope)
+            end = yield from self._steps(node.body, scope)
+            if end is BREAK or returns(end):
+                return end
+            if self.run.steps - before > MANY_STEPS:
+                break
+        return None
 
     def _step_while(self, node: ast.While, scope: Scope) -> Steps:
         for _ in range(MAX_ITEMS):
@@ -194,8 +214,9 @@ def _plain(machine: Generators, node: ast.stmt, scope: Scope) -> Steps:
 
 
 def _heavy(value: Value) -> bool:
-    parts = value if isinstance(value, (list, tuple)) else (value,)
-    return any(isinstance(one, (Tensor, Array)) for one in parts)
+    if isinstance(value, (list, tuple)):
+        return len(value) < MAX_FIELDS and any(map(_heavy, value))
+    return isinstance(value, (Tensor, Array))
 
 
 @lru_cache(maxsize=2048)

@@ -17,6 +17,7 @@ from gpuconsole.preflight.scan.values import (
     Native,
     Scope,
     SomeInt,
+    SomeNumber,
     Symbol,
     Unknown,
     Value,
@@ -40,6 +41,12 @@ def some(run: Run, reason: str, high: int | None = None, cause: Value = None) ->
     root = cause.root if isinstance(cause, Unknown) else None
     symbol = Symbol(f"{run.file}:{run.line}:{run.steps}", high)
     return Length(run.file, run.line, reason, root, 0, ((symbol, 1),))
+
+
+def of_number(run: Run, number: SomeNumber) -> Length:
+    """Return an unknown whole number, by which others may be told: `i + 8` is 8 more than `i`."""
+    symbol = Symbol(f"{run.file}:{run.line}:{run.steps}", signed=True)
+    return Length(number.file, number.line, number.reason, number.root, 0, ((symbol, 1),))
 
 
 def of_unknown(unknown: Unknown) -> Length:
@@ -174,6 +181,15 @@ def plus(left: Value, right: Value, sign: int) -> Value:
         whole = Symbol(f"sum {hash(left_over)}", None if made.high is None else max(0, made.high))
         return Length(of.file, of.line, of.reason, of.root, 0, ((whole, 1),))
     return made
+
+
+def between(start: Value, stop: Value) -> Value:
+    """Return how many whole numbers a range has of whose ends one is a length; None otherwise."""
+    if not (_whole(start) and _whole(stop)) or not (
+        isinstance(start, Length) or isinstance(stop, Length)
+    ):
+        return None
+    return plus(stop, start, -1)
 
 
 def times(one: Length, number: int) -> Value:

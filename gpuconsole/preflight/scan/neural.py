@@ -27,6 +27,8 @@ _CLASSES: tuple[type[layers.Layer], ...] = (
     norms.LayerNorm, norms.GroupNorm, norms.InstanceNorm1D, norms.InstanceNorm2D,
     norms.InstanceNorm3D, norms.SpectralNorm, recurrent.LSTM, recurrent.GRU, recurrent.SimpleRNN,
 )  # fmt: skip
+_FUNCTION_MODULES = ("common", "loss", "activation", "norm", "pooling", "conv", "input", "vision")
+"""Modules in which Paddle keeps the functions of `paddle.nn.functional`."""
 _INITIALIZERS = (
     "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform",
     "KaimingNormal", "KaimingUniform", "Assign", "Orthogonal", "Dirac", "Bilinear", "MSRA",
@@ -80,4 +82,6 @@ def nn(run: Run, more: dict[str, Value]) -> Written:
     })  # fmt: skip
     # The modules in which Paddle keeps the layers, by which older scripts name them.
     space.names.update(dict.fromkeys(("layer", "loss", "norm", "common"), space))
+    functional_space = space.names["functional"]
+    functional_space.names.update(dict.fromkeys(_FUNCTION_MODULES, functional_space))
     return space

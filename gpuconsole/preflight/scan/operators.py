@@ -24,6 +24,7 @@ from gpuconsole.preflight.scan.values import (
     More,
     Native,
     NativeClass,
+    SomeInt,
     Unknown,
     UserClass,
     Value,
@@ -116,8 +117,9 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     """Return `target[key]` for anything."""
     run = calls.run
     if isinstance(target, (list, tuple, str, range, bytes)):
-        return _sequence_item(run, target, key)
+        return _sequence_item(run, target, plain_key(run, key))
     if isinstance(target, dict):
+        key = plain_key(run, key)
         more = lengths.more_in(target)
         unknown = first_unknown(key)
         if unknown is not None or (more is not None and key not in target):
@@ -143,6 +145,16 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     if isinstance(target, NativeClass):
         return target
     return run.unknown("this cannot be indexed by the analysis")
+
+
+def plain_key(run: Run, key: Value) -> Value:
+    """Return a number that NumPy or Paddle holds as the number that it is as a key."""
+    if isinstance(key, (Array, Tensor)) and key.shape in ((), (1,)):
+        known = key.data if isinstance(key, Array) else None
+        if isinstance(known, (int, float)):
+            return known
+        return SomeInt(run.file, run.line, "a number out of data")
+    return key
 
 
 def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
@@ -174,6 +186,8 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
 
 def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
+    if isinstance(target, (dict, list)):
+        key = plain_key(calls.run, key)
     if isinstance(target, dict):
         if isinstance(key, (str, int, float, bool, tuple)):
             target[key] = value

@@ -107,8 +107,8 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
 
 def equal(calls: Any, left: Value, right: Value) -> bool:
     """Whether two instances of a data class have the same fields."""
-    cls: UserClass | None = left.cls
-    if cls is None or cls is not getattr(right, "cls", None):
+    cls = left.cls
+    if not isinstance(cls, UserClass) or cls is not getattr(right, "cls", None):
         return False
     pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in fields_of(cls))
     return all(calls.truth(calls.compare(ast.Eq, a, b)) is True for a, b in pairs)
