@@ -1,0 +1,139 @@
+"""What would change if: a host went, devices came, a job's priority rose. On a copy, never live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
+from gpuconsole.placement.forecast import Expected
+from gpuconsole.placement.model import Request
+
+PER_HOST = 8
+"""Devices that an imagined host has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A waiting job whose start would change; None means that none can be told."""
+
+    job: str
+    name: str
+    user: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a change does to all waiting jobs."""
+
+    moved: tuple[Moved, ...]
+    """Those that would start at another time, the largest change first."""
+    waiting: int
+    mean_before_s: float | None
+    """Mean wait from now of the jobs that start either way."""
+    mean_after_s: float | None
+    guess: bool
+    """Whether the lengths of some jobs are not known."""
+
+
+def without_host(snapshot: FleetSnapshot, name: str) -> FleetSnapshot:
+    """Return the fleet with a host drained: what runs there ends, nothing new starts.
+
+    KeyError when there is no such host.
+    """
+    if snapshot.host(name) is None:
+        raise KeyError(name)
+    hosts = (
+        replace(host, drained="what if") if host.name == name else host for host in snapshot.hosts
+    )
+    return replace(snapshot, hosts=tuple(hosts))
+
+
+def with_devices(snapshot: FleetSnapshot, count: int, model: str) -> FleetSnapshot:
+    """Return the fleet with imagined hosts that hold so many devices of a model.
+
+    KeyError when neither the fleet nor the catalogue knows the model.
+    """
+    like = _device(snapshot, model)
+    hosts = []
+    for first in range(0, count, PER_HOST):
+        name = f"new-{first // PER_HOST + 1}"
+        devices = tuple(
+            replace(like, uuid=f"{name}-{index}", index=index)
+            for index in range(min(PER_HOST, count - first))
+        )
+        hosts.append(Host(name, HostState.UP, devices=devices))
+    return replace(snapshot, hosts=(*snapshot.hosts, *hosts))
+
+
+def with_priority(requests: Sequence[Request], job: str, priority: int) -> list[Request]:
+    """Return the queue with one job's priority changed. KeyError when it does not wait."""
+    if all(request.job != job for request in requests):
+        raise KeyError(job)
+    return [
+        replace(request, task=replace(request.task, priority=priority))
+        if request.job == job
+        else request
+        for request in requests
+    ]
+
+
+def compare(
+    requests: Sequence[Request],
+    before: Mapping[str, Expected],
+    after: Mapping[str, Expected],
+    now: float,
+) -> Comparison:
+    """Hold two forecasts of one queue against each other."""
+    moved = []
+    both: list[tuple[float, float]] = []
+    for request in requests:
+        old, new = before.get(request.job), after.get(request.job)
+        if old is not None and new is not None:
+            both.append((old.starts_at - now, new.starts_at - now))
+        if _start(old) != _start(new):
+            moved.append(
+                Moved(request.job, request.task.name, request.user, _start(old), _start(new))
+            )
+    moved.sort(key=_change)
+    guess = any(each.guess for each in (*before.values(), *after.values()))
+    return Comparison(
+        tuple(moved),
+        len(requests),
+        sum(old for old, _ in both) / len(both) if both else None,
+        sum(new for _, new in both) / len(both) if both else None,
+        guess,
+    )
+
+
+def _change(moved: Moved) -> tuple[float, str]:
+    if moved.before is None or moved.after is None:
+        return (float("-inf"), moved.job)
+    return (-abs(moved.after - moved.before), moved.job)
+
+
+def _start(expected: Expected | None) -> float | None:
+    return None if expected is None else expected.starts_at
+
+
+def _device(snapshot: FleetSnapshot, model: str) -> Device:
+    catalogue = Catalogue.load()
+    for host in snapshot.hosts:
+        for device in host.devices:
+            total = device.memory_total_mib
+            if not device.mig and catalogue.matches(model, device.model, total):
+                return Device("", 0, device.model, device.backend, total, 0.0, 0.0)
+    for spec in catalogue.specs:
+        memory = None if spec.memory_gib is None else spec.memory_gib * 1024.0
+        backend = _backend(spec.backend)
+        if backend is not None and catalogue.matches(model, spec.model, memory):
+            return Device("", 0, spec.model, backend, memory, 0.0, 0.0)
+    raise KeyError(model)
+
+
+def _backend(word: str) -> Backend | None:
+    return next((known for known in get_args(Backend) if known == word), None)

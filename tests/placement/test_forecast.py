@@ -1,0 +1,112 @@
+"""Estimated starts by running the engine forward, and what a change would do to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Task
+from gpuconsole.placement import Holder, Request, named_policy
+from gpuconsole.placement.forecast import Expected, forecast
+from gpuconsole.placement.order import USUAL_S
+from gpuconsole.placement.whatif import (
+    compare,
+    with_devices,
+    with_priority,
+    without_host,
+)
+
+NOW = 1_000.0
+RTX = "NVIDIA GeForce RTX 3090"
+BY_AGE = replace(named_policy(), order="fifo")
+
+
+def host(name: str, devices: int) -> Host:
+    cards = (
+        Device(f"{name}-{index}", index, RTX, memory_total_mib=24576.0, memory_used_mib=1.0)
+        for index in range(devices)
+    )
+    return Host(name, HostState.UP, devices=tuple(cards))
+
+
+def fleet(*hosts: Host) -> FleetSnapshot:
+    return FleetSnapshot(1, NOW, hosts)
+
+
+def wants(job: str, devices: int = 1, seconds: float | None = 100.0, age: float = 0.0) -> Request:
+    task = Task(job, run_time_s=seconds)
+    return Request(job, task, 8000.0, devices, NOW - age, user="ann", run_time_s=seconds)
+
+
+def held(job: str, ends: float | None) -> Holder:
+    return Holder(job, job, "bob", NOW - 500, ends)
+
+
+def starts(found: dict[str, Expected]) -> dict[str, float]:
+    return {job: expected.starts_at - NOW for job, expected in found.items()}
+
+
+def test_jobs_start_as_those_before_them_end() -> None:
+    """One card, held for 50 s: then two jobs of 100 s each, one after the other."""
+    queue = [wants("a", age=9), wants("b", age=8)]
+    found = forecast(queue, fleet(host("h", 1)), {"h-0": held("x", NOW + 50)}, BY_AGE, NOW)
+    assert starts(found) == {"a": 50.0, "b": 150.0}
+    assert found["a"].hosts == ("h",)
+    assert not found["a"].guess
+
+
+def test_a_short_job_passes_and_a_long_one_does_not_delay_the_first() -> None:
+    """Two cards, one busy for 200 s. The pair waits for both; 150 s fit before it, 250 s do not."""
+    queue = [wants("pair", 2, age=9), wants("long", 1, 250, age=8), wants("short", 1, 150, age=7)]
+    found = forecast(queue, fleet(host("h", 2)), {"h-0": held("x", NOW + 200)}, BY_AGE, NOW)
+    assert starts(found) == {"short": 0.0, "pair": 200.0, "long": 300.0}
+
+
+def test_what_is_not_known_makes_later_starts_a_guess() -> None:
+    queue = [wants("a", seconds=None, age=9), wants("b", age=8)]
+    found = forecast(queue, fleet(host("h", 1)), {}, BY_AGE, NOW)
+    assert starts(found) == {"a": 0.0, "b": USUAL_S}
+    assert (found["a"].guess, found["b"].guess) == (False, True)
+
+
+def test_what_never_fits_has_no_start() -> None:
+    found = forecast([wants("a", 4)], fleet(host("h", 2)), {}, BY_AGE, NOW)
+    assert found == {}
+
+
+def test_a_drained_host_delays_what_would_have_run_there() -> None:
+    snapshot = fleet(host("h", 1), host("g", 1))
+    queue = [wants("a", age=9), wants("b", age=8)]
+    before = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    after = forecast(queue, without_host(snapshot, "g"), {}, BY_AGE, NOW)
+    found = compare(queue, before, after, NOW)
+    assert [(moved.job, moved.before, moved.after) for moved in found.moved] == [
+        ("b", NOW, NOW + 100)
+    ]
+    assert (found.mean_before_s, found.mean_after_s, found.waiting) == (0.0, 50.0, 2)
+    with pytest.raises(KeyError):
+        without_host(snapshot, "nowhere")
+
+
+def test_new_devices_are_taken_from_the_fleet_or_from_the_catalogue() -> None:
+    snapshot = fleet(host("h", 1))
+    queue = [wants(f"j{number}", age=9 - number) for number in range(3)]
+    more = with_devices(snapshot, 9, "RTX_3090")
+    assert [len(each.devices) for each in more.hosts] == [1, 8, 1]
+    assert set(starts(forecast(queue, more, {}, BY_AGE, NOW)).values()) == {0.0}
+    known = with_devices(snapshot, 4, "RTX_4090").hosts[1].devices[0]
+    assert "4090" in known.model
+    assert known.memory_total_mib == pytest.approx(24 * 1024)
+    with pytest.raises(KeyError):
+        with_devices(snapshot, 1, "Abacus 9000")
+
+
+def test_a_raised_priority_goes_first() -> None:
+    queue = [wants("a", age=9), wants("b", age=8)]
+    raised = with_priority(queue, "b", 5)
+    found = forecast(raised, fleet(host("h", 1)), {}, BY_AGE, NOW)
+    assert starts(found) == {"b": 0.0, "a": 100.0}
+    with pytest.raises(KeyError):
+        with_priority(queue, "c", 1)
