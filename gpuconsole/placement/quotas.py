@@ -7,7 +7,7 @@ weeks (from Monday) and months in UTC: everybody can tell when the next one begi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
@@ -134,6 +134,11 @@ class Use:
             self._running[job] = _Running(user, account, dict(places), at, ends_at)
             self._count(self._running[job], 1)
 
+    def expect(self, job: str, ends_at: float | None) -> None:
+        """Note when a job that holds devices should end."""
+        if job in self._running:
+            self._running[job].ends_at = ends_at
+
     def end(self, job: str, at: float) -> None:
         """Note that a job has given its devices back; one that held none changes nothing."""
         found = self._running.pop(job, None)
@@ -148,7 +153,7 @@ class Use:
     def copy(self) -> Use:
         """Return a copy that may be led on by itself."""
         made = Use()
-        made._running = dict(self._running)
+        made._running = {job: replace(one) for job, one in self._running.items()}
         made._held = dict(self._held)
         made._on_host = dict(self._on_host)
         made._had = dict(self._had)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,9 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Memory
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.observation import Observation
+from gpuconsole.core.units import parse_time
 from gpuconsole.placement import (
     Board,
     Candidate,
@@ -25,7 +28,12 @@ from gpuconsole.placement import (
     policy_for,
 )
 from gpuconsole.placement.devices import Groups, Wish
+from gpuconsole.placement.model import FREE, Rules
+from gpuconsole.placement.quotas import Limits
+from gpuconsole.placement.rules import LabRules, Suits, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
+from gpuconsole.session.after import Order
+from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
 from gpuconsole.session.reasons import Reasons
 
@@ -35,8 +43,28 @@ _ANOTHER_CONSOLE = "another console"
 class Placer:
     """Places queued jobs by the lab's policy, and by a task's own where it names one."""
 
-    def __init__(self, settings: LabSettings) -> None:
+    def __init__(
+        self,
+        settings: LabSettings,
+        *,
+        user: str = "",
+        suits: Suits = any_image,
+    ) -> None:
+        """`user` asks for tasks that are not queued; `suits` tells which host can run which
+        image."""
         self._settings = settings
+        self._user = user
+        self._suits = suits
+        self._limits = limits_of(settings)
+        # A large plan is made beside the event loop, on which single tasks are decided meanwhile.
+        self._ledger = Ledger(settings)
+        self._other = Ledger(settings)
+        self._planning = threading.Lock()
+
+    def remember(self, seen: Sequence[Observation]) -> None:
+        """Take in what was seen of runs before this console was opened."""
+        self._ledger.remember(seen)
+        self._other.remember(seen)
 
     def plan(
         self,
@@ -47,34 +75,49 @@ class Placer:
         now: float,
     ) -> Plan:
         """Return choices for the queued ones among `jobs`, and why the others wait."""
-        by_id = {job.id: job for job in jobs}
+        with self._planning:
+            self._ledger.follow(jobs, snapshot)
+            return self._plan(jobs, snapshot, leases, avoid, now)
+
+    def _plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        order, ledger = Order(jobs), self._ledger
         waiting: dict[str, Why] = {}
         ready: list[Job] = []
         for job in jobs:
             if job.state is JobState.QUEUED:
-                held_back = _dependency(job, by_id)
+                held_back = order.held_back(job)
                 if held_back is None:
                     ready.append(job)
                 else:
                     waiting[job.id] = held_back
         auto = any(job.task.devices is None for job in ready)
-        held = holders(jobs, leases, avoid, now)
+        held = holders(jobs, leases, avoid, now, ledger)
         groups = largest_groups(snapshot, held) if auto else {}
         wishes = {job.id: self._wish_of(job, groups) for job in ready}
         policies = {job.id: policy_for(self._settings, job.task) for job in ready}
+        rules = self._rules(ledger, now)
         outcome, _ = pass_over(
-            [_request_of(job, wishes[job.id].devices) for job in ready],
+            [_request_of(job, wishes[job.id].devices, ledger) for job in ready],
             Board.of(snapshot, held),
             policies,
             now,
+            rules,
             lab=lab_policy(self._settings),
+            shares=ledger.usage,
         )
         choices = tuple(
             _choice(start.request.job, start.candidate, wishes[start.request.job])
             for start in outcome.started
             if start.candidate is not None
         )
-        return Plan(choices, Reasons(waiting, outcome, policies, now), outcome.preempted)
+        return Plan(choices, Reasons(waiting, outcome, policies, now, rules), outcome.preempted)
 
     def decide(
         self,
@@ -88,13 +131,23 @@ class Placer:
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
         policy = policy_for(self._settings, task)
-        held = holders(jobs, leases, frozenset(), now)
+        ledger = self._other
+        ledger.follow(jobs, snapshot)
+        held = holders(jobs, leases, frozenset(), now, ledger)
         groups = largest_groups(snapshot, held) if task.devices is None else {}
         wish = self._wish(task, memory or Memory(), groups, work, known=memory is not None)
         need = None if memory is None else memory.high_mib
         request = _request("", task, need, memory or Memory(), wish.devices, now)
-        decision = decide(replace(request, work=work), snapshot, held, policy, now)
-        return _reasoned(decision, wish)
+        asked = Job("", task, self._user, JobState.QUEUED, now)
+        request = _foreseen(replace(request, work=work), asked, ledger)
+        rules = self._rules(ledger, now)
+        return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
+
+    def _rules(self, ledger: Ledger, now: float) -> Rules:
+        if self._limits == Limits() and self._suits is any_image:
+            return FREE
+        # The reasons are worked out later, when use has gone on.
+        return LabRules(self._limits, ledger.use.copy(), now, self._suits)
 
     def _wish_of(self, job: Job, groups: Groups) -> Wish:
         work = recorded_work(job.estimate)
@@ -111,10 +164,22 @@ class Placer:
         )
 
 
-def _request_of(job: Job, count: int) -> Request:
+def _foreseen(request: Request, job: Job, ledger: Ledger) -> Request:
+    """Return the request with what is known of its job's use, length and deadline."""
+    deadline = job.task.deadline
+    return replace(
+        request,
+        user=job.user,
+        run_time_s=ledger.run_time_s(job, request.devices),
+        utilization=ledger.utilization(job),
+        deadline=parse_time(deadline) if deadline else None,
+    )
+
+
+def _request_of(job: Job, count: int, ledger: Ledger) -> Request:
     since = job.submitted_at if job.queued_at is None else job.queued_at
     request = _request(job.id, job.task, job.estimate_mib, _memory_of(job), count, since)
-    return replace(request, work=recorded_work(job.estimate))
+    return _foreseen(replace(request, work=recorded_work(job.estimate)), job, ledger)
 
 
 def _request(
@@ -129,6 +194,7 @@ def holders(
     leases: Mapping[str, Sequence[Lease]],
     avoid: frozenset[tuple[str, str]],
     now: float,
+    ledger: Ledger,
 ) -> dict[str, Holder]:
     """Return who holds which device: this journal's attempts, then what was seen on the hosts."""
     found = {
@@ -141,12 +207,29 @@ def holders(
     for job in jobs:
         attempt = job.attempt
         if job.state.active and attempt is not None:
-            since = attempt.started_at or attempt.created_at
-            length = job.task.run_time_s
-            ends_at = None if length is None else since + length
-            holder = Holder(job.id, job.task.name, job.user, since, ends_at)
+            holder = _holder(job, attempt, now, ledger)
             found.update((uuid, holder) for part in attempt.parts for uuid in part.device_uuids)
     return found
+
+
+def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
+    task, estimate = job.task, job.estimate_mib
+    devices = sum(devices_by_host(attempt).values())
+    return Holder(
+        job=job.id,
+        name=task.name,
+        user=job.user,
+        since=attempt.started_at or attempt.created_at,
+        ends_at=ledger.ends_at(job, attempt, now),
+        need_mib=None
+        if estimate is None
+        else need_on(task, estimate, _memory_of(job).optimizer_mib, devices),
+        utilization=ledger.utilization(job),
+        share=task.share,
+        priority=task.priority,
+        account=task.account,
+        resumable=bool(task.checkpoint_dir),
+    )
 
 
 def _memory_of(job: Job) -> Memory:
@@ -156,38 +239,6 @@ def _memory_of(job: Job) -> Memory:
     parts = {name: said.get(name) for name in ("optimizer_mib", "gradients_mib")}
     known = {name: float(size) for name, size in parts.items() if isinstance(size, (int, float))}
     return Memory(**known, high_mib=job.estimate_mib or 0.0)
-
-
-def _dependency(job: Job, jobs: Mapping[str, Job]) -> Why | None:
-    for needed in job.task.after:
-        other = jobs.get(needed)
-        if other is None:
-            reason = f"It comes after job {needed}, which this journal does not know."
-            return Why("queued", reason, options=("Cancel it.",))
-        if other.state is JobState.SUCCEEDED:
-            continue
-        blocker = {
-            "job": other.id,
-            "name": other.task.name,
-            "user": other.user,
-            "host": other.attempt.host if other.attempt else "",
-            "uuid": "",
-            "text": f"job {other.id} ({other.task.name}), {other.state}",
-        }
-        options: tuple[str, ...] = ()
-        if other.state.ended:
-            reason = f"It comes after job {other.id} ({other.task.name}), which {_ended(other)}."
-            options = (f"Retry {other.id}.", "Cancel this one.")
-        else:
-            reason = f"It comes after job {other.id} ({other.task.name}), which is {other.state}."
-        return Why("queued", reason, (blocker,), options=options)
-    return None
-
-
-def _ended(job: Job) -> str:
-    return {JobState.OOM: "ran out of memory", JobState.CANCELLED: "was cancelled"}.get(
-        job.state, "failed"
-    )
 
 
 def _reasoned(decision: Decision, wish: Wish) -> Decision:

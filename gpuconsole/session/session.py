@@ -71,7 +71,7 @@ class Session:
         self._clock = parts.clock
         self._journal = parts.journal
         self._estimating = Estimating(parts)
-        self._placer = Placer(parts.settings)
+        self._placer = Placer(parts.settings, user=parts.user)
         self._leases = LeaseBoard(parts.hosts, parts.clock)
         self._bench = Bench(
             hosts=parts.hosts,
@@ -95,6 +95,7 @@ class Session:
     async def __aenter__(self) -> Session:
         """Start polling and, unless read-only, try to become the dispatcher."""
         try:
+            self._placer.remember(self._journal.observations())
             await self.hosts.start()
             self._tasks = [
                 asyncio.ensure_future(self._news.run()),

@@ -1,0 +1,235 @@
+"""What the journal tells about use, run times and waits; followed change by change."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from statistics import median
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.fleet import Device, FleetSnapshot
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.observation import Observation
+from gpuconsole.placement.quotas import Use
+from gpuconsole.placement.rules import usage_of
+from gpuconsole.placement.runtimes import PastRun, Prediction, RunTimes
+
+KEPT_WAITS = 200
+"""The latest starts, from which the usual wait is told."""
+ENOUGH_WAITS = 5
+MEASURED = 60
+"""Readings after which a job's own utilisation is believed."""
+
+_Mark = tuple[str, int, float]
+"""A try: job, number, and when it was begun; numbers of tries that never started come again."""
+
+
+def devices_by_host(attempt: Attempt) -> dict[str, int]:
+    """Return how many devices an attempt holds on each of its hosts."""
+    held = {attempt.host: len(attempt.device_uuids)}
+    for member in attempt.members:
+        held[member.host] = held.get(member.host, 0) + len(member.device_uuids)
+    return held
+
+
+class Ledger:
+    """Follows the jobs of a journal: each is looked at again only when it has changed."""
+
+    def __init__(self, settings: LabSettings) -> None:
+        self.usage = usage_of(settings)
+        self.use = Use()
+        self.runs = RunTimes()
+        self._models: dict[tuple[str, int], str] = {}
+        self._seen: dict[str, Job] = {}
+        self._over: set[_Mark] = set()
+        self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
+        self._busy: dict[tuple[str, str, tuple[str, ...]], float] = {}
+        self._readings: dict[str, tuple[int, float]] = {}
+
+    def remember(self, seen: Iterable[Observation]) -> None:
+        """Take in what was seen of runs before this console was opened."""
+        for one in seen:
+            self._models[one.job, one.attempt] = one.device
+
+    def follow(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
+        """Take in what has changed."""
+        changed = [job for job in jobs if self._seen.get(job.id) is not job]
+        moments: list[tuple[float, int, Callable[[], None]]] = []
+        for job in changed:
+            self._seen[job.id] = job
+            for attempt in job.attempts:
+                self._note(job, attempt, snapshot, moments)
+        # Use fades and periods change: what happened is told in its order.
+        for _, _, happen in sorted(moments, key=itemgetter(0, 1)):
+            happen()
+        self._measure(jobs, snapshot)
+
+    def prediction(self, job: Job, devices: int, model: str = "") -> Prediction | None:
+        """Return how long a job should run, by those before it."""
+        digest = str((job.estimate or {}).get("digest") or "")
+        task = job.task
+        return self.runs.predict(job.user, task.script, task.args, devices, model, digest)
+
+    def run_time_s(self, job: Job, devices: int) -> float | None:
+        """Return how long a job should still run once it starts: as its task says, else by those
+        before it."""
+        if job.task.run_time_s is not None:
+            return job.task.run_time_s
+        found = self.prediction(job, devices)
+        return None if found is None else found.left_s(worked_s(job))
+
+    def ends_at(self, job: Job, attempt: Attempt, now: float) -> float | None:
+        """Return when an active job should end, and keep it in mind for quotas."""
+        ends_at = self._ends_at(job, attempt, now)
+        self.use.expect(_key(job, attempt), ends_at)
+        return ends_at
+
+    def _ends_at(self, job: Job, attempt: Attempt, now: float) -> float | None:
+        since = attempt.started_at or attempt.created_at
+        if job.task.run_time_s is not None:
+            return since + job.task.run_time_s
+        devices = sum(devices_by_host(attempt).values())
+        model = self._models.get((job.id, attempt.number), "")
+        found = self.prediction(job, devices, model)
+        # Without a start nothing is worked off yet, and the time is from now.
+        ran = max(0.0, now - since) if attempt.started_at is not None else 0.0
+        return None if found is None else now + found.left_s(worked_s(job, before=attempt) + ran)
+
+    def utilization(self, job: Job) -> float | None:
+        """Return the percent of a device that a job keeps busy: as measured on it, else as its
+        like did."""
+        count, mean = self._readings.get(job.id, (0, 0.0))
+        if count >= MEASURED:
+            return mean
+        return self._busy.get((job.user, job.task.script, job.task.args))
+
+    def usual_wait(self) -> tuple[float, int] | None:
+        """Return the median wait of the latest starts, and how many they are."""
+        if len(self._waits) < ENOUGH_WAITS:
+            return None
+        return median(self._waits), len(self._waits)
+
+    def _note(
+        self,
+        job: Job,
+        attempt: Attempt,
+        snapshot: FleetSnapshot,
+        moments: list[tuple[float, int, Callable[[], None]]],
+    ) -> None:
+        mark = (job.id, attempt.number, attempt.created_at)
+        if mark in self._over:
+            return
+        key = _key(job, attempt)
+        held = devices_by_host(attempt)
+        account = job.task.account
+        count = sum(held.values())
+
+        def begin() -> None:
+            self.usage.begin(key, job.user, account, count, attempt.created_at)
+            self.use.begin(key, job.user, account, held, attempt.created_at)
+
+        def end() -> None:
+            assert attempt.ended_at is not None
+            self.usage.end(key, attempt.ended_at)
+            self.use.end(key, attempt.ended_at)
+            self._learn(job, attempt, count)
+
+        if attempt.ended_at is None:
+            if job.state.active:
+                moments.append((attempt.created_at, 1, begin))
+                self._model(job, attempt, snapshot)
+            return
+        self._over.add(mark)
+        if attempt.starting_at is not None:
+            # One that ended in the same moment began before.
+            moments.append((attempt.created_at, 1, begin))
+        moments.append((max(attempt.created_at, attempt.ended_at), 2, end))
+
+    def _learn(self, job: Job, attempt: Attempt, count: int) -> None:
+        """Take from an ended attempt what it teaches about the next."""
+        _, mean = self._readings.pop(job.id, (0, 0.0))
+        if mean:
+            self._busy[job.user, job.task.script, job.task.args] = mean
+        if attempt.number == 1 and attempt.starting_at is not None:
+            since = job.submitted_at if job.queued_at is None else job.queued_at
+            if since <= attempt.created_at:
+                self._waits.append(attempt.created_at - since)
+        well = job.state is JobState.SUCCEEDED and attempt is job.attempt
+        # Beside another it took longer than it would alone.
+        if not well or attempt.started_at is None or attempt.shared:
+            return
+        self.runs.add(
+            PastRun(
+                user=job.user,
+                script=job.task.script,
+                args=job.task.args,
+                devices=count,
+                model=self._models.get((job.id, attempt.number), ""),
+                run_time_s=worked_s(job),
+                ended_at=attempt.ended_at or 0.0,
+                digest=str((job.estimate or {}).get("digest") or ""),
+            )
+        )
+
+    def _model(self, job: Job, attempt: Attempt, snapshot: FleetSnapshot) -> None:
+        if not self._models.get((job.id, attempt.number)):
+            host = snapshot.host(attempt.host)
+            models = [
+                device.model
+                for device in (host.devices if host is not None else ())
+                if device.uuid in attempt.device_uuids
+            ]
+            self._models[job.id, attempt.number] = models[0] if models else ""
+
+    def _measure(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
+        """Take one reading of how busy each running job keeps its device."""
+        running = [
+            (job, job.attempt)
+            for job in jobs
+            if job.state is JobState.RUNNING and job.attempt is not None
+        ]
+        if not running:
+            return
+        used = {attempt.host for _, attempt in running}
+        hosts = (host for host in snapshot.hosts if host.name in used)
+        devices = {device.uuid: device for host in hosts for device in host.devices}
+        for job, attempt in running:
+            busy = _own_share(attempt, devices)
+            if busy is not None:
+                count, mean = self._readings.get(job.id, (0, 0.0))
+                self._readings[job.id] = (count + 1, mean + (busy - mean) / (count + 1))
+
+
+def _key(job: Job, attempt: Attempt) -> str:
+    return f"{job.id}/{attempt.number}/{attempt.created_at}"
+
+
+def worked_s(job: Job, before: Attempt | None = None) -> float:
+    """Return how long a job has worked: its last attempt, and those from whose checkpoints it
+    went on; with `before` only the latter."""
+    resumes = bool(job.task.checkpoint_dir)
+    return sum(
+        max(0.0, one.ended_at - one.started_at)
+        for one in job.attempts
+        if one.ended_at is not None
+        and one.started_at is not None
+        and one is not before
+        and (
+            (resumes and one.ended_by in ("preempted", "crowded-out", "lost-host", "gang"))
+            or (one is job.attempt and job.state.ended)
+        )
+    )
+
+
+def _own_share(attempt: Attempt, devices: Mapping[str, Device]) -> float | None:
+    """Return the mean utilisation of an attempt's devices; None while others work there too."""
+    read = []
+    for uuid in attempt.device_uuids:
+        device = devices.get(uuid)
+        if device is None or device.utilization is None:
+            return None
+        if any(process.container_id != attempt.container_id for process in device.processes):
+            return None
+        read.append(device.utilization)
+    return sum(read) / len(read) if read else None
