@@ -55,3 +55,37 @@ def test_a_scalar_has_an_axis_to_squeeze_and_reduce(scan: Callable[..., Analysis
     assert not scan(other).estimate(backend="cpu").errors
     wrong = scan(plain.replace(".sum()", ".sum().squeeze(1)")).estimate(backend="cpu")
     assert "axis 1" in wrong.errors[0].message
+
+
+WRITTEN = (
+    HEAD + "net = nn.Linear(3, 5)\nqueue = paddle.zeros([64, 3])\nat = paddle.zeros([1])\n" + LOOP
+)
+
+
+def test_a_slice_is_as_wide_as_its_ends_are_apart(scan: Callable[..., Analysis]) -> None:
+    kept = "    i = int(at[0])\n    queue[i:i + 8] = paddle.randn([8, 3])\n"
+    found = scan(WRITTEN + kept).estimate(backend="cpu")
+    assert bytes_of(found) == bytes_of(scan(WRITTEN.replace("at =", "i = 0\nat =") + kept.replace(
+        "int(at[0])", "0")).estimate(backend="cpu"))  # fmt: skip
+    wrong = scan(WRITTEN + kept.replace("[8, 3])\n", "[7, 3])\n")).estimate(backend="cpu")
+    assert wrong.errors[0].shapes == ((7, 3), (8, 3))
+
+
+def test_a_number_that_nobody_knows_may_be_below_0(scan: Callable[..., Analysis]) -> None:
+    other = "    i = int(at[0])\n    if i >= 0:\n        more = paddle.zeros([100, 100])\n"
+    small = bytes_of(scan(WRITTEN).estimate(backend="cpu"))
+    assert bytes_of(scan(WRITTEN + other).estimate(backend="cpu")) > small
+    never = WRITTEN + other.replace("i >= 0", "i < 0")
+    assert bytes_of(scan(never).estimate(backend="cpu")) > small
+
+
+def test_a_script_that_gives_up_on_a_bad_loss_goes_on_with_a_good_one(
+    scan: Callable[..., Analysis],
+) -> None:
+    small = bytes_of(scan(WRITTEN).estimate(backend="cpu"))
+    for test in ("not math.isfinite(float(loss))", "math.isnan(loss)", "np.isnan(loss.item())",
+                 "loss.item() > 100"):  # fmt: skip
+        leave = f"    if {test}:\n        sys.exit(1)\n"
+        assert bytes_of(scan("import math, sys" + WRITTEN + leave).estimate(backend="cpu")) == small
+    raised = "    if loss.item() > 100:\n        sys.exit(1)\n    else:\n        raise ValueError\n"
+    assert scan("import sys" + WRITTEN + raised).estimate(backend="cpu").memory is None

@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
+    Exit,
     More,
     Scope,
     UserRaise,
@@ -69,9 +70,11 @@ class Flow(Generators):
             try:
                 ends.append(self.exec_block(body, scope))
                 outcomes.append(dict(scope.names))
-            except UserRaise:
+            except (UserRaise, Exit) as left:
                 ends.append(None)
                 outcomes.append(None)
+                if outcomes == [None, None]:
+                    raise left
             except Blocked:
                 self._undecided(place, written)
                 raise

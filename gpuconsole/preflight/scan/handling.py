@@ -11,10 +11,10 @@ from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.flow import Flow
 from gpuconsole.preflight.scan.foreign import Unsupported
 from gpuconsole.preflight.scan.values import (
+    Exit,
     Native,
     NativeClass,
     Scope,
-    Stop,
     Unknown,
     UserClass,
     UserRaise,
@@ -35,7 +35,7 @@ class Handling(Flow):
         if isinstance(value, (NativeClass, UserClass)):
             value = self.call(value, [], {})
         if getattr(value, "label", "") == "SystemExit":
-            raise Stop
+            raise Exit
         message = f"the script raises {ast.unparse(node.exc)[:120]}"
         if isinstance(value, (Native, Unknown)):
             raise Raised(message, value, (self.run.file, self.run.line))

@@ -18,15 +18,18 @@ from gpuconsole.preflight.scan import (
     tools,
 )
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
+from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.documents import load_json, load_yaml
 from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
+    Exit,
     Function,
     Namespace,
     Native,
     NativeClass,
     NativeFunction,
-    Stop,
+    SomeNumber,
     Value,
     first_unknown,
 )
@@ -108,14 +111,25 @@ def _math() -> Namespace:
             return run.unknown("a number too large to follow")
         return first_unknown(n, *more) or (math.comb(n, *more) if more else math.factorial(n))
 
+    def usual(name: str, answer: bool) -> Callable[..., Value]:
+        # A number out of training is taken to be finite: scripts ask in order to give up.
+        plain = wrap(getattr(math, name))
+
+        def call(run: Run, number: Value) -> Value:
+            data = isinstance(number, (SomeNumber, Tensor, Array))
+            return answer if data else plain(run, number)
+
+        return call
+
     names = ("sqrt", "log", "log2", "log10", "log1p", "exp", "expm1", "ceil", "floor", "trunc",
              "cos", "sin", "tan", "pow", "tanh", "sinh", "cosh", "atan", "atan2", "acos", "asin",
-             "fabs", "gcd", "lcm", "radians", "degrees", "isnan", "isinf", "isfinite", "isclose",
+             "fabs", "gcd", "lcm", "radians", "degrees", "isclose",
              "hypot", "fmod", "copysign", "erf", "isqrt")  # fmt: skip
     table = {name: wrap(getattr(math, name)) for name in names}
     table["prod"] = lambda run, items: _product(run, items)
     table["fsum"] = lambda run, items: run.calls.call(run.calls.builtins["sum"], [items], {})
-    table.update(factorial=bounded, comb=bounded)
+    table.update(factorial=bounded, comb=bounded, isfinite=usual("isfinite", True),
+                 isnan=usual("isnan", False), isinf=usual("isinf", False))  # fmt: skip
     return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf, tau=math.tau)
 
 
@@ -180,7 +194,7 @@ def _time() -> Namespace:
 
 def _sys() -> Namespace:
     def leave(run: Run, *args: Value) -> Value:
-        raise Stop
+        raise Exit
 
     silent = {name: quiet.Silent() for name in ("stdout", "stderr", "stdin", "flags")}
     return _functions(

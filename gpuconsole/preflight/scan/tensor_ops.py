@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from gpuconsole.preflight.scan import ops, picking
+from gpuconsole.preflight.scan import arrays, ops, picking
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor, broadcast
-from gpuconsole.preflight.scan.values import ShapeFault, Unknown, Value
+from gpuconsole.preflight.scan.values import Bound, ShapeFault, Unknown, Value
 
 ROWS: Mapping[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
@@ -199,7 +199,11 @@ def _width(one: Value) -> int:
 
 
 def _length(one: slice, extent: int) -> int:
-    for part in (one.start, one.stop, one.step):
-        if part is not None and not isinstance(part, int):
-            raise TypeError("a slice whose ends are not known")
-    return len(range(*one.indices(extent)))
+    """Return the extent of a slice; of `x[i : i + 8]` it is known though `i` is not."""
+    parts = (one.start, one.stop, one.step)
+    if all(part is None or isinstance(part, int) for part in parts):
+        return len(range(*one.indices(extent)))
+    width = arrays.sliced(one, extent)
+    if type(width) is Bound and width == extent:
+        raise TypeError("a slice whose ends are not known")
+    return width

@@ -53,10 +53,14 @@ class SomeInt(SomeNumber):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A length that nobody knows, never below 0; `high` where something bounds it."""
+    """A length that nobody knows, never below 0; `high` where something bounds it.
+
+    With `signed` it is any whole number, of which nothing is known but that it is one number.
+    """
 
     key: str
     high: int | None = None
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ def _bound(const: int, terms: tuple[tuple[Symbol, int], ...]) -> int | None:
             if symbol.high is None:
                 return None
             const += times * symbol.high
+        elif symbol.signed:
+            return None
     return const
 
 
@@ -366,6 +372,10 @@ class UserRaise(Exception):  # noqa: N818 - the script's exception, not ours
 
 class Stop(Exception):  # noqa: N818 - a control signal, not an error
     """The script has shown all that the analysis needs, or calls exit."""
+
+
+class Exit(Stop):
+    """The script calls exit: on one side of a condition that is not known the other goes on."""
 
 
 class Blocked(Exception):  # noqa: N818 - a control signal, not an error
