@@ -157,6 +157,19 @@ for step in range(3):
     opt.step()
     opt.clear_grad()
 """,
+    "arrays-kept": """
+net = Net()
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+last = None
+for step in range(3):
+    hidden = F.relu(net.a(x))
+    loss = F.cross_entropy(net.c(F.relu(net.b(hidden))), y)
+    loss.backward()
+    last = hidden.numpy()[:4]
+    del hidden
+    opt.step()
+    opt.clear_grad()
+""",
     "names-deleted": """
 net = Net()
 opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
