@@ -80,6 +80,8 @@ class Reported:
     current_mib: float | None = None
     steps: int = 0
     step_s: float | None = None
+    recent_s: float | None = None
+    """Median time of the latest steps alone."""
     batch: int | None = None
     paddle: str = ""
     oom: Outcome | None = None
@@ -106,6 +108,7 @@ def read_reports(files: Mapping[str, bytes]) -> Reported:
         current_mib=_most(one.current_mib for one in trained),
         steps=speaker.steps,
         step_s=speaker.step_s,
+        recent_s=speaker.recent_s,
         batch=speaker.batch,
         paddle=speaker.paddle,
         oom=next((one.oom for one in found if one.oom is not None), None),
@@ -196,6 +199,7 @@ def _parsed(content: bytes) -> Reported | None:
         current_mib=_size(said.get("current")),
         steps=int(_number(said.get("steps"), 1e12) or 0),
         step_s=_number(said.get("step_s"), 1e6),
+        recent_s=_number(said.get("recent_s"), 1e6),
         batch=_whole(said.get("batch")),
         paddle=clean(str(said.get("paddle", "")), 40),
         oom=find_device_oom(text) if isinstance(text, str) else None,

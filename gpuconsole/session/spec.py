@@ -11,6 +11,7 @@ from gpuconsole.core.jobs import Attempt, Job, Mount
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.session.recovery import nonce_of
+from gpuconsole.session.sharing import memory_variables, share_of
 
 WORKING_DIR = "/workspace"
 RESULTS_DIR = "/results"
@@ -50,12 +51,13 @@ def container_spec(
             "in the lab's settings.",
         )
     task = job.task
+    share = share_of(job, attempt, settings, host)
     return ContainerSpec(
         name=attempt.container_name,
         image=image,
         command=command,
         working_dir=WORKING_DIR,
-        env=_environment(job, attempt),
+        env={**_environment(job, attempt), **memory_variables(job, share)},
         labels=_labels(job, attempt, journal),
         mounts=(*task.mounts, Mount(account.results_dir, RESULTS_DIR, read_only=False)),
         backend=task.backend,
@@ -68,6 +70,7 @@ def container_spec(
         cpuset=cpuset(attempt, host),
         network=network_name(task.network or settings.network, settings),
         python_path=reporter.FOLDER if task.script else "",
+        share=share,
     )
 
 

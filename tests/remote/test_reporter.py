@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.remote import reporter
+from gpuconsole.remote.reporter import hook
 
 PADDLE = """
 import types
@@ -114,6 +115,30 @@ def test_peak_steps_batch_and_version_are_noted_at_the_end(bench: Bench) -> None
     assert report["final"] is True
     assert report["errors"] == []
     assert report["step_s"] >= 0
+    assert report["recent_s"] >= 0
+
+
+def test_the_latest_steps_are_told_apart_from_the_others() -> None:
+    steps = hook.Steps()
+    now = 0.0
+    for lasted in [0.1] * 26 + [0.5] * 15:
+        now += lasted
+        steps.note(now)
+    assert steps.recent() == pytest.approx(0.5)
+    assert steps.median() == pytest.approx(0.1)
+    for _ in range(400):
+        now += 0.2
+        steps.note(now)
+    assert steps.median() == steps.recent() == pytest.approx(0.2)
+
+
+def test_too_few_steps_have_no_latest() -> None:
+    steps = hook.Steps()
+    for now in range(25):
+        steps.note(float(now))
+    assert steps.recent() is None
+    steps.note(25.0)
+    assert steps.recent() == 1.0
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ It must never change, break or slow that script: what fails here is noted in the
 alone. Standard library only, Python 3.6 and later.
 """
 
+import collections
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional
 
 REPORTS = ".reports"
 """Folder of the reports, beside this file; its name cannot be imported."""
@@ -21,6 +22,7 @@ EARLY_STEPS = (1, 3, 10)
 """Reports are written after these steps too: by the third the peak has usually been seen."""
 WARM_UP_STEPS = 5
 KEPT_TIMES = 200
+RECENT_TIMES = 20
 TEXT_LIMIT = 1000
 _OOM_WORDS = ("Out of memory error on", "CUDA error(2)", "ALLOC_FAILED", "MemoryAllocation")
 
@@ -250,6 +252,7 @@ class Report(object):
         most = max(self._steps.values(), key=lambda steps: steps.count, default=Steps())
         self._state["steps"] = most.count
         self._state["step_s"] = most.median()
+        self._state["recent_s"] = most.recent()
         os.makedirs(self._folder, exist_ok=True)
         path = os.path.join(self._folder, "%d.json" % self._pid)
         with open(path + ".new", "w") as file:
@@ -263,21 +266,27 @@ class Steps(object):
     def __init__(self) -> None:
         self.count = 0
         self._last = 0.0
-        self._times: List[float] = []
+        self._times: Deque[float] = collections.deque(maxlen=KEPT_TIMES)
 
     def note(self, now: float) -> None:
         """Count one more."""
         self.count += 1
         if self.count > WARM_UP_STEPS + 1:
-            # A ring: the newest take the place of the oldest.
-            if len(self._times) < KEPT_TIMES:
-                self._times.append(now - self._last)
-            else:
-                self._times[self.count % KEPT_TIMES] = now - self._last
+            self._times.append(now - self._last)
         self._last = now
 
     def median(self) -> Optional[float]:
         """Return the median time between two, seconds."""
-        if not self._times:
+        return _median(self._times)
+
+    def recent(self) -> Optional[float]:
+        """Return the median of the latest, once there are enough of them."""
+        if len(self._times) < RECENT_TIMES:
             return None
-        return sorted(self._times)[len(self._times) // 2]
+        return _median(list(self._times)[-RECENT_TIMES:])
+
+
+def _median(times: Iterable[float]) -> Optional[float]:
+    """Return the middle one."""
+    times = sorted(times)
+    return times[len(times) // 2] if times else None
