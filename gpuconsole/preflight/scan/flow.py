@@ -36,6 +36,12 @@ def _counted(body: Sequence[ast.stmt]) -> set[str]:
     }
 
 
+def _leaves_out(statement: ast.stmt) -> bool:
+    """Whether some turns of a loop may leave out what the others do."""
+    leaving = (ast.If, ast.While, ast.Try, ast.Break, ast.Continue, ast.Return, ast.Match)
+    return any(isinstance(inner, leaving) for inner in ast.walk(statement))
+
+
 class Flow(Generators):
     """The part of the interpreter that decides what runs next."""
 
@@ -137,7 +143,7 @@ class Flow(Generators):
             turns.count += 1
             more = lengths.rest(item)
             if more is not None:
-                end = self._many(node, item, more, scope)
+                end = self._many(node, item, more, scope, turns.count - 1)
                 if isinstance(end, Returned):
                     return end
                 continue
@@ -159,16 +165,23 @@ class Flow(Generators):
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
 
-    def _many(self, node: ast.For, item: Value, more: More, scope: Scope) -> Any:
-        """Run a loop's body once for an unknown number of items; what it fills stays open."""
+    def _many(self, node: ast.For, item: Value, more: More, scope: Scope, turned: int) -> Any:
+        """Run a loop's body once for an unknown number of items; what it fills stays open.
+
+        `turned` is how many turns came before, for items that were known.
+        """
         run = self.run
         before = lengths.containers(scope)
+        sizes = [lengths.length_of(container) for container, _ in before]
         self.assign(node.target, lengths.likeness(item), scope)
         item = None
         end = self.exec_block(node.body, scope)
         run.close_hand_made_cycle()
-        for container, size in before:
-            if len(container) != size:
+        always = not any(map(_leaves_out, node.body))
+        for (container, _), size in zip(before, sizes, strict=True):
+            if lengths.length_of(container) != size and not (
+                always and lengths.filled(container, size, more, turned)
+            ):
                 lengths.open_up(run, container, more)
         before.clear()
         for name in _counted(node.body):

@@ -350,6 +350,28 @@ def open_up(run: Run, container: Value, cause: Unknown) -> None:
         container.add(more)
 
 
+def filled(container: Value, before: Value, more: More, turned: int) -> bool:
+    """Give a list the length that so many turns like the last one make; whether that is told.
+
+    `before` is its length before that turn, after `turned` others. `ids` that a loop over
+    `range(64 - len(ids))` appends to has 64 items.
+    """
+    each = plus(length_of(container), before, -1)
+    if not isinstance(container, list) or not isinstance(each, int) or each < 1:
+        return False
+    if not isinstance(more.length, Length):
+        return False
+    left = plus(more.length, turned, -1)
+    total = plus(before, left * each if isinstance(left, int) else times(left, each), 1)
+    items = items_of(container)
+    if isinstance(total, int):
+        items += items[-each:] * (max(0, min(total, MAX_KNOWN) - len(items)) // each + 1)
+        container[:] = items[: max(total, 0)]
+    else:
+        container[:] = [*items, More(total.file, total.line, total.reason, total.root, total)]
+    return True
+
+
 def containers(scope: Scope) -> list[tuple[Value, int]]:
     """Return the containers that a loop's body can fill, with their present lengths."""
     found: list[tuple[Value, int]] = []

@@ -110,7 +110,8 @@ def equal(calls: Any, left: Value, right: Value) -> bool:
     cls = left.cls
     if not isinstance(cls, UserClass) or cls is not getattr(right, "cls", None):
         return False
-    pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in fields_of(cls))
+    names = fields_of(cls)
+    pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in names)
     return all(calls.truth(calls.compare(ast.Eq, a, b)) is True for a, b in pairs)
 
 
