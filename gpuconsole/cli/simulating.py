@@ -92,7 +92,7 @@ def _lines(path: Path) -> Iterator[TextIO]:
         with (gzip.open if packed else open)(
             path, "rt", encoding="utf-8-sig", newline="", errors="strict"
         ) as lines:
-            yield lines  # type: ignore[misc]
+            yield lines
     except FileNotFoundError:
         raise UsageError("No such file", f"{path} does not exist.", "Check the path.") from None
     except UnicodeDecodeError:

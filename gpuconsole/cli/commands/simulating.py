@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,22 +18,17 @@ FORMATS = ("native", "philly", "helios", "gavel", "openb")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-class _Sigma(click.ParamType):
-    """A width of error, or `none` for no predictions."""
-
-    name = "number or none"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> float:
-        """Return the width; below 0 means no predictions."""
-        if value == "none":
-            return -1.0
-        try:
-            width = float(value)
-        except ValueError:
-            width = -1.0
-        if not 0 <= width <= 10:
-            self.fail(f"{value!r} is not a number from 0 to 10, nor none.", parameter, context)
-        return width
+def _width(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
+    """Return a width of error, or None for no predictions."""
+    if value == "none":
+        return None
+    try:
+        width = float(value)
+    except ValueError:
+        width = -1.0
+    if not 0 <= width <= 10:
+        raise click.BadParameter(f"{value!r} is not a number from 0 to 10, nor none.")
+    return width
 
 
 @click.command()
@@ -62,7 +57,7 @@ class _Sigma(click.ParamType):
 )
 @click.option(
     "--sigma",
-    type=_Sigma(),
+    callback=_width,
     default="2",
     metavar="S|none",
     help="Error of predicted run times, log-normal; 2 by default.",
@@ -81,7 +76,7 @@ def simulate(
     load: float | None,
     window_days: float | None,
     start_day: float,
-    sigma: float,
+    sigma: float | None,
     seed: int,
     names: tuple[str, ...],
     sharing: bool,
@@ -94,7 +89,7 @@ def simulate(
     from gpuconsole.cli import simulating
     from gpuconsole.placement.simulate.workload import Cut
 
-    cut = Cut(load, start_day, window_days, sigma=None if sigma < 0 else sigma)
+    cut = Cut(load, start_day, window_days, sigma=sigma)
     policies = simulating.policies(names, sharing=sharing, state=options().state)
     lab = simulating.read_lab(lab_file)
     if trace_file is None and (form != "native" or rates_file is not None):

@@ -1,10 +1,12 @@
 """The waiting jobs of a simulation, handed to the engine only where they have a chance.
 
-The engine decides; this spares it the questions whose answer is known. Jobs that find room in the
-same places stand in one group, each in the order of the policy. A pass takes the first of all
-groups, then the next, and leaves a group alone once no host has as many devices free as it asks
-for, or once a job of it that is no longer was refused since devices last came free. In a lab where
-every device is whole or held, as here, nothing else decides whether a place is found.
+The engine decides; this spares it the questions whose answer is known, so that a pass over ten
+thousand waiting jobs costs little more than one over ten. Jobs that find room in the same places
+stand in one group, each in the order of the policy. A pass takes the first of all groups, then the
+next, and leaves a group alone once no host has as many devices free as it asks for, or once the
+pass has refused a job of it that is no longer. Where every device is either whole or held, as
+here, nothing else decides whether a place is found: a test holds the outcome against passes over
+the plain queue.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class _Group:
     """Hosts that would do; None for all."""
     waiting: list[tuple[Key, Request]] = field(default_factory=list)
     refused_s: float = inf
-    """Length of the shortest job that was refused since devices last came free."""
+    """Length of the shortest job that this pass has refused."""
 
 
 class Line(Sequence[Request]):
@@ -79,15 +81,12 @@ class Line(Sequence[Request]):
         """Return how the board looks to a job in the line."""
         return self._profiles[request.job]
 
-    def came_free(self) -> None:
-        """Note that devices were given back: what was refused may be tried again."""
-        for group in self._groups.values():
-            group.refused_s = inf
-
     def has_chance(self, now: float) -> bool:
         """Tell whether any job may start now; to be asked before a pass, which it prepares."""
         self._now = now
         self._look()
+        for group in self._groups.values():
+            group.refused_s = inf
         return any(
             group.waiting and self._room(group) and self._next(group, 0) is not None
             for group in self._groups.values()
@@ -110,7 +109,7 @@ class Line(Sequence[Request]):
             keeping = mode == "easy" and self._board.reservation is None
             if not keeping:
                 hopeful = self._next(group, index) if self._room(group) else None
-                if hopeful is None and mode == "strict":
+                if hopeful != index and mode == "strict":
                     return
                 if hopeful is None:
                     continue

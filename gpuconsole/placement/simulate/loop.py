@@ -263,7 +263,6 @@ class _Run:
             # Settled first, while it still counts as shared.
             self._change(partner, 1.0, now)
             partner.partner = None
-        self.line.came_free()
         self._note(now)
 
     def _note(self, now: float) -> None:
@@ -299,5 +298,4 @@ class _Run:
     def _mend(self, host: str, now: float) -> None:
         self.board.release(f"repair of {host}")
         self._mending.discard(host)
-        self.line.came_free()
         self._plan_failure(now, host)
