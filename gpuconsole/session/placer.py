@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
@@ -18,6 +18,7 @@ from gpuconsole.placement import (
     Candidate,
     Decision,
     Holder,
+    Policy,
     Request,
     decide,
     devices_wanted,
@@ -38,6 +39,21 @@ from gpuconsole.session.placing import Choice, Plan, Why
 from gpuconsole.session.reasons import Reasons
 
 _ANOTHER_CONSOLE = "another console"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The queue at one moment, in placement's words."""
+
+    requests: Sequence[Request]
+    """Of the jobs that may start, in no order."""
+    holders: Mapping[str, Holder]
+    policies: Mapping[str, Policy]
+    lab: Policy
+    rules: Rules
+    wishes: Mapping[str, Wish]
+    held_back: Mapping[str, Why]
+    """Queued jobs that must wait for others, and why."""
 
 
 class Placer:
@@ -79,6 +95,18 @@ class Placer:
             self._ledger.follow(jobs, snapshot)
             return self._plan(jobs, snapshot, leases, avoid, now)
 
+    def standing(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        now: float,
+    ) -> Standing:
+        """Return the queue as placement sees it now; for looking ahead."""
+        with self._planning:
+            self._ledger.follow(jobs, snapshot)
+            return self._standing(jobs, snapshot, leases, frozenset(), now)
+
     def _plan(
         self,
         jobs: Sequence[Job],
@@ -87,37 +115,55 @@ class Placer:
         avoid: frozenset[tuple[str, str]],
         now: float,
     ) -> Plan:
+        found = self._standing(jobs, snapshot, leases, avoid, now)
+        outcome, _ = pass_over(
+            found.requests,
+            Board.of(snapshot, found.holders),
+            found.policies,
+            now,
+            found.rules,
+            lab=found.lab,
+            shares=self._ledger.usage,
+        )
+        choices = tuple(
+            _choice(start.request.job, start.candidate, found.wishes[start.request.job])
+            for start in outcome.started
+            if start.candidate is not None
+        )
+        reasons = Reasons(found.held_back, outcome, found.policies, now, found.rules)
+        return Plan(choices, reasons, outcome.preempted)
+
+    def _standing(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Standing:
         order, ledger = Order(jobs), self._ledger
-        waiting: dict[str, Why] = {}
+        held_back: dict[str, Why] = {}
         ready: list[Job] = []
         for job in jobs:
             if job.state is JobState.QUEUED:
-                held_back = order.held_back(job)
-                if held_back is None:
+                why = order.held_back(job)
+                if why is None:
                     ready.append(job)
                 else:
-                    waiting[job.id] = held_back
+                    held_back[job.id] = why
         auto = any(job.task.devices is None for job in ready)
         held = holders(jobs, leases, avoid, now, ledger)
         groups = largest_groups(snapshot, held) if auto else {}
         wishes = {job.id: self._wish_of(job, groups) for job in ready}
-        policies = {job.id: policy_for(self._settings, job.task) for job in ready}
-        rules = self._rules(ledger, now)
-        outcome, _ = pass_over(
+        return Standing(
             [_request_of(job, wishes[job.id].devices, ledger) for job in ready],
-            Board.of(snapshot, held),
-            policies,
-            now,
-            rules,
-            lab=lab_policy(self._settings),
-            shares=ledger.usage,
+            held,
+            {job.id: policy_for(self._settings, job.task) for job in ready},
+            lab_policy(self._settings),
+            self._rules(ledger, now),
+            wishes,
+            held_back,
         )
-        choices = tuple(
-            _choice(start.request.job, start.candidate, wishes[start.request.job])
-            for start in outcome.started
-            if start.candidate is not None
-        )
-        return Plan(choices, Reasons(waiting, outcome, policies, now, rules), outcome.preempted)
 
     def decide(
         self,

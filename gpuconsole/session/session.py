@@ -32,6 +32,7 @@ from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.follow import log_file
+from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.measurements import Mode
 from gpuconsole.session.measuring import Progress
@@ -86,6 +87,7 @@ class Session:
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(parts.hosts, parts.journal, parts.clock)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
+        self.foresight = Foresight(self._bench, self._placer, self._leases)
         self._dispatcher = Dispatcher(
             self._bench, self._outlook, self._leases, owner, self._news.tell
         )

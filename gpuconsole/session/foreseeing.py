@@ -1,0 +1,158 @@
+"""Looking ahead: when waiting jobs should start, and what would change if the lab did."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+from gpuconsole.placement.forecast import Expected, forecast
+from gpuconsole.placement.whatif import (
+    Comparison,
+    compare,
+    with_devices,
+    with_priority,
+    without_host,
+)
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.placer import Placer, Standing
+
+FRESH_S = 10.0
+"""A forecast is made anew at most so often while only figures of the fleet move."""
+MOST_DEVICES = 4096
+_ADD = re.compile(r"(\d+)\s*[x×]?\s+(.+)", re.IGNORECASE)
+FORMS = "drain HOST, add COUNT MODEL, priority JOB NUMBER"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that could be done to the lab or its queue."""
+
+    verb: str
+    """drain, add or priority."""
+    subject: str
+    """The host, the model, or the job's id."""
+    number: int = 0
+    """How many devices, or the priority."""
+
+    @property
+    def text(self) -> str:
+        """The change as a person would write it."""
+        if self.verb == "drain":
+            return f"drain {self.subject}"
+        order = (self.number, self.subject) if self.verb == "add" else (self.subject, self.number)
+        return f"{self.verb} {order[0]} {order[1]}"
+
+
+def parse_change(text: str) -> Change:
+    """Read `drain HOST`, `add COUNT MODEL` or `priority JOB NUMBER`. UsageError else."""
+    verb, _, rest = text.strip().partition(" ")
+    rest = rest.strip()
+    if verb == "drain" and rest and " " not in rest:
+        return Change("drain", rest)
+    if verb == "add" and (found := _ADD.fullmatch(rest)):
+        count = int(found.group(1)) if len(found.group(1)) <= 6 else 0
+        if not 0 < count <= MOST_DEVICES:
+            raise UsageError("Wrong number", f"{found.group(1)} devices: 1 to {MOST_DEVICES} can.")
+        return Change("add", found.group(2).strip(), count)
+    if verb == "priority":
+        job, _, number = rest.rpartition(" ")
+        if job.strip() and re.fullmatch(r"[+-]?\d{1,4}", number):
+            return Change("priority", job.strip(), int(number))
+    raise UsageError(
+        "What if what?", f"{clean(text, 100)!r} is not a change.", f"Say one of: {FORMS}."
+    )
+
+
+class Foresight:
+    """Runs the engine forward on a copy of the present state, beside the event loop."""
+
+    def __init__(self, bench: Bench, placer: Placer, leases: LeaseBoard) -> None:
+        self._bench = bench
+        self._placer = placer
+        self._leases = leases
+        self._known: Mapping[str, Expected] = {}
+        self._made_for: object = None
+        self._made_at = float("-inf")
+        self._making = asyncio.Lock()
+
+    @property
+    def known(self) -> Mapping[str, Expected]:
+        """The latest expected starts by job, as `renew` left them."""
+        return self._known
+
+    async def renew(self) -> Mapping[str, Expected]:
+        """Return the expected start of each waiting job that has one."""
+        async with self._making:
+            now, jobs = self._bench.clock.now(), self._bench.journal.jobs()
+            if jobs is not self._made_for or not 0 <= now - self._made_at < FRESH_S:
+                standing, snapshot = self._standing()
+                self._known = await asyncio.to_thread(_expected, standing, snapshot, now)
+                self._made_for, self._made_at = jobs, now
+            return self._known
+
+    async def what_if(self, change: Change) -> Comparison:
+        """Return what a change would do to the starts of the waiting jobs.
+
+        UsageError when its host, model or job is not known.
+        """
+        standing, snapshot = self._standing()
+        now = self._bench.clock.now()
+        changed = _changed(standing, snapshot, change)
+        return await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
+
+    def _standing(self) -> tuple[Standing, FleetSnapshot]:
+        journal = self._bench.journal
+        snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
+        others = self._leases.others(journal.id)
+        now = self._bench.clock.now()
+        return self._placer.standing(journal.jobs(), snapshot, others, now), snapshot
+
+
+def _changed(
+    standing: Standing, snapshot: FleetSnapshot, change: Change
+) -> tuple[Standing, FleetSnapshot]:
+    try:
+        if change.verb == "drain":
+            return standing, without_host(snapshot, change.subject)
+        if change.verb == "add":
+            return standing, with_devices(snapshot, change.number, change.subject)
+        requests = with_priority(standing.requests, change.subject, change.number)
+        return replace(standing, requests=requests), snapshot
+    except KeyError:
+        raise UsageError(_UNKNOWN[change.verb], _unknown_text(change)) from None
+
+
+_UNKNOWN = {"drain": "No such host", "add": "No such model", "priority": "It does not wait"}
+
+
+def _unknown_text(change: Change) -> str:
+    name = clean(change.subject, 100)
+    return {
+        "drain": f"{name} is not in the inventory.",
+        "add": f"Neither the fleet nor the catalogue knows {name}.",
+        "priority": f"Job {name} is not one that waits for a place.",
+    }[change.verb]
+
+
+def _compared(
+    before: tuple[Standing, FleetSnapshot], after: tuple[Standing, FleetSnapshot], now: float
+) -> Comparison:
+    return compare(before[0].requests, _expected(*before, now), _expected(*after, now), now)
+
+
+def _expected(standing: Standing, snapshot: FleetSnapshot, now: float) -> dict[str, Expected]:
+    return forecast(
+        standing.requests,
+        snapshot,
+        standing.holders,
+        standing.policies,
+        now,
+        standing.rules,
+        lab=standing.lab,
+    )
