@@ -164,6 +164,9 @@ class LabSettings(Section):
     """Network of job containers: none, the lab's own network, or everything."""
     lab_network: Text = "gpuconsole-lab"
     """Name of the Docker network that `network: lab` joins."""
+    gang_network: Literal["none", "host"] = "none"
+    """Network of jobs over several hosts: `host` lets their containers into the hosts' own
+    network, so that they reach each other; with `none` there are no such jobs."""
     memory_limit: SizeMib = 65536.0
     """Host memory that a container may take unless its task says otherwise."""
     shm_size: SizeMib = 8192.0

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.jobs import Task
+from gpuconsole.placement.command import Meeting
 from gpuconsole.session.clock import Clock
 from gpuconsole.state import Journal
 
@@ -27,8 +28,8 @@ class Bench:
     settings: LabSettings
     state: Path
     user: str
-    command: Callable[[Task, int], tuple[str, ...]]
-    """The argument list that runs a task on so many devices."""
+    command: Callable[[Task, int, Meeting | None], tuple[str, ...]]
+    """The argument list that runs a task on so many devices, of one host or of each of a gang."""
     default_image: Callable[[str], str]
     """The image of a host for tasks that name none."""
     launching: asyncio.Semaphore = field(

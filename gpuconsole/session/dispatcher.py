@@ -9,13 +9,16 @@ from dataclasses import replace
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import HostState
-from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.checkpoint import holder_of
+from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Choice
+from gpuconsole.session.preempting import interrupt, may_be_preempted
 from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
@@ -142,7 +145,8 @@ class Dispatcher:
         assert self._epoch is not None
         present = self._runners.get(job.id)
         if present is not None:
-            if job.cancel_requested or (job.attempt and job.attempt.host in self._back):
+            parts = job.attempt.parts if job.attempt is not None else ()
+            if unwanted(job) or any(part.host in self._back for part in parts):
                 present[0].wake()
             return
         if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
@@ -168,9 +172,33 @@ class Dispatcher:
         for choice in plan.choices if plan is not None else ():
             job = self._bench.journal.job(choice.job)
             # While a large plan was made somebody may have held or cancelled it.
-            if job is not None and job.state is JobState.QUEUED:
+            if job is not None and job.state is JobState.QUEUED and self._can_resume(job, choice):
                 with contextlib.suppress(JobMovedError):
                     self._look_after(self._begin(job, choice))
+        for job_id in plan.preempt if plan is not None else ():
+            self._preempt(job_id)
+
+    def _preempt(self, job_id: str) -> None:
+        """Stop a job for one that goes first, where the lab allows that."""
+        job = self._bench.journal.job(job_id)
+        if job is None or not self._bench.settings.preemption or not may_be_preempted(job):
+            return
+        cause = "Stopped for a job that goes first; it goes on from its checkpoint."
+        with contextlib.suppress(JobMovedError):
+            self._look_after(interrupt(self._bench.journal, job, "preempted", cause))
+
+    def _can_resume(self, job: Job, choice: Choice) -> bool:
+        """Whether the job's checkpoint is at hand: where it is placed, or on a host that is up."""
+        holder = holder_of(job)
+        chosen = (choice.host, *(place.host for place in choice.others))
+        if not holder or holder in self._up or set(chosen) == {holder}:
+            return True
+        detail = f"Its checkpoint lies on {holder}, which is out of sight."
+        if job.detail != detail:
+            with contextlib.suppress(JobMovedError):
+                waiting = replace(job, detail=detail)
+                self._bench.journal.save(job, waiting, epoch=self._epoch)
+        return False
 
     def _begin(self, job: Job, choice: Choice) -> Job:
         """Journal an attempt: from here on it belongs to whoever dispatches."""
@@ -179,15 +207,25 @@ class Dispatcher:
         unused = last is not None and last.starting_at is None
         kept = job.attempts[:-1] if unused else job.attempts
         number = (last.number if unused else last.number + 1) if last is not None else 1
+        nonce = new_nonce()
         attempt = Attempt(
             number=number,
             host=choice.host,
             device_uuids=choice.device_uuids,
             device_indexes=choice.device_indexes,
-            container_name=container_name(job.id, number, new_nonce()),
+            container_name=container_name(job.id, number, nonce),
             created_at=self._bench.clock.now(),
             placement_reasons=choice.reasons,
             shared=choice.shared,
+            members=tuple(
+                Member(
+                    place.host,
+                    tuple(device.uuid for device in place.devices),
+                    tuple(device.index for device in place.devices),
+                    container_name(job.id, number, nonce, rank),
+                )
+                for rank, place in enumerate(choice.others, start=1)
+            ),
         )
         launching = replace(
             job, state=JobState.LAUNCHING, attempts=(*kept, attempt), cause="", detail="chosen"

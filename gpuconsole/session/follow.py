@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO
 
+from gpuconsole.session.entry import Entry
 
-def log_file(state: Path, job_id: str, attempt: int) -> Path:
-    """Return where an attempt's log lies."""
-    return state / "logs" / job_id / f"{attempt}.log"
+
+def log_file(state: Path, job_id: str, attempt: int, rank: int = 0) -> Path:
+    """Return where an attempt's log lies; each host of a gang has its own."""
+    return state / "logs" / job_id / (f"{attempt}.{rank}.log" if rank else f"{attempt}.log")
 
 
 async def follow_log(path: Path, chunks: AsyncIterator[bytes]) -> None:
@@ -32,6 +35,15 @@ async def follow_log(path: Path, chunks: AsyncIterator[bytes]) -> None:
         finally:
             if not placed:
                 fresh.unlink(missing_ok=True)
+
+
+async def follow_part(entry: Entry, path: Path, chunks: AsyncIterator[bytes]) -> None:
+    """Follow a log; a disk that takes no more is told, and keeps no job from its end."""
+    try:
+        async with contextlib.aclosing(chunks):  # type: ignore[type-var]
+            await follow_log(path, chunks)
+    except OSError as error:
+        entry.say(f"its log cannot be stored: {error.strerror}")
 
 
 def read_tail(path: Path, size: int) -> str:

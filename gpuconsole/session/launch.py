@@ -1,87 +1,186 @@
-"""From a journalled attempt to a started container, in steps that may each be done again."""
+"""From a journalled attempt to started containers, in steps that may each be done again."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.containers import Engine, Lease
-from gpuconsole.core.dockerline import docker_line
-from gpuconsole.core.jobs import Job
-from gpuconsole.core.text import clean
-from gpuconsole.errors import EngineError, JournalError, UsageError
+from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, Lease
+from gpuconsole.core.sharing import Share
+from gpuconsole.errors import ConsoleError, EngineError, UsageError
+from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
+from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.render import line_file
-from gpuconsole.session.spec import WORKING_DIR, attempt_key, container_spec
+from gpuconsole.session.checkpoint import bring, pack_parents
+from gpuconsole.session.entry import Entry
+from gpuconsole.session.gang import Part
+from gpuconsole.session.recovery import may_have_run
+from gpuconsole.session.render import docker_lines, line_file
+from gpuconsole.session.sharing import share_of
+from gpuconsole.session.spec import (
+    WORKING_DIR,
+    attempt_key,
+    container_spec,
+    require_gang_network,
+)
 
 PROGRESS_EVERY_S = 1.0
 
 
 class Launch:
-    """The launch of a job's latest attempt on its host's engine."""
+    """The launch of a job's latest attempt on its hosts, all of them or none."""
 
-    def __init__(self, bench: Bench, epoch: int, job_id: str, engine: Engine) -> None:
+    def __init__(self, bench: Bench, entry: Entry, parts: Sequence[Part]) -> None:
         self._bench = bench
-        self._epoch = epoch
-        self._job_id = job_id
-        self._engine = engine
+        self._entry = entry
+        self._parts = parts
         self._told_at = 0.0
 
-    @property
-    def _job(self) -> Job:
-        job = self._bench.journal.job(self._job_id)
-        if job is None or job.attempt is None:
-            raise JournalError("No such job", f"Job {self._job_id} has left the journal.")
-        return job
+    async def fetch_images(self) -> None:
+        """Make the image present on every host. It comes before the claim: a pull may take an
+        hour, and a lease without a container is anyone's to remove after its grace time."""
+        self._entry.say("looking for the image")
+        await gang.each(
+            self._parts, lambda part: part.engine.ensure_image(self._image(part), self._progress)
+        )
 
-    @property
-    def image(self) -> str:
-        """The task's image, or the host's."""
-        job = self._job
-        assert job.attempt is not None
-        image = job.task.image or self._bench.default_image(job.attempt.host)
+    async def start(self) -> None:
+        """Claim the devices, make the containers, put the code in, start them."""
+        job, attempt = self._entry.present()
+        await self._claim()
+        if may_have_run(attempt):
+            # Some of a gang may run: the rest is as complete as they are.
+            containers = {part.rank: part.attempt.container_name for part in self._parts}
+            self._entry.require_role()
+        else:
+            if attempt.members:
+                require_gang_network(job.task, self._bench.settings)
+                # What a dead console made may have been told of another meeting place.
+                await gang.remove_own(self._parts, self._bench.journal.id)
+            containers = await self._create()
+            await gang.each(self._parts, lambda part: self._fill(part, containers[part.rank]))
+            await bring(self._bench, self._entry, self._parts, containers)
+            if not self._may_start(containers):
+                return
+        await gang.each(self._parts, lambda part: part.engine.start(containers[part.rank]))
+
+    def _image(self, part: Part) -> str:
+        """Return the task's image, or the host's."""
+        job, host = self._entry.job, part.attempt.host
+        image = job.task.image or self._bench.default_image(host)
         if not image:
             raise UsageError(
                 "No image",
-                f"Neither the task nor {job.attempt.host} names a container image.",
+                f"Neither the task nor {host} names a container image.",
                 "Set `image:` in the task file or the inventory.",
             )
         return image
 
-    async def fetch_image(self) -> None:
-        """Make the image present. It comes before the claim: a pull may take an hour, and a lease
-        without a container is anyone's to remove after its grace time."""
-        self._say("looking for the image")
-        await self._engine.ensure_image(self.image, self._progress)
-
-    async def start(self) -> None:
-        """Claim the devices, make the container, put the code in, start it."""
-        await self._claim()
-        container = await self._create()
-        bundle = self._bench.bundle(self._job_id)
-        if self._job.task.script:
-            if not bundle.exists():
-                raise UsageError(
-                    "Packed project is gone", f"{bundle} does not exist.", "Submit the job again."
+    async def _claim(self) -> None:
+        """Claim host by host in the order of their names, as every console does; what was claimed
+        before another console won is given back."""
+        job = self._entry.job
+        self._entry.say("claiming the devices")
+        claimed: list[Part] = []
+        for part in sorted(self._parts, key=lambda part: part.attempt.host):
+            leases = [
+                Lease(
+                    uuid=uuid,
+                    job=job.id,
+                    attempt=attempt_key(job.id, part.attempt.number),
+                    user=job.user,
+                    journal=self._bench.journal.id,
+                    since=self._bench.clock.now(),
+                    share=self._share(part),
                 )
-            await self._engine.put(container, bundle, WORKING_DIR)
-            await self._put_reporter(container)
-        job = self._job
-        if job.cancel_requested:
-            return
-        assert job.attempt is not None
-        # Written before the start, as only this tells "never started" from "ran and was removed".
-        # It also proves, at the last moment, that this console still is the dispatcher.
-        starting = replace(job.attempt, container_id=container, starting_at=self._bench.clock.now())
-        self._bench.journal.save(
-            job, replace(job, attempts=(*job.attempts[:-1], starting)), epoch=self._epoch
-        )
-        await self._engine.start(container)
+                for uuid in sorted(part.attempt.device_uuids)
+            ]
+            try:
+                with gang.on_host(part.attempt.host):
+                    await part.engine.claim(leases)
+            except ConsoleError:
+                await gang.try_release(claimed, job.id)
+                raise
+            claimed.append(part)
 
-    async def _put_reporter(self, container: str) -> None:
+    def _share(self, part: Part) -> Share | None:
+        host = self._bench.hosts.snapshot().host(part.attempt.host)
+        return share_of(self._entry.job, part.attempt, self._bench.settings, host)
+
+    async def _create(self) -> dict[int, str]:
+        """Make the containers; returns their ids by rank."""
+        meetings = await self._meet()
+        specs = [await self._spec(part, meetings.get(part.rank)) for part in self._parts]
+        job, attempt = self._entry.present()
+        kept = line_file(self._bench.state, job.id, attempt.number)
+        # A full disk must not keep a job from starting for the sake of lines to read.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.write_text(docker_lines(attempt, specs) + "\n", encoding="utf-8")
+        # Written before: only this tells "nothing is there" while an engine cannot be asked.
+        creating = replace(attempt, creating_at=self._bench.clock.now())
+        self._entry.keep(job, creating, detail="starting")
+        containers = {}
+        for part, spec in zip(self._parts, specs, strict=True):
+            with gang.on_host(part.attempt.host):
+                containers[part.rank] = await part.engine.create(spec)
+        return containers
+
+    async def _spec(self, part: Part, meeting: Meeting | None) -> ContainerSpec:
+        job = self._entry.job
+        folder = CHECKPOINT_FOLDER if job.task.checkpoint_dir else ""
+        with gang.on_host(part.attempt.host):
+            account = await part.engine.prepare(job.id, folder)
+        return container_spec(
+            job,
+            part.attempt,
+            command=self._bench.command(job.task, len(part.attempt.device_uuids), meeting),
+            image=self._image(part),
+            account=account,
+            journal=self._bench.journal.id,
+            settings=self._bench.settings,
+            host=self._bench.hosts.snapshot().host(part.attempt.host),
+            meeting=meeting,
+        )
+
+    async def _meet(self) -> Mapping[int, Meeting]:
+        """Agree where the hosts of a gang meet, by rank; a job on one host needs no such place."""
+        if len(self._parts) == 1:
+            return {}
+        networks = []
+        for part in self._parts:
+            with gang.on_host(part.attempt.host):
+                networks.append(await part.engine.network())
+        _, attempt = self._entry.present()
+        key = attempt_key(self._entry.job_id, attempt.number)
+        master = f"{networks[0].address}:{meeting_port(key, networks[0].busy_ports)}"
+        return {
+            rank: Meeting(master, key, len(networks), rank, network.address, network.interface)
+            for rank, network in enumerate(networks)
+        }
+
+    async def _fill(self, part: Part, container: str) -> None:
+        """Put the code in, with the reporter beside it."""
+        task = self._entry.job.task
+        if not task.script:
+            return
+        bundle = self._bench.bundle(self._entry.job_id)
+        if not bundle.exists():
+            raise UsageError(
+                "Packed project is gone", f"{bundle} does not exist.", "Submit the job again."
+            )
+        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
+            parents = Path(folder) / "parents.tar"
+            if pack_parents(task, parents):
+                await part.engine.put(container, parents, WORKING_DIR)
+        await part.engine.put(container, bundle, WORKING_DIR)
+        await self._put_reporter(part, container)
+
+    async def _put_reporter(self, part: Part, container: str) -> None:
         """Lay the reporter beside the code; a job runs without it where that cannot be done."""
         with (
             contextlib.suppress(OSError, EngineError),
@@ -89,63 +188,25 @@ class Launch:
         ):
             packed = Path(folder) / "reporter.tar"
             reporter.pack_reporter(packed)
-            await self._engine.put(container, packed, reporter.FOLDER)
+            await part.engine.put(container, packed, reporter.FOLDER)
 
-    async def _claim(self) -> None:
-        job = self._job
-        attempt = job.attempt
-        assert attempt is not None
-        self._say("claiming the devices")
-        await self._engine.claim(
-            [
-                Lease(
-                    uuid=uuid,
-                    job=job.id,
-                    attempt=attempt_key(job.id, attempt.number),
-                    user=job.user,
-                    journal=self._bench.journal.id,
-                    since=self._bench.clock.now(),
-                )
-                for uuid in sorted(attempt.device_uuids)
-            ]
-        )
+    def _may_start(self, containers: Mapping[int, str]) -> bool:
+        """Write that the attempt starts, unless it is not wanted any more.
 
-    async def _create(self) -> str:
-        account = await self._engine.prepare(self._job_id)
-        job = self._job
-        assert job.attempt is not None
-        spec = container_spec(
-            job,
-            job.attempt,
-            command=self._bench.command(job.task, len(job.attempt.device_uuids)),
-            image=self.image,
-            account=account,
-            journal=self._bench.journal.id,
-            settings=self._bench.settings,
-            host=self._bench.hosts.snapshot().host(job.attempt.host),
-        )
-        kept = line_file(self._bench.state, job.id, job.attempt.number)
-        # A full disk must not keep a job from starting for the sake of a line to read.
-        with contextlib.suppress(OSError):
-            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.write_text(docker_line(spec) + "\n", encoding="utf-8")
-        # Written before: only this tells "nothing is there" while the engine cannot be asked.
-        creating = replace(job.attempt, creating_at=self._bench.clock.now())
-        attempts = (*job.attempts[:-1], creating)
-        self._bench.journal.save(
-            job, replace(job, attempts=attempts, detail="starting"), epoch=self._epoch
-        )
-        return await self._engine.create(spec)
+        Written before the start, as only this tells "never started" from "ran and was removed".
+        It also proves, at the last moment, that this console still is the dispatcher.
+        """
+        job, attempt = self._entry.present()
+        if gang.unwanted(job):
+            return False
+        ids = [containers[part.rank] for part in self._parts]
+        starting = replace(attempt.with_containers(ids), starting_at=self._bench.clock.now())
+        self._entry.keep(job, starting)
+        return True
 
     def _progress(self, sentence: str) -> None:
         # Each is a write that reaches the disk, and a pull has many a second to tell.
         now = self._bench.clock.now()
         if now - self._told_at >= PROGRESS_EVERY_S:
             self._told_at = now
-            self._say(sentence)
-
-    def _say(self, detail: str) -> None:
-        job = self._job
-        shown = clean(detail, 200)
-        if job.detail != shown:
-            self._bench.journal.save(job, replace(job, detail=shown), epoch=self._epoch)
+            self._entry.say(sentence)

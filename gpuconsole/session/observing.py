@@ -61,12 +61,13 @@ class Watch:
 
 
 def devices_of(snapshot: FleetSnapshot, attempt: Attempt) -> tuple[Device, ...]:
-    """Return the attempt's devices as last seen."""
-    host = snapshot.host(attempt.host)
+    """Return the attempt's devices as last seen, on all its hosts."""
     return tuple(
         device
+        for part in attempt.parts
+        for host in [snapshot.host(part.host)]
         for device in (host.devices if host is not None else ())
-        if device.uuid in attempt.device_uuids
+        if device.uuid in part.device_uuids
     )
 
 
@@ -155,7 +156,7 @@ class Ended:
             script=job.task.script,
             args=job.task.args,
             batch=_batch(document, said),
-            devices=max(1, len(self.attempt.device_uuids)),
+            devices=max(1, sum(len(part.device_uuids) for part in self.attempt.parts)),
             backend=backend,
             device=device,
             host=self.attempt.host,

@@ -36,6 +36,14 @@ _EXCEPTION = re.compile(
     r"(?::.{0,300})?)$",
     re.M,
 )
+# What Gloo, NCCL and their sockets say on hosts whose peer has gone.
+_PEER_GONE = re.compile(
+    r"gloo::\w*Exception|Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"
+    r"|remote process exited|Broken pipe"
+)
+KILLED_CODES = (15, 137, 143, 255)
+"""How a container ends that was told to, or killed: Paddle's launcher ends with the number of the
+signal; 255 is Docker's word for one that went down with its engine."""
 _MIB_PER_UNIT = {"": 2.0**-20, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20}
 
 
@@ -93,6 +101,11 @@ def find_device_oom(log_tail: str) -> Outcome | None:
     if _CUDA_OOM.search(log_tail):
         return Outcome(JobState.OOM, "Out of memory on the GPU, reported by a CUDA library.")
     return None
+
+
+def blames_peers(log_tail: str) -> bool:
+    """Tell whether a process of a gang ended because it lost another one."""
+    return bool(_PEER_GONE.search(log_tail))
 
 
 def _failure(status: ContainerStatus, log_tail: str, image: str) -> str:

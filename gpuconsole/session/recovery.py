@@ -10,10 +10,14 @@ say what was meant. Both together can, at any point at which a console may have 
     ended       finish                 finish              finish
 
 Nothing is ever started twice: `start` is reached only while the container says that it never ran.
+
+A gang has a container on each of its hosts. Each is judged by this table; `joint_step` makes one
+step of them, as a gang lives and ends as one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus
@@ -47,9 +51,8 @@ def next_step(
     attempt: Attempt, status: ContainerStatus | None, *, journal: str, cancel: bool
 ) -> Step:
     """Return what to do with an active attempt whose container looks like `status`."""
-    asked_to_start = attempt.starting_at is not None or attempt.started_at is not None
     if status is None:
-        if asked_to_start:
+        if may_have_run(attempt):
             return Step.LOST
         return Step.DISCARD if cancel else Step.LAUNCH
     if not is_own(attempt, status, journal):
@@ -64,11 +67,37 @@ def next_step(
     return Step.WAIT if status.state == "removing" else Step.FINISH
 
 
+def joint_step(steps: Sequence[Step], statuses: Sequence[ContainerStatus | None]) -> Step:
+    """Return what to do with an attempt, from what each of its hosts calls for.
+
+    When one part has failed the living ones are stopped; one that ended well waits for the
+    others. A job on one host does what that host calls for.
+    """
+    for urgent in (Step.WAIT, Step.FOREIGN, Step.LOST, Step.STOP):
+        if urgent in steps:
+            return urgent
+    ended = [status for step, status in zip(steps, statuses, strict=True) if step is Step.FINISH]
+    failed = any(status is not None and status.exit_code != 0 for status in ended)
+    if failed and Step.WATCH in steps:
+        return Step.STOP
+    if ended and (failed or not {Step.START, Step.WATCH} & set(steps)):
+        return Step.FINISH
+    for later in (Step.DISCARD, Step.LAUNCH, Step.START):
+        if later in steps:
+            return later
+    return Step.WATCH
+
+
 def may_have_container(attempt: Attempt) -> bool:
     """Tell whether something of an attempt may be on its host, besides a lease, which goes stale
     by itself."""
     moments = (attempt.creating_at, attempt.starting_at, attempt.started_at)
     return bool(attempt.container_id) or any(moment is not None for moment in moments)
+
+
+def may_have_run(attempt: Attempt) -> bool:
+    """Tell whether an engine may have been told to start an attempt."""
+    return attempt.starting_at is not None or attempt.started_at is not None
 
 
 def nonce_of(container_name: str) -> str:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from gpuconsole.core.containers import HostAccount
+from gpuconsole.core.containers import ContainerSpec, HostAccount
 from gpuconsole.core.dockerline import docker_line
-from gpuconsole.core.jobs import Attempt, Job
+from gpuconsole.core.fleet import Device
+from gpuconsole.core.jobs import Attempt, Job, Member
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.model import Candidate
+from gpuconsole.placement import Place
+from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.spec import container_name, container_spec
+from gpuconsole.session.spec import attempt_key, container_name, container_spec
 
 TARGETS = ("docker",)
 
 
 def line_file(state: Path, job_id: str, attempt: int) -> Path:
-    """Return where the `docker run` line of a launched attempt is kept."""
+    """Return where the `docker run` lines of a launched attempt are kept."""
     return log_file(state, job_id, attempt).with_suffix(".docker")
 
 
-def rendered(bench: Bench, job: Job, target: str, on: Candidate | None = None) -> str:
+def docker_lines(attempt: Attempt, specs: Sequence[ContainerSpec]) -> str:
+    """Return the `docker run` line of each host, of a gang under the host's name."""
+    lines = [docker_line(spec) for spec in specs]
+    if not attempt.members:
+        return lines[0]
+    return "\n".join(
+        f"# {part.host} (rank {rank})\n{line}"
+        for rank, (part, line) in enumerate(zip(attempt.parts, lines, strict=True))
+    )
+
+
+def rendered(bench: Bench, job: Job, target: str, on: Sequence[Place] = ()) -> str:
     """Return the command for `target`: what was run, or, before a launch, what would be.
 
     `on` are devices chosen already; without them the first ones of the fleet stand for those.
@@ -35,39 +49,63 @@ def rendered(bench: Bench, job: Job, target: str, on: Candidate | None = None) -
         kept = line_file(bench.state, job.id, job.attempt.number)
         if kept.exists():
             return kept.read_text(encoding="utf-8").rstrip("\n")
-    attempt = job.attempt or _imagined(bench, job, on)
-    # Before a launch the account on the host is not known yet; this user's stands for it.
+    attempt = job.attempt or _imagined(job, on or _first_places(bench, job))
+    return docker_lines(attempt, _specs(bench, job, attempt))
+
+
+def _specs(bench: Bench, job: Job, attempt: Attempt) -> list[ContainerSpec]:
+    # Before a launch the account on the host is not known yet; this user's stands for it. Nor is
+    # where a gang meets: the names of its hosts stand for their addresses.
     folder = Path("~/.local/state/gpuconsole/results").expanduser() / job.id
-    spec = container_spec(
-        job,
-        attempt,
-        command=bench.command(job.task, max(1, len(attempt.device_uuids))),
-        image=job.task.image or bench.default_image(attempt.host),
-        account=HostAccount(os.getuid() or 1000, os.getgid() or 1000, str(folder)),
-        journal=bench.journal.id,
-        settings=bench.settings,
-        host=bench.hosts.snapshot().host(attempt.host),
-    )
-    return docker_line(spec)
-
-
-def _imagined(bench: Bench, job: Job, on: Candidate | None) -> Attempt:
-    """Return the attempt as it would be on these devices, or the first ones of the first host."""
-    if on is not None:
-        return Attempt(
-            number=1,
-            host=on.host,
-            device_uuids=tuple(device.uuid for device in on.devices),
-            device_indexes=tuple(device.index for device in on.devices),
-            container_name=container_name(job.id, 1, "0"),
+    account = HostAccount(os.getuid() or 1000, os.getgid() or 1000, str(folder))
+    key = attempt_key(job.id, attempt.number)
+    master = f"{attempt.host}:{meeting_port(key, ())}"
+    specs = []
+    for rank, part in enumerate(attempt.parts):
+        meeting = None
+        if attempt.members:
+            count = len(attempt.members) + 1
+            meeting = Meeting(master, key, count, rank, part.host, "eth0")
+        spec = container_spec(
+            job,
+            part,
+            command=bench.command(job.task, max(1, len(part.device_uuids)), meeting),
+            image=job.task.image or bench.default_image(part.host),
+            account=account,
+            journal=bench.journal.id,
+            settings=bench.settings,
+            host=bench.hosts.snapshot().host(part.host),
+            meeting=meeting,
         )
-    hosts = bench.hosts.snapshot().hosts
-    count = job.task.devices or 1
+        specs.append(spec)
+    return specs
+
+
+def _imagined(job: Job, places: Sequence[Place]) -> Attempt:
+    """Return the attempt as it would be on these devices."""
+    parts = [
+        Member(
+            place.host,
+            tuple(device.uuid for device in place.devices),
+            tuple(device.index for device in place.devices),
+            container_name(job.id, 1, "0", rank),
+        )
+        for rank, place in enumerate(places)
+    ]
+    first, *others = parts
     return Attempt(
         number=1,
-        host=hosts[0].name if hosts else "",
-        # Before devices are chosen their numbers stand for them; Docker takes either.
-        device_uuids=tuple(str(number) for number in range(count)),
-        device_indexes=tuple(range(count)),
-        container_name=container_name(job.id, 1, "0"),
+        host=first.host,
+        device_uuids=first.device_uuids,
+        device_indexes=first.device_indexes,
+        container_name=first.container_name,
+        members=tuple(others),
     )
+
+
+def _first_places(bench: Bench, job: Job) -> Sequence[Place]:
+    """Return the first devices of the first host. Before devices are chosen their numbers stand
+    for them; Docker takes either."""
+    hosts = bench.hosts.snapshot().hosts
+    devices = tuple(Device(str(number), number, "") for number in range(job.task.devices or 1))
+    return (Place(hosts[0].name if hosts else "", devices),)

@@ -339,7 +339,7 @@ class Session:
         job = Job(
             id="JOB", task=task, user=self.user, state=JobState.QUEUED, submitted_at=self.now()
         )
-        return rendered(self._bench, job, target, on)
+        return rendered(self._bench, job, target, on.places if on is not None else ())
 
     async def calibrate(
         self, host: str, device: int | None, image: str, progress: Callable[[str], None]

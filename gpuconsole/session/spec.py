@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, HostAccount
+from gpuconsole.core.containers import (
+    CHECKPOINT_FOLDER,
+    LABEL_PREFIX,
+    ContainerSpec,
+    HostAccount,
+)
 from gpuconsole.core.fleet import Host
-from gpuconsole.core.jobs import Attempt, Job, Mount
+from gpuconsole.core.jobs import Attempt, Job, Mount, Task
+from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
+from gpuconsole.placement.command import Meeting
 from gpuconsole.remote import reporter
 from gpuconsole.session.recovery import nonce_of
 from gpuconsole.session.sharing import memory_variables, share_of
 
 WORKING_DIR = "/workspace"
 RESULTS_DIR = "/results"
+_INTERFACE = {"npu": "HCCL_SOCKET_IFNAME", "xpu": "BKCL_SOCKET_IFNAME"}
+"""Where the collective library of a back end reads its network interface; the others' is NCCL's,
+or RCCL, which reads the same."""
 _CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
@@ -23,9 +34,9 @@ def attempt_key(job_id: str, number: int) -> str:
     return f"{job_id}-{number}"
 
 
-def container_name(job_id: str, number: int, nonce: str) -> str:
-    """Return the name of an attempt's container."""
-    return f"gpuconsole-{job_id}-{number}-{nonce}"
+def container_name(job_id: str, number: int, nonce: str, rank: int = 0) -> str:
+    """Return the name of an attempt's container on the host of a rank."""
+    return f"gpuconsole-{job_id}-{number}-{f'{rank}-' if rank else ''}{nonce}"
 
 
 def container_spec(
@@ -38,8 +49,9 @@ def container_spec(
     journal: str,
     settings: LabSettings,
     host: Host | None,
+    meeting: Meeting | None = None,
 ) -> ContainerSpec:
-    """Return the container that runs an attempt.
+    """Return the container that runs an attempt on a host, of a gang with where it meets.
 
     UsageError when it would have to run as root and the lab does not allow that.
     """
@@ -57,9 +69,9 @@ def container_spec(
         image=image,
         command=command,
         working_dir=WORKING_DIR,
-        env={**_environment(job, attempt), **memory_variables(job, share)},
+        env={**_environment(job, attempt, meeting), **memory_variables(job, share)},
         labels=_labels(job, attempt, journal),
-        mounts=(*task.mounts, Mount(account.results_dir, RESULTS_DIR, read_only=False)),
+        mounts=(*task.mounts, *_own_mounts(task, account)),
         backend=task.backend,
         device_uuids=attempt.device_uuids,
         device_indexes=attempt.device_indexes,
@@ -68,7 +80,7 @@ def container_spec(
         shm_size_mib=settings.shm_size if task.shm_size_mib is None else task.shm_size_mib,
         pids_limit=settings.pids_limit,
         cpuset=cpuset(attempt, host),
-        network=network_name(task.network or settings.network, settings),
+        network="host" if meeting else network_name(task.network or settings.network, settings),
         python_path=reporter.FOLDER if task.script else "",
         share=share,
     )
@@ -87,6 +99,47 @@ def network_name(policy: str, settings: LabSettings) -> str:
     return {"lab": settings.lab_network, "full": "bridge"}.get(policy, "none")
 
 
+def require_gang_network(task: Task, settings: LabSettings) -> None:
+    """Raise UsageError for a task on several hosts where those could not talk to each other."""
+    if task.hosts > 1 and (settings.gang_network != "host" or task.network == "none"):
+        raise UsageError(
+            "Hosts of one job must reach each other",
+            f"{task.name} may use {task.hosts} hosts, and "
+            + (
+                "the lab keeps containers out of the hosts' network."
+                if settings.gang_network != "host"
+                else "its task says `network: none`."
+            ),
+            "Set `gang_network: host` in the lab's settings, or ask for one host.",
+        )
+
+
+def checkpoint_path(task: Task) -> str:
+    """Return where a task finds its checkpoints in the container; "" when it keeps none.
+
+    A relative path counts from the project. UsageError for one that cannot be mounted.
+    """
+    if not task.checkpoint_dir:
+        return ""
+    path = PurePosixPath(WORKING_DIR, task.checkpoint_dir)
+    if ".." in path.parts or len(path.parts) < 2 or str(path) in (WORKING_DIR, RESULTS_DIR):
+        raise UsageError(
+            "Wrong checkpoint folder",
+            f"`checkpoint_dir: {clean(task.checkpoint_dir, 200)}` cannot be a folder of its own.",
+            "Name one below the project, such as `checkpoints`, or an absolute path.",
+        )
+    return str(path)
+
+
+def _own_mounts(task: Task, account: HostAccount) -> tuple[Mount, ...]:
+    results = Mount(account.results_dir, RESULTS_DIR, read_only=False)
+    target = checkpoint_path(task)
+    if not target:
+        return (results,)
+    folder = f"{account.results_dir}/{CHECKPOINT_FOLDER}"
+    return (results, Mount(folder, target, read_only=False))
+
+
 def cpuset(attempt: Attempt, host: Host | None) -> str:
     """Return the processors near the devices; "" when the host does not tell, or when the devices
     do not share a NUMA node."""
@@ -100,7 +153,7 @@ def cpuset(attempt: Attempt, host: Host | None) -> str:
     return listed if _CPU_LIST.fullmatch(listed) else ""
 
 
-def _environment(job: Job, attempt: Attempt) -> dict[str, str]:
+def _environment(job: Job, attempt: Attempt, meeting: Meeting | None) -> dict[str, str]:
     given = {
         "GPUCONSOLE_JOB": job.id,
         "GPUCONSOLE_ATTEMPT": str(attempt.number),
@@ -110,6 +163,11 @@ def _environment(job: Job, attempt: Attempt) -> dict[str, str]:
     }
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
+    if job.task.checkpoint_dir:
+        given["GPUCONSOLE_CHECKPOINT"] = checkpoint_path(job.task)
+    if meeting is not None:
+        names = ("GLOO_SOCKET_IFNAME", _INTERFACE.get(job.task.backend, "NCCL_SOCKET_IFNAME"))
+        given.update(dict.fromkeys(names, meeting.interface))
     return {**given, **job.task.env}
 
 

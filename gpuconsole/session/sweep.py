@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus
+from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.calibrating import JOB_PREFIX
+
+
+def _in_use(job: Job, status: ContainerStatus) -> bool:
+    parts = job.attempt.parts if job.attempt is not None and job.state.active else ()
+    return any(part.container_name == status.name for part in parts)
 
 
 async def sweep(bench: Bench, host: str) -> None:
@@ -20,7 +26,8 @@ async def sweep(bench: Bench, host: str) -> None:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
             if job is not None:
-                over = not job.state.active and status.state in ("created", "exited", "dead")
+                # A job may have gone on elsewhere since this host was lost.
+                over = not _in_use(job, status) and status.state in ("created", "exited", "dead")
             else:
                 # A calibration is no job. One that has not started may be another console's.
                 over = name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")

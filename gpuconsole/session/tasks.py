@@ -24,6 +24,16 @@ async def first(*awaitables: Coroutine[Any, Any, object]) -> set[int]:
     return places
 
 
+async def together(*awaitables: Coroutine[Any, Any, object]) -> None:
+    """Run all until each is done, or one fails: the others are cancelled then, and its exception
+    is raised."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await cancel_all(tasks)
+
+
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancel tasks and wait until each has really ended; how they ended is theirs."""
     waiting = list(tasks)

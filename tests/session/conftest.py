@@ -96,7 +96,7 @@ class Lab:
             settings=LabSettings(),
             state=folder,
             user="ada",
-            command=lambda task, devices: ("python", task.script),
+            command=lambda task, devices, meeting: ("python", task.script),
             default_image=lambda host: "paddle",
         )
         leases = LeaseBoard(hosts, self.clock)

@@ -197,9 +197,13 @@ class FakeEngine:
         self._name = name
         self._docker = docker
         self._console = console
+        self.heard: list[Callable[[Docker, str], None]] = []
+        """Told before each call goes on."""
 
     async def _at(self, point: str) -> None:
         await self._console.point(point)
+        for heard in self.heard:
+            heard(self._docker, point)
         if not self._docker.reachable:
             raise UnreachableError("Host is out of sight", f"{self._name} does not answer.")
         if self._docker.silent_at is None or point in self._docker.silent_at:
@@ -389,6 +393,11 @@ class FakeHosts:
 
     async def close(self) -> None:
         pass
+
+    def listen(self, heard: Callable[[Docker, str], None]) -> None:
+        """Hear of each call to an engine before it is done."""
+        for engine in self._engines.values():
+            engine.heard.append(heard)
 
     def snapshot(self) -> FleetSnapshot:
         hosts = tuple(replace(host, state=self._state(host.name)) for host in self.snapshots.hosts)

@@ -499,7 +499,8 @@ async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Ro
         await room.until(lambda: "43 %" in session.job(job.id).detail)
         room.docker.reachable = room.docker.pull_blocks = False
         room.docker.notify()
-        await room.until(lambda: session.job(job.id).state is JobState.UNKNOWN)
+        await room.until(lambda: session.job(job.id).state is JobState.QUEUED)
+        assert "went out of sight before it started" in session.job(job.id).detail
         ended = await room.done(session.cancel(job.id))
         assert isinstance(ended, Job)
         assert ended.state is JobState.CANCELLED

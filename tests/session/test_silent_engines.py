@@ -13,6 +13,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.session.leases import BELIEVED_S, REFRESH_S, SILENT_S, marked
 from gpuconsole.session.placer import Placer
 from tests.session.conftest import Desk, Lab, make_lab
+from tests.session.fakes import Docker
 
 SENTENCE = (
     "a: its Docker engine does not answer: permission denied on the socket;"
@@ -124,14 +125,43 @@ async def test_a_job_of_a_host_that_is_down_before_its_container_is_cancelled_at
     await lab.clock.until(lambda: "43 %" in desk.job(job_id).detail)
     lab.docker.reachable = False
     lab.docker.pull_blocks = False
-    lab.docker.notify()
-    await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
     cancel(desk, job_id)
+    lab.docker.notify()
     await lab.clock.until(lambda: desk.job(job_id).state.ended, within=3)
     job = desk.job(job_id)
     assert (job.state, job.cause) == (JobState.CANCELLED, "Cancelled before it started.")
     assert job.ended_at is not None
     assert lab.docker.history == []
+
+
+@pytest.mark.parametrize("lost_at", ["image", "create", "create done", "put done"])
+async def test_a_job_of_a_host_that_goes_down_before_it_starts_runs_elsewhere(
+    tmp_path: Path, lost_at: str
+) -> None:
+    lab = make_lab(tmp_path / "state", hosts=("a", "b"))
+    try:
+        desk = lab.desk()
+        job_id = lab.submit(desk)
+        gone = lab.dockers["a"]
+
+        def lose(docker: Docker, point: str) -> None:
+            if point == lost_at and docker is gone:
+                gone.reachable = False
+
+        desk.hosts.listen(lose)
+        desk.start()
+        await lab.clock.until(lambda: lab.dockers["b"].running)
+        job = desk.job(job_id)
+        assert [attempt.number for attempt in job.attempts] == [1], "no try was used up"
+        assert gone.starts == 0
+        # What was made on the lost host is removed when it is back, though the job runs on.
+        gone.reachable = True
+        await lab.clock.until(lambda: not gone.containers)
+        assert desk.job(job_id).state is JobState.RUNNING
+        lab.dockers["b"].finish(0)
+        await lab.clock.until(lambda: desk.job(job_id).state is JobState.SUCCEEDED)
+    finally:
+        await lab.close()
 
 
 async def test_a_job_that_may_have_a_container_is_not_cancelled_unseen(lab: Lab) -> None:

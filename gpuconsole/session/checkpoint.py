@@ -1,0 +1,79 @@
+"""The folder in which a job keeps its checkpoints: the same for all its attempts.
+
+On each host it is a folder in the job's results. Where rank 0 last ran is the checkpoint that
+counts; an attempt on other hosts gets a copy of it through the console before it starts.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from gpuconsole.core.containers import CHECKPOINT_FOLDER
+from gpuconsole.core.jobs import Job, Task
+from gpuconsole.errors import UsageError
+from gpuconsole.session import gang
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.entry import Entry
+from gpuconsole.session.gang import Part
+from gpuconsole.session.recovery import may_have_run
+from gpuconsole.session.spec import WORKING_DIR, checkpoint_path
+
+
+def holder_of(job: Job) -> str:
+    """Return the host that has the job's checkpoint; "" when it keeps none or has not run."""
+    if not job.task.checkpoint_dir:
+        return ""
+    return next((one.host for one in reversed(job.attempts) if may_have_run(one)), "")
+
+
+def pack_parents(task: Task, target: Path) -> bool:
+    """Write a tar of the folders that lead to the checkpoints, below the working folder; False
+    where there are none. Docker would make them root's."""
+    path = PurePosixPath(checkpoint_path(task) or "/")
+    if not path.is_relative_to(WORKING_DIR) or len(path.parents) == 3:
+        return False
+    with tarfile.open(target, "w") as tar:
+        for folder in reversed(path.relative_to(WORKING_DIR).parents[:-1]):
+            entry = tarfile.TarInfo(str(folder))
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+    return True
+
+
+async def bring(
+    bench: Bench, entry: Entry, parts: Sequence[Part], containers: Mapping[int, str]
+) -> None:
+    """Copy the checkpoint to every host of an attempt that is not where it lies.
+
+    HostLostError when the host that has it is out of sight; UsageError when this machine cannot
+    hold it on its way.
+    """
+    job = entry.job
+    source = holder_of(job)
+    needing = [part for part in parts if source and part.attempt.host != source]
+    if not needing:
+        return
+    entry.say(f"bringing its checkpoint from {source}")
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=bench.state, prefix="checkpoint-") as folder,
+            gang.on_host(source),
+        ):
+            packed = Path(folder) / "checkpoint.tar"
+            engine = await bench.hosts.engine(source)
+            with packed.open("wb") as file:
+                async for chunk in engine.results(job.id, CHECKPOINT_FOLDER):
+                    file.write(chunk)
+            target = checkpoint_path(job.task)
+            await gang.each(
+                needing, lambda part: part.engine.put(containers[part.rank], packed, target)
+            )
+    except OSError as error:
+        raise UsageError(
+            "The checkpoint cannot be carried",
+            f"It goes from {source} through {bench.state}: {error.strerror}.",
+            "Make room there and retry the job.",
+        ) from error

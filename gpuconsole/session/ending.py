@@ -1,0 +1,256 @@
+"""How an attempt ends: what is kept of it, and where its job goes from there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, LeaseTakenError, UnreachableError
+from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.session import gang
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.entry import Entry
+from gpuconsole.session.follow import follow_part, log_file, read_tail
+from gpuconsole.session.gang import Part
+from gpuconsole.session.observing import Ended, Watch, devices_of, named, read_reports
+from gpuconsole.session.outcome import (
+    KILLED_CODES,
+    TAIL_BYTES,
+    Outcome,
+    blames_peers,
+    outcome_of,
+)
+from gpuconsole.session.spec import memory_limit_mib
+
+CANCELLED_BEFORE = "Cancelled before it started."
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnd:
+    """How one host's part ended."""
+
+    part: Part
+    outcome: Outcome
+    files: dict[str, bytes]
+    """What its reporter left, by names that no other host's files have."""
+    at: float
+    """On the console's clock; 0 when it never ran."""
+    killed: bool
+    """Whether a signal ended it, not itself."""
+    follows: bool
+    """Whether it may have ended because another one did."""
+
+
+class Ending:
+    """Ends a job's latest attempt. `watch` are the driver's figures of it so far."""
+
+    def __init__(self, bench: Bench, entry: Entry, watch: Watch) -> None:
+        self._bench = bench
+        self._entry = entry
+        self._watch = watch
+
+    async def finish(self, parts: Sequence[Part]) -> None:
+        """Name the outcome of containers that ended, and keep what was seen of them."""
+        ends = [await self._part_end(part) for part in parts if _has_ended(part)]
+        job, attempt = self._entry.present()
+        first = first_to_end(ends)
+        outcome = _outcome(first, attempt)
+        reported = read_reports({name: text for end in ends for name, text in end.files.items()})
+        # A console before this one may have seen more.
+        self._watch.peak_mib = max(self._watch.peak_mib, attempt.peak_mib or 0.0)
+        status = first.part.status
+        assert status is not None
+        ended = _with_ends(attempt, ends)
+        ended = replace(
+            ended,
+            started_at=attempt.started_at or status.started_at,
+            ended_at=status.ended_at or self._bench.clock.now(),
+            exit_code=status.exit_code,
+            # The driver is asked now and then, Paddle itself knows its peak.
+            peak_mib=max(self._watch.peak_mib, reported.peak_mib or 0.0) or None,
+        )
+        image = job.task.image or self._bench.default_image(attempt.host)
+        devices = devices_of(self._bench.hosts.snapshot(), attempt)
+        self._remember(Ended(job, ended, outcome, self._watch, reported, image, devices))
+        state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
+        await self._end(parts, ended, state, cause, ended_by, ended_at=status.ended_at)
+
+    async def lost(self, parts: Sequence[Part]) -> None:
+        """End an attempt of which a container is gone."""
+        job, attempt = self._entry.present()
+        host = next(part.attempt.host for part in parts if part.status is None)
+        state = JobState.CANCELLED if job.cancel_requested else JobState.FAILED
+        cause = (
+            f"Its container is gone from {host}: something else removed it. "
+            "It is not started again unasked, as it may have run."
+        )
+        await self._end(parts, attempt, state, cause)
+
+    async def discard(self, parts: Sequence[Part]) -> None:
+        """End an attempt that is not wanted before it has started."""
+        job, attempt = self._entry.present()
+        if job.cancel_requested:
+            await self._end(parts, attempt, JobState.CANCELLED, CANCELLED_BEFORE)
+        else:
+            await self._end(parts, attempt, JobState.QUEUED, attempt.cause, attempt.ended_by)
+
+    async def give_up(self, parts: Sequence[Part], cause: str) -> None:
+        """End an attempt that cannot be started."""
+        _, attempt = self._entry.present()
+        await self._end(parts, attempt, JobState.FAILED, clean(cause, 1000))
+
+    async def requeue(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
+        """Back into the queue, as another console holds a device: nothing of it has run."""
+        job, attempt = self._entry.present()
+        self._entry.require_role()
+        await gang.remove_own(parts, self._bench.journal.id)
+        await gang.release(parts, job.id)
+        ended = replace(attempt, ended_at=self._bench.clock.now(), cause=clean(error.message))
+        self._entry.move(job, JobState.QUEUED, ended, detail=clean(error.message))
+
+    async def _part_end(self, part: Part) -> PartEnd:
+        job, _ = self._entry.present()
+        status, alone = part.status, part.attempt
+        assert status is not None
+        path = log_file(self._bench.state, job.id, alone.number, part.rank)
+        if status.state != "created":
+            await follow_part(self._entry, path, part.engine.logs(status.id, follow=False))
+        tail = read_tail(path, TAIL_BYTES)
+        host = self._bench.hosts.snapshot().host(alone.host)
+        outcome = outcome_of(
+            status,
+            tail,
+            image=job.task.image or self._bench.default_image(alone.host),
+            memory_limit_mib=memory_limit_mib(job, self._bench.settings, host),
+            cancelled=job.cancel_requested,
+        )
+        files = await self._reports(part)
+        skew = (host.clock_skew_s or 0.0) if host is not None else 0.0
+        failed = outcome.state is JobState.FAILED
+        killed = failed and status.exit_code in KILLED_CODES and not status.oom_killed
+        return PartEnd(
+            part=part,
+            outcome=named(outcome, read_reports(files)),
+            files={f"{part.rank}/{name}": text for name, text in files.items()},
+            at=0.0 if status.ended_at is None else status.ended_at - skew,
+            killed=killed,
+            follows=killed or (failed and blames_peers(tail)),
+        )
+
+    async def _reports(self, part: Part) -> dict[str, bytes]:
+        """Read what the reporter left in the container; without it a job ends all the same."""
+        assert part.status is not None
+        try:
+            return dict(await part.engine.read_files(part.status.id, REPORTS))
+        except EngineError:
+            return {}
+
+    def _remember(self, ended: Ended) -> None:
+        """Write what was seen into the history. Done again after a crash, it replaces itself."""
+        observation = ended.observation()
+        if observation is not None:
+            self._entry.require_role()
+            self._bench.journal.observe(observation)
+
+    async def _end(
+        self,
+        parts: Sequence[Part],
+        attempt: Attempt,
+        state: JobState,
+        cause: str,
+        ended_by: EndedBy = "own",
+        *,
+        ended_at: float | None = None,
+    ) -> None:
+        """Stop what lives, give the devices back, write the end, remove the containers; in that
+        order a console that dies in between finds the work again, or leaves only what a sweep
+        removes."""
+        self._entry.require_role()
+        await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
+        job, _ = self._entry.present()
+        self._entry.require_role()
+        await gang.release(parts, job.id)
+        known = max(attempt.peak_mib or 0.0, self._watch.peak_mib)
+        now = self._bench.clock.now()
+        ended = replace(
+            attempt,
+            ended_at=ended_at or now,
+            cause=cause,
+            ended_by=ended_by,
+            peak_mib=known or None,
+        )
+        if state is JobState.QUEUED:
+            self._entry.move(job, state, ended, detail=cause, queued_at=now)
+        else:
+            self._entry.move(job, state, ended, cause=cause)
+        with contextlib.suppress(UnreachableError, EngineError):
+            await gang.remove_own(parts, self._bench.journal.id)
+
+
+def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
+    """Return the part that decides how its gang ended: the first that failed, else rank 0.
+
+    Processes whose peer is gone fail within a second, and a launcher looks at its own only every
+    other second: so one that failed on its own comes before those that were killed or speak of
+    the others, whatever the clocks say.
+    """
+    failed = [end for end in ends if end.outcome.state is not JobState.SUCCEEDED]
+    return min(failed, key=lambda end: (end.follows, end.at), default=ends[0])
+
+
+def _has_ended(part: Part) -> bool:
+    return part.status is not None and not (
+        part.live or (part.status.state == "created" and not part.status.error)
+    )
+
+
+def _outcome(first: PartEnd, attempt: Attempt) -> Outcome:
+    """Return the outcome of all, which in a gang names the host."""
+    outcome = first.outcome
+    if not attempt.members or outcome.state not in (JobState.FAILED, JobState.OOM):
+        return outcome
+    where = f"{first.part.attempt.host} (rank {first.part.rank})"
+    return replace(outcome, cause=f"{where} ended first. {outcome.cause}")
+
+
+def _with_ends(attempt: Attempt, ends: Sequence[PartEnd]) -> Attempt:
+    """Return the attempt with the containers and exit codes of those that ended."""
+    statuses = {end.part.rank: end.part.status for end in ends}
+    members = []
+    for rank, member in enumerate(attempt.members, start=1):
+        status = statuses.get(rank)
+        if status is not None:
+            member = replace(member, container_id=status.id, exit_code=status.exit_code)
+        members.append(member)
+    own = statuses.get(0)
+    container = attempt.container_id if own is None else own.id
+    return replace(attempt, container_id=container, members=tuple(members))
+
+
+def _away(job: Job, first: PartEnd, ends: Sequence[PartEnd]) -> str:
+    """Return the host that went away under its part: the job was out of sight, no part failed on
+    its own, and this one came back killed; else ""."""
+    if job.state is not JobState.UNKNOWN or not first.follows:
+        return ""
+    return next((end.part.attempt.host for end in ends if end.killed), "")
+
+
+def _whereto(
+    job: Job, attempt: Attempt, outcome: Outcome, away: str
+) -> tuple[JobState, EndedBy, str]:
+    """Return where a job goes whose attempt ended so, what kind of end it was, and why."""
+    if job.cancel_requested:
+        return outcome.state, "own", outcome.cause
+    if outcome.state is JobState.OOM:
+        return outcome.state, "oom", outcome.cause
+    if attempt.ended_by:
+        # Whatever its exit code: a script that saves when it is told to stop ends with 0.
+        return JobState.QUEUED, attempt.ended_by, attempt.cause
+    if away:
+        before = sum(one.ended_by == "lost-host" for one in job.attempts)
+        state = JobState.QUEUED if before < job.task.retries else JobState.FAILED
+        return state, "lost-host", f"{away} went away while it ran there. {outcome.cause}"
+    return outcome.state, "own", outcome.cause

@@ -1,0 +1,69 @@
+"""A job's entry in the journal, as the console that dispatches reads and writes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.errors import JournalError
+from gpuconsole.session.bench import Bench
+
+
+class Entry:
+    """Reads one job, and writes it with the epoch that proves the dispatcher's role.
+
+    What writes raises RoleLostError when another console has taken over.
+    """
+
+    def __init__(self, bench: Bench, epoch: int, job_id: str) -> None:
+        self.job_id = job_id
+        self._journal = bench.journal
+        self._epoch = epoch
+
+    @property
+    def job(self) -> Job:
+        """The job as the journal has it now."""
+        job = self._journal.job(self.job_id)
+        if job is None:
+            raise JournalError("No such job", f"Job {self.job_id} has left the journal.")
+        return job
+
+    def present(self) -> tuple[Job, Attempt]:
+        """Return the job and its latest attempt."""
+        job = self.job
+        if job.attempt is None:
+            raise JournalError("Journal is damaged", f"Job {job.id} is {job.state} untried.")
+        return job, job.attempt
+
+    def require_role(self) -> None:
+        """Asked before anything on a host is taken away: an heir may have begun to use it."""
+        self._journal.require_role(self._epoch)
+
+    def say(self, detail: str, limit: int = 200) -> None:
+        """Tell what the job is doing now."""
+        job = self.job
+        shown = clean(detail, limit)
+        if job.detail != shown:
+            self._journal.save(job, replace(job, detail=shown), epoch=self._epoch)
+
+    def keep(self, job: Job, attempt: Attempt, **changes: Any) -> None:
+        """Write the latest attempt, and what else has changed of the job."""
+        attempts = (*job.attempts[:-1], attempt)
+        self._journal.save(job, replace(job, attempts=attempts, **changes), epoch=self._epoch)
+
+    def move(
+        self,
+        job: Job,
+        state: JobState,
+        attempt: Attempt | None = None,
+        *,
+        cause: str = "",
+        detail: str = "",
+        **changes: Any,
+    ) -> None:
+        """Write the job in another state."""
+        attempts = job.attempts if attempt is None else (*job.attempts[:-1], attempt)
+        moved = replace(job, state=state, attempts=attempts, cause=cause, detail=detail, **changes)
+        self._journal.save(job, moved, epoch=self._epoch)

@@ -1,0 +1,54 @@
+"""Stopping a job so that it can go on later: what is wanted is written into its attempt, and the
+runner does it, whichever console that is by then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuconsole.core.jobs import EndedBy, Job
+from gpuconsole.errors import RefusedError
+from gpuconsole.state import JobMovedError, Journal
+
+
+def may_be_preempted(job: Job) -> bool:
+    """Whether a job can be stopped and go on from its checkpoint, and is not being stopped yet."""
+    attempt = job.attempt
+    return (
+        job.state.active
+        and attempt is not None
+        and not attempt.ended_by
+        and not job.cancel_requested
+        and bool(job.task.checkpoint_dir)
+    )
+
+
+def preempt(journal: Journal, job: Job, cause: str) -> Job:
+    """Ask for an active job to be stopped and queued again; RefusedError when it cannot be."""
+    if not job.task.checkpoint_dir:
+        raise RefusedError(
+            "Job cannot go on later",
+            f"Job {job.id} names no checkpoint folder: stopped, it would begin anew.",
+            "Set `checkpoint_dir:` in its task file, or cancel it.",
+        )
+    if job.state.active and not may_be_preempted(job):
+        raise RefusedError("Job is being stopped", f"Job {job.id} is about to end.")
+    if not job.state.active:
+        raise RefusedError("Job does not run", f"Job {job.id} is {job.state}.")
+    return interrupt(journal, job, "preempted", cause)
+
+
+def interrupt(journal: Journal, job: Job, ended_by: EndedBy, cause: str) -> Job:
+    """Have an active job stopped for this reason; its runner puts it back into the queue.
+
+    Returns the job as it then is; one that moved on meanwhile is left alone.
+    """
+    assert job.attempt is not None
+    marked = replace(job.attempt, ended_by=ended_by, cause=cause)
+    try:
+        return journal.save(job, replace(job, attempts=(*job.attempts[:-1], marked)))
+    except JobMovedError:
+        present = journal.job(job.id)
+        if present is None or not present.state.active or present.attempt is None:
+            raise
+        same = present.attempt.container_name == job.attempt.container_name
+        return interrupt(journal, present, ended_by, cause) if same else present
