@@ -89,3 +89,12 @@ def test_a_script_that_gives_up_on_a_bad_loss_goes_on_with_a_good_one(
         assert bytes_of(scan("import math, sys" + WRITTEN + leave).estimate(backend="cpu")) == small
     raised = "    if loss.item() > 100:\n        sys.exit(1)\n    else:\n        raise ValueError\n"
     assert scan("import sys" + WRITTEN + raised).estimate(backend="cpu").memory is None
+
+
+def test_all_names_of_a_library_module_can_be_taken(scan: Callable[..., Analysis]) -> None:
+    plain = bytes_of(scan(WRITTEN).estimate(backend="cpu"))
+    many = "from paddle.nn import *\nfrom paddle.vision.models import *\n"
+    text = many + WRITTEN.replace("nn.Linear(3, 5)", "Linear(3, 5)")
+    assert bytes_of(scan(text).estimate(backend="cpu")) == plain
+    net = "net = resnet18(num_classes=5)\n" + LOOP.replace("[8, 3]", "[2, 3, 64, 64]")
+    assert scan(many + HEAD + net).estimate(backend="cpu").memory is not None

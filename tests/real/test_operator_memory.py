@@ -33,6 +33,7 @@ KNOWN: Mapping[str, tuple[float, str]] = {
     "conv1d stride": (0.01, "the weight's turned copy meets its gradient"),
     "conv2d nhwc": (0.01, "the weight's gradient is made after the pictures are turned back"),
     "conv2d_transpose groups": (0.03, "one more column buffer"),
+    "bernoulli entropy": (0.17, "one gradient more at the peak, of the loss's label"),
     "embedding sparse": (2.50, "rows that repeat are merged: how many is data"),
 }
 """Cases that are not exact: how far off they may be as a share of the real figure, and why."""

@@ -114,6 +114,7 @@ def paddle(run: Run) -> Namespace:
         "io": Namespace("paddle.io", data.names()),
         "text": _text(),
         "vision": vision,
+        "distribution": Written(run, "paddle.distribution", "distribution"),
         "device": device,
         "static": static_graph.namespace(),
         **tensor_api.namespaces(),

@@ -21,6 +21,7 @@ from gpuconsole.preflight.scan.values import (
     UserModule,
     Value,
 )
+from gpuconsole.preflight.scan.written import Written
 
 MAX_MODULES = 200
 NEVER_OWN = frozenset(["paddle", "numpy", "sys", "math", "time", "itertools"])
@@ -119,7 +120,8 @@ class Modules(Handling):
         if isinstance(owner, Unknown):
             self.run.note_unknown(owner)
         if isinstance(owner, Namespace):
-            scope.names.update(owner.names)
+            all_names = owner.find("__dict__") if isinstance(owner, Written) else owner.names
+            scope.names.update(all_names)
         if not isinstance(owner, UserModule):
             return
         names = owner.scope.names
