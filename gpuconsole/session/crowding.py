@@ -189,7 +189,8 @@ class Crowding:
             attempt = job.attempt
             if attempt is None or job.state is not JobState.RUNNING or job.id in later:
                 continue
-            if job.id not in beside and not willing(job, self._bench.settings):
+            may = self._bench.settings.sharing and willing(job)
+            if job.id not in beside and not may:
                 continue
             pace = self._paces.get(job.id)
             if pace is None or pace.attempt != attempt.number:

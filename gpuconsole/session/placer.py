@@ -37,6 +37,7 @@ from gpuconsole.session.after import Order
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
 from gpuconsole.session.reasons import Reasons
+from gpuconsole.session.sharing import pairs, willing
 
 _ANOTHER_CONSOLE = "another console"
 
@@ -224,7 +225,8 @@ def _foreseen(request: Request, job: Job, ledger: Ledger) -> Request:
 
 def _request_of(job: Job, count: int, ledger: Ledger) -> Request:
     since = job.submitted_at if job.queued_at is None else job.queued_at
-    request = _request(job.id, job.task, job.estimate_mib, _memory_of(job), count, since)
+    task = job.task if willing(job) or not job.task.share else replace(job.task, share=False)
+    request = _request(job.id, task, job.estimate_mib, _memory_of(job), count, since)
     return _foreseen(replace(request, work=recorded_work(job.estimate)), job, ledger)
 
 
@@ -249,13 +251,27 @@ def holders(
     }
     for seen in leases.values():
         for lease in seen:
-            found[lease.uuid] = Holder(lease.job, lease.job, lease.user, lease.since, None)
+            share = lease.share
+            found[lease.uuid] = Holder(
+                lease.job,
+                lease.job,
+                lease.user,
+                lease.since,
+                None,
+                need_mib=None if share is None else share.memory_mib,
+                share=share is not None,
+            )
     for job in jobs:
         attempt = job.attempt
         if job.state.active and attempt is not None:
             holder = _holder(job, attempt, now, ledger)
             found.update((uuid, holder) for part in attempt.parts for uuid in part.device_uuids)
-    return found
+    # Two are on it, or another console came beside its holder a moment ago.
+    full = {pair.uuid for pair in pairs(jobs, leases)} | {uuid for _, uuid in avoid}
+    return {
+        uuid: replace(holder, share=False) if uuid in full and holder.share else holder
+        for uuid, holder in found.items()
+    }
 
 
 def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
@@ -271,7 +287,7 @@ def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
         if estimate is None
         else need_on(task, estimate, _memory_of(job).optimizer_mib, devices),
         utilization=ledger.utilization(job),
-        share=task.share,
+        share=willing(job),
         priority=task.priority,
         account=task.account,
         resumable=bool(task.checkpoint_dir),

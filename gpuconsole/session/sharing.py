@@ -21,21 +21,22 @@ MEMORY_FLAG = "FLAGS_gpu_memory_limit_mb"
 libraries take on their own do not count."""
 
 
-def willing(job: Job, settings: LabSettings) -> bool:
-    """Tell whether a job may share its device at all.
+def willing(job: Job) -> bool:
+    """Tell whether a job may share its device where its lab allows that.
 
     One that had to make room for another once is not put beside one again.
     """
     task = job.task
     crowded = any(attempt.ended_by == "crowded-out" for attempt in job.attempts)
     alone = task.exclusive or crowded or task.backend not in BOUND_BACKENDS
-    return settings.sharing and task.share and not alone and job.estimate_mib is not None
+    return task.share and not alone and job.estimate_mib is not None
 
 
 def share_of(job: Job, attempt: Attempt, settings: LabSettings, host: Host | None) -> Share | None:
     """Return what an attempt takes of its device where it lets another beside it, else None."""
     gang = job.attempt is not None and job.attempt.members
-    if not willing(job, settings) or len(attempt.device_uuids) != 1 or gang:
+    single = len(attempt.device_uuids) == 1 and not gang
+    if not settings.sharing or not single or not willing(job):
         return None
     devices = () if host is None else host.devices
     device = next((one for one in devices if one.uuid in attempt.device_uuids), None)

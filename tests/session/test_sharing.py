@@ -10,13 +10,15 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import HostAccount, Lease
 from gpuconsole.core.dockerline import docker_line
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.handover import SHARE_LABEL, container_labels
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.core.sharing import Share
+from gpuconsole.session.placer import Placer
 from gpuconsole.session.sharing import MEMORY_FLAG, Pair, Seat, memory_variables, pairs, share_of
 from gpuconsole.session.spec import container_spec
 
+NOW = 1_800_000_000.0
 ON = LabSettings(sharing=True)
 HOST = Host("h", devices=(Device("GPU-0", 0, "RTX 3090", memory_total_mib=24000.0),))
 ATTEMPT = Attempt(1, "h", ("GPU-0",), (0,), "gpuconsole-j-1-nonce", created_at=5.0)
@@ -113,3 +115,60 @@ def test_another_consoles_job_counts_and_clocks_do_not() -> None:
     theirs = Lease("GPU-0", "t", "t-1", "bob", "theirs", 1.0, share)
     (pair,) = pairs([mine], {"h": [theirs], "i": [replace(theirs, uuid="GPU-7")]})
     assert (pair.first.job, pair.later) == ("mine", Seat("t", "a job of bob", 1.0, own=False))
+
+
+ONE = FleetSnapshot(
+    1, NOW, (Host("h", HostState.UP, devices=(replace(HOST.devices[0], memory_used_mib=9000.0),)),)
+)
+
+
+def placer_that_saw(percent: float) -> tuple[Placer, Job]:
+    """Return a placer that watched a job of this script to its end, and that job."""
+    placer = Placer(ON)
+    attempt = replace(ATTEMPT, container_id="c", starting_at=6.0, started_at=6.0)
+    before = job("before", attempt=attempt)
+    process = DeviceProcess(1, container_id="c")
+    device = replace(ONE.hosts[0].devices[0], utilization=percent, processes=(process,))
+    busy = replace(ONE, hosts=(replace(ONE.hosts[0], devices=(device,)),))
+    for _ in range(61):
+        placer.plan([before], busy, {}, frozenset(), NOW)
+    ended = replace(attempt, ended_at=NOW - 5)
+    return placer, replace(before, attempts=(ended,), state=JobState.SUCCEEDED)
+
+
+def queued(name: str, **fields: Any) -> Job:
+    return replace(job(name, state=JobState.QUEUED, **fields), attempts=())
+
+
+def placed(placer: Placer, *jobs: Job, avoid: frozenset[tuple[str, str]] = frozenset(),
+           theirs: tuple[Lease, ...] = ()) -> list[tuple[str, bool]]:  # fmt: skip
+    plan = placer.plan(jobs, ONE, {"h": theirs}, avoid, NOW)
+    return [(choice.job, choice.shared) for choice in plan.choices]
+
+
+def test_a_job_comes_beside_another_when_no_whole_device_is_free() -> None:
+    placer, before = placer_that_saw(45.0)
+    assert placed(placer, before, job("on"), queued("next")) == [("next", True)]
+    # Nobody is beside a third, nor beside one that another console has just come beside.
+    later = job("two", attempt=replace(ATTEMPT, shared=True, created_at=6.0))
+    assert placed(placer, before, job("on"), later, queued("next")) == []
+    recent = frozenset({("h", "GPU-0")})
+    assert placed(placer, before, job("on"), queued("next"), avoid=recent) == []
+    theirs = Lease("GPU-0", "t", "t-1", "bob", "theirs", 1.0, Share(1.0, 2.0, beside=True))
+    assert placed(placer, before, job("on"), queued("next"), theirs=(theirs,)) == []
+
+
+def test_it_waits_where_both_would_be_too_much() -> None:
+    placer, before = placer_that_saw(55.0)
+    assert placed(placer, before, job("on"), queued("next")) == []
+    placer, before = placer_that_saw(45.0)
+    assert placed(placer, before, job("on"), queued("next", need=12500.0)) == []
+    assert placed(placer, before, job("on"), queued("next", need=12400.0)) == [("next", True)]
+
+
+def test_one_that_made_room_waits_for_a_device_of_its_own() -> None:
+    placer, before = placer_that_saw(45.0)
+    crowded = replace(ATTEMPT, shared=True, ended_by="crowded-out", ended_at=NOW - 3)
+    again = replace(queued("next"), attempts=(crowded,))
+    assert placed(placer, before, job("on"), again) == []
+    assert placed(placer, before, again) == [("next", False)]
