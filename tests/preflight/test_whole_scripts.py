@@ -98,3 +98,40 @@ def test_all_names_of_a_library_module_can_be_taken(scan: Callable[..., Analysis
     assert bytes_of(scan(text).estimate(backend="cpu")) == plain
     net = "net = resnet18(num_classes=5)\n" + LOOP.replace("[8, 3]", "[2, 3, 64, 64]")
     assert scan(many + HEAD + net).estimate(backend="cpu").memory is not None
+
+
+SAMPLES = """
+from collections import namedtuple
+from dataclasses import dataclass
+
+{kind}
+
+class Data(paddle.io.Dataset):
+    def __init__(self):
+        self.items = [Item(np.zeros([7, 3], "float32"), i) for i in range(500)]
+    def __getitem__(self, i):
+        return self.items[i]
+    def __len__(self):
+        return len(self.items)
+
+def collate(items):
+    return np.concatenate([one.a for one in items]), np.array([one.b for one in items])
+
+net = nn.Linear(3, 5)
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Data(), batch_size=8, shuffle=True, collate_fn=collate):
+    F.cross_entropy(net(x).reshape([len(y), -1]), y).backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_samples_of_a_class_of_the_script_have_its_fields(scan: Callable[..., Analysis]) -> None:
+    kinds = (
+        'Item = namedtuple("Item", "a b")',
+        "@dataclass\nclass Item:\n    a: object\n    b: int",
+        "class Item:\n    def __init__(self, a, b):\n        self.a, self.b = a, b",
+    )
+    sizes = {bytes_of(scan(HEAD + SAMPLES.replace("{kind}", one)).estimate(backend="cpu"))
+             for one in kinds}  # fmt: skip
+    assert len(sizes) == 1

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from gpuconsole.preflight.scan import constants, lengths
 from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.records import Record
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.values import More, SomeInt, SomeNumber, Unknown, Value
+from gpuconsole.preflight.scan.values import (
+    More,
+    Native,
+    Plain,
+    SomeInt,
+    SomeNumber,
+    Unknown,
+    Value,
+)
 
 FEWEST, MOST = 64, 50_000
 """Items that are looked at: at least so many, and so many values inside of them in all."""
@@ -38,7 +47,21 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
             return _sequence(run, found, why, whole)
         elif type(first) is dict and all(one.keys() == first.keys() for one in found):
             return {key: item(run, [one[key] for one in found], why, whole) for key in first}
+        elif type(first) in (Plain, Record):
+            return _instance(run, found, why, whole)
     return Unknown(run.file, run.line, REASON, why.root)
+
+
+def _instance(run: Run, found: list[Native], why: Unknown, whole: bool) -> Value:
+    """Merge instances of one class of the script field by field."""
+    first = found[0]
+    if any(one.cls is not first.cls or one.attrs.keys() != first.attrs.keys() for one in found):
+        return Unknown(run.file, run.line, REASON, why.root)
+    made = type(first)()
+    made.cls = first.cls
+    for name in first.attrs:
+        made.attrs[name] = item(run, [one.attrs[name] for one in found], why, whole)
+    return made
 
 
 def _looked_at(values: list[Value]) -> int:
