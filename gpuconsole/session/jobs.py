@@ -32,6 +32,21 @@ def find(jobs: Sequence[Job], reference: str) -> Job:
     )
 
 
+def find_group(jobs: Sequence[Job], reference: str) -> str:
+    """Return what a task can come after: the id of a job, or the name of a sweep; UsageError when
+    it is neither."""
+    if any(job.task.sweep == reference for job in jobs) and reference:
+        return reference
+    return find(jobs, reference).id
+
+
+def find_all(jobs: Sequence[Job], reference: str) -> tuple[Job, ...]:
+    """Return the jobs of a sweep by its name, else the one job that is meant; UsageError when
+    there is none."""
+    swept = tuple(job for job in jobs if reference and job.task.sweep == reference)
+    return swept or (find(jobs, reference),)
+
+
 def cancel(journal: Journal, job: Job, user: str) -> Job:
     """Take a waiting job out of the queue, or ask for an active one to be stopped."""
     if job.state.ended:
@@ -69,10 +84,17 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float) -> Job:
     return journal.save(job, queued)
 
 
+def release(journal: Journal, job: Job, now: float) -> Job:
+    """Let a held job join the queue again."""
+    if job.state is not JobState.HELD:
+        raise RefusedError("Job is not held", f"Job {job.id} is {job.state}.")
+    return journal.save(job, replace(job, state=JobState.QUEUED, queued_at=now))
+
+
 def hold(journal: Journal, job: Job, now: float) -> Job:
     """Hold a queued job, or release a held one."""
     if job.state is JobState.HELD:
-        return journal.save(job, replace(job, state=JobState.QUEUED, queued_at=now))
+        return release(journal, job, now)
     if job.state is not JobState.QUEUED:
         raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
     return journal.save(job, replace(job, state=JobState.HELD, detail=""))
@@ -85,11 +107,14 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
     return journal.save(job, replace(job, task=replace(job.task, priority=priority)))
 
 
-def ran_on(job: Job) -> str:
-    """Return the host of a job's latest attempt; RefusedError when it never ran."""
-    if job.attempt is None:
-        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
-    return job.attempt.host
+def require_rank(job: Job, rank: int) -> Job:
+    """Return the job; UsageError when its latest attempt has no such rank."""
+    last = len(job.attempt.members) if job.attempt is not None else 0
+    if not 0 <= rank <= last:
+        raise UsageError(
+            "No such rank", f"Job {job.id} has no rank {rank}.", f"Its ranks go from 0 to {last}."
+        )
+    return job
 
 
 def require_not_held(job: Job) -> None:
@@ -98,5 +123,5 @@ def require_not_held(job: Job) -> None:
         raise RefusedError(
             "Job is held",
             f"Job {job.id} is held, so it does not start and there is nothing to wait for.",
-            f"`gpuconsole hold {job.id}` releases it.",
+            f"`gpuconsole release {job.id}` releases it.",
         )

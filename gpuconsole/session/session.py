@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpuconsole.core.containers import PruneResult
@@ -20,10 +19,9 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
-from gpuconsole.core.text import clean
+from gpuconsole.core.sweeps import Axis
 from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.placement import Candidate, Decision, launch_command
-from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
@@ -45,12 +43,10 @@ from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recovery import may_have_container
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import save_results
-from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
+from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.whys import why_of
-from gpuconsole.state import new_job_id
-from gpuconsole.state.filesystem import make_folder
 
 __all__ = ["Event", "Parts", "Session", "Why"]
 
@@ -84,6 +80,7 @@ class Session:
             command=launch_command,
             default_image=parts.default_image,
         )
+        self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(parts.hosts, parts.journal, parts.clock)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
@@ -140,6 +137,10 @@ class Session:
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
         return self._journal.job(reference) or queue.find(self.jobs(), reference)
+
+    def group(self, reference: str) -> tuple[Job, ...]:
+        """Return the jobs of a sweep by its name, or the one job that is meant."""
+        return queue.find_all(self.jobs(), reference)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""
@@ -209,32 +210,17 @@ class Session:
         An estimate that is unknown is told as a warning: such a job gets an empty device.
         """
         self._require_writable("Submitting")
-        task = completed(task)
-        after = tuple(self.job(needed).id for needed in task.after)
-        # What others hold now they will give back: only what never fits is refused.
-        remembered = self.assumptions(task.script)
-        report = await self._estimating.report(task, empty=True)
-        if task.assumptions:
-            self.assume(task.script, task.assumptions)
-        task = with_remembered(task, remembered)
-        if not force:
-            refuse_hopeless(task, report)
-        job_id = new_job_id(self.now())
-        bundle = self._bench.bundle(job_id)
-        make_folder(bundle.parent)
-        limit = self.settings.code_size_limit
-        task, skipped = await asyncio.to_thread(pack_task, task, bundle, limit, self._parts.pack)
-        try:
-            job = new_job(job_id, replace(task, after=after), self.user, self.now(), report)
-            self._journal.add(replace(job, state=JobState.HELD) if hold else job)
-        except BaseException:
-            bundle.unlink(missing_ok=True)
-            raise
-        if job.estimate_mib is None:
-            skipped = ("its memory cannot be told, so it waits for an empty device", *skipped)
-        for sentence in skipped:
-            self._journal.tell("job", job_id, clean(f"{task.name}: {sentence}", 500), "warning")
-        return self.job(job_id)
+        return await self._submitting.submit(task, force=force, hold=hold)
+
+    async def sweep(
+        self, task: Task, axes: Sequence[Axis], *, force: bool = False, hold: bool = False
+    ) -> tuple[Job, ...]:
+        """Queue a task once for each combination of values, all of them or none.
+
+        Their `task.sweep` is a name that no other job has; RefusedError as `submit`.
+        """
+        self._require_writable("Submitting")
+        return await self._submitting.sweep(task, axes, force=force, hold=hold)
 
     async def cancel(self, reference: str) -> Job:
         """End a job: leave the queue, or SIGTERM, grace, SIGKILL.
@@ -264,6 +250,11 @@ class Session:
         """Keep a queued job from starting; a held one is released."""
         self._require_writable("Holding")
         return queue.hold(self._journal, self.job(reference), self.now())
+
+    async def release(self, reference: str) -> Job:
+        """Let a held job join the queue again."""
+        self._require_writable("Releasing")
+        return queue.release(self._journal, self.job(reference), self.now())
 
     async def set_priority(self, reference: str, priority: int) -> Job:
         """Change the priority of a queued or held job."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,20 @@ class Journal:
 
     def add(self, job: Job) -> Job:
         """Add a new job; its id must be new."""
-        with self._writing() as (connection, revision):
-            values = rows.job_values(job) | {"id": job.id, "revision": revision}
-            _insert(connection, "jobs", values)
-            self._tell(connection, job)
+        self.add_all((job,))
         return self._stored(job.id)
+
+    def add_all(self, jobs: Sequence[Job]) -> None:
+        """Add new jobs, all or none; their ids must be new."""
+        with self._writing() as (connection, revision):
+            for job in jobs:
+                values = rows.job_values(job) | {"id": job.id, "revision": revision}
+                _insert(connection, "jobs", values)
+            if len(jobs) == 1:
+                self._tell(connection, jobs[0])
+            elif jobs:
+                told = f"{jobs[0].task.sweep or jobs[0].task.name}: {len(jobs)} jobs queued"
+                _tell(connection, Event("job", jobs[0].id, told, self._clock(), "information"))
 
     def save(self, old: Job, new: Job, *, epoch: int | None = None) -> Job:
         """Write what differs between `old` and `new`, and return the job as it then is.

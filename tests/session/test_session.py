@@ -227,10 +227,10 @@ async def test_a_journal_that_cannot_be_written_leaves_no_bundle(
 ) -> None:
     async with opened(room, dispatch=False) as session:
 
-        def full(_: Job) -> Job:
+        def full(_: object) -> None:
             raise JournalError("Disk is full", "No space.")
 
-        monkeypatch.setattr(session._journal, "add", full)
+        monkeypatch.setattr(session._journal, "add_all", full)
         with pytest.raises(JournalError):
             await session.submit(room.task())
         assert not list((room.state / "bundles").iterdir())
@@ -489,7 +489,7 @@ async def test_waiting_for_a_held_job_ends_at_once_and_says_how_to_release_it(ro
         with pytest.raises(RefusedError, match="is held") as caught:
             await room.done(session.wait(job.id))
         assert caught.value.exit_code == 1
-        assert caught.value.hint == f"`gpuconsole hold {job.id}` releases it."
+        assert caught.value.hint == f"`gpuconsole release {job.id}` releases it."
 
 
 async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Room) -> None:

@@ -1,0 +1,192 @@
+"""Submitting: one job, or the jobs of a sweep, all of them or none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.estimate import Report
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError
+from gpuconsole.preflight import with_remembered
+from gpuconsole.preflight.flags import Options
+from gpuconsole.session import jobs as queue
+from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.parts import Parts
+from gpuconsole.session.spec import require_gang_network
+from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
+from gpuconsole.state import new_job_id
+from gpuconsole.state.filesystem import make_folder
+
+_Reporter = Callable[[Task], Awaitable[Report]]
+_UNKNOWN = "its memory cannot be told, so it waits for an empty device"
+_TRIED = 3
+"""Values of a number that are tried to see whether it matters for memory: ends and second."""
+
+
+class Submitting:
+    """Packs projects, asks preflight, and writes new jobs into the journal."""
+
+    def __init__(self, parts: Parts, estimating: Estimating, bundle: Callable[[str], Path]) -> None:
+        """`bundle` says where a job's packed project lies."""
+        self._parts = parts
+        self._journal = parts.journal
+        self._estimating = estimating
+        self._bundle = bundle
+
+    async def submit(self, task: Task, *, force: bool, hold: bool) -> Job:
+        """Queue one task; see `Session.submit`."""
+        task = self._resolved(task)
+        (job,) = await self._queue(task, (task,), force=force, hold=hold)
+        return job
+
+    async def sweep(
+        self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool
+    ) -> tuple[Job, ...]:
+        """Queue a task once for each combination of values; see `Session.sweep`."""
+        task = self._resolved(task)
+        name = _free_name(task.name, self._journal.jobs())
+        flags = Options(Path(task.script)).flags
+        made = {one: task_of(task, one, name, flags) for one in combinations(axes)}
+        return await self._queue(task, made.values(), axes, made, force=force, hold=hold)
+
+    def _resolved(self, task: Task) -> Task:
+        task = completed(task)
+        require_gang_network(task, self._parts.settings)
+        jobs = self._journal.jobs()
+        after = tuple(queue.find_group(jobs, needed) for needed in task.after)
+        return replace(task, after=after)
+
+    async def _queue(
+        self,
+        base: Task,
+        tasks: Iterable[Task],
+        axes: Sequence[Axis] = (),
+        made: Mapping[Combination, Task] | None = None,
+        *,
+        force: bool,
+        hold: bool,
+    ) -> tuple[Job, ...]:
+        remembered = self._estimating.assumptions(base.script)
+        reports = await self._reports(list(tasks), axes, made or {}, force=force)
+        if base.assumptions:
+            self._estimating.assume(base.script, base.assumptions)
+        now, settings = self._parts.clock.now(), self._parts.settings
+        ids = _new_ids(now, len(reports))
+        first = self._bundle(ids[0])
+        make_folder(first.parent)
+        packed, skipped = await asyncio.to_thread(
+            pack_task, base, first, settings.code_size_limit, self._parts.pack
+        )
+        bundles = [first]
+        try:
+            jobs = []
+            for job_id, (task, report) in zip(ids, reports, strict=True):
+                if jobs:
+                    bundles.append(_copied(first, self._bundle(job_id)))
+                own = replace(with_remembered(task, remembered), project=packed.project)
+                job = new_job(job_id, own, self._parts.user, now, report)
+                jobs.append(replace(job, state=JobState.HELD) if hold else job)
+            self._journal.add_all(jobs)
+        except BaseException:
+            for bundle in bundles:
+                bundle.unlink(missing_ok=True)
+            raise
+        self._tell(jobs, skipped)
+        return tuple(found for job in jobs if (found := self._journal.job(job.id)) is not None)
+
+    async def _reports(
+        self,
+        tasks: Sequence[Task],
+        axes: Sequence[Axis],
+        made: Mapping[Combination, Task],
+        *,
+        force: bool,
+    ) -> list[tuple[Task, Report]]:
+        """Return each task with preflight's answer; what memory does not depend on is not asked
+        again."""
+        known: dict[tuple[str, ...], Report] = {}
+
+        async def report(task: Task) -> Report:
+            if task.args not in known:
+                # What others hold now they will give back: only what never fits is refused.
+                known[task.args] = await self._estimating.report(task, empty=True)
+                if not force:
+                    refuse_hopeless(task, known[task.args])
+            return known[task.args]
+
+        if not made:
+            return [(task, await report(task)) for task in tasks]
+        matters = [axis.name for axis in axes if await _matters(axis, made, report)]
+        shared: dict[Combination, Report] = {}
+        found = []
+        for combination, task in made.items():
+            relevant = tuple(pair for pair in combination if pair[0] in matters)
+            if relevant not in shared:
+                shared[relevant] = await _named(task, report)
+            found.append((task, shared[relevant]))
+        return found
+
+    def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
+        first = jobs[0]
+        name = first.task.sweep or first.task.name
+        unknown = (_UNKNOWN,) if first.estimate_mib is None else ()
+        for sentence in (*unknown, *skipped):
+            self._journal.tell("job", first.id, clean(f"{name}: {sentence}", 500), "warning")
+
+
+async def _matters(axis: Axis, made: Mapping[Combination, Task], report: _Reporter) -> bool:
+    """Tell whether memory depends on an argument: of a number ends and second are tried, of
+    anything else each value, with the others at their first."""
+    values = axis.values
+    if axis.numeric and len(values) > _TRIED:
+        values = (values[0], values[1], values[-1])
+    firsts = dict(next(iter(made)))
+    seen = set()
+    for value in values:
+        changed = tuple((firsts | {axis.name: value}).items())
+        answer = await _named(made[changed], report)
+        seen.add((answer.estimate.memory, answer.estimate.batch_size, answer.estimate.errors))
+    return len(seen) > 1
+
+
+async def _named(task: Task, report: _Reporter) -> Report:
+    """Return the report of one job of a sweep, whose refusal names it."""
+    try:
+        return await report(task)
+    except RefusedError as error:
+        raise RefusedError(error.title, f"{task.name}: {error.message}", error.hint) from None
+
+
+def _new_ids(now: float, count: int) -> list[str]:
+    """Return so many new ids; those of one second differ only by chance."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[new_job_id(now)] = None
+    # The queue takes equal jobs in the order of their ids.
+    return sorted(found)
+
+
+def _free_name(wanted: str, jobs: Iterable[Job]) -> str:
+    """Return a name that no job and no sweep has."""
+    taken = {name for job in jobs for name in (job.task.name, job.task.sweep)}
+    number, name = 1, wanted
+    while name in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
+
+
+def _copied(source: Path, target: Path) -> Path:
+    """Make a packed project another job's too, without its bytes where the disk can."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    return target
