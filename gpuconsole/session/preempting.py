@@ -22,6 +22,14 @@ def may_be_preempted(job: Job) -> bool:
     )
 
 
+def is_over(before: Job, now: Job) -> bool:
+    """Whether the attempt that a job was making has ended."""
+    if before.attempt is None or now.attempt is None:
+        return True
+    same = now.attempt.container_name == before.attempt.container_name
+    return not same or not now.state.active
+
+
 def preempt(journal: Journal, job: Job, cause: str) -> Job:
     """Ask for an active job to be stopped and queued again; RefusedError when it cannot be."""
     if not job.task.checkpoint_dir:

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from enum import Enum
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus
-from gpuconsole.core.jobs import Attempt
+from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState
 
 
 class Step(str, Enum):
@@ -98,6 +99,15 @@ def may_have_container(attempt: Attempt) -> bool:
 def may_have_run(attempt: Attempt) -> bool:
     """Tell whether an engine may have been told to start an attempt."""
     return attempt.starting_at is not None or attempt.started_at is not None
+
+
+def is_out_of_sight(job: Job, snapshot: FleetSnapshot) -> bool:
+    """Whether nobody can tell now if a job runs on: a host of it is away."""
+    attempt = job.attempt
+    if job.state is not JobState.UNKNOWN or attempt is None or not may_have_container(attempt):
+        return False
+    hosts = [snapshot.host(part.host) for part in attempt.parts]
+    return any(host is None or host.state is HostState.DOWN for host in hosts)
 
 
 def nonce_of(container_name: str) -> str:

@@ -11,12 +11,29 @@ from collections.abc import AsyncIterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import RefusedError, UsageError
 
 SPARE_BYTES = 64 * MIB
 """What is left free on the disk."""
+
+
+async def fetch_results(hosts: Hosts, job: Job, folder: Path) -> Path:
+    """Copy a job's results into `folder`; those of a gang's further hosts into `rank-N` in it.
+
+    RefusedError when it has not run, UnreachableError when a host is out of sight: then nothing
+    has been copied.
+    """
+    if job.attempt is None:
+        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
+    first, *others = [await hosts.engine(part.host) for part in job.attempt.parts]
+    await save_results(first.results(job.id), folder)
+    for rank, engine in enumerate(others, start=1):
+        await save_results(engine.results(job.id), folder / f"rank-{rank}")
+    return folder
 
 
 async def save_results(chunks: AsyncIterator[bytes], folder: Path) -> Path:

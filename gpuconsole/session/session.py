@@ -16,7 +16,7 @@ from pathlib import Path
 from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.sweeps import Axis
@@ -39,10 +39,11 @@ from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
+from gpuconsole.session.preempting import is_over, preempt
 from gpuconsole.session.prune import prune_hosts
-from gpuconsole.session.recovery import may_have_container
+from gpuconsole.session.recovery import is_out_of_sight
 from gpuconsole.session.render import rendered
-from gpuconsole.session.results import save_results
+from gpuconsole.session.results import fetch_results
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -231,14 +232,7 @@ class Session:
         job = queue.cancel(self._journal, self.job(reference), self.user)
         if not job.state.active:
             return job
-        self._dispatch()
-        deadline = self.now() + self.settings.stop_grace + STOP_MARGIN_S
-        while self.now() < deadline:
-            job = self.job(job.id)
-            if job.state.ended or self._is_out_of_sight(job):
-                break
-            await self._clock.sleep(LOOK_EVERY_S)
-        return job
+        return await self._stopped(job, lambda now: now.state.ended)
 
     async def retry(self, reference: str) -> Job:
         """Queue an ended job again as a new attempt."""
@@ -255,6 +249,15 @@ class Session:
         """Let a held job join the queue again."""
         self._require_writable("Releasing")
         return queue.release(self._journal, self.job(reference), self.now())
+
+    async def preempt(self, reference: str) -> Job:
+        """Stop a running job and queue it again; it goes on from its checkpoint.
+
+        Returns once it has stopped. RefusedError when it does not run or keeps no checkpoints.
+        """
+        self._require_writable("Preempting")
+        job = preempt(self._journal, self.job(reference), f"Preempted by {self.user}.")
+        return await self._stopped(job, lambda now: is_over(job, now))
 
     async def set_priority(self, reference: str, priority: int) -> Job:
         """Change the priority of a queued or held job."""
@@ -280,19 +283,20 @@ class Session:
         waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
         return why_of(job, waiting, nobody=not self.dispatcher)
 
-    def log_path(self, reference: str, attempt: int | None = None) -> Path:
+    def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
         job = self.job(reference)
         number = attempt or (job.attempt.number if job.attempt else 1)
-        return log_file(self._journal.folder, job.id, number)
+        return log_file(self._journal.folder, job.id, number, rank)
 
-    async def logs(self, reference: str, *, follow: bool) -> AsyncIterator[str]:
-        """Give cleaned log lines of the latest attempt; with `follow`, until the job ends."""
-        job_id = self.job(reference).id
+    async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
+        """Give cleaned log lines of the latest attempt on one of its hosts; with `follow`, until
+        the job ends."""
+        job_id = queue.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
         lines = tail(
-            lambda: self.log_path(job_id),
+            lambda: self.log_path(job_id, rank=rank),
             lambda: not follow or self.job(job_id).state.ended,
             lambda: self._clock.sleep(LOOK_EVERY_S),
         )
@@ -315,8 +319,7 @@ class Session:
     async def fetch(self, reference: str, destination: Path) -> Path:
         """Copy a job's results folder into `destination/<job id>`; returns that folder."""
         job = self.job(reference)
-        engine = await self.hosts.engine(queue.ran_on(job))
-        return await save_results(engine.results(job.id), destination / job.id)
+        return await fetch_results(self.hosts, job, destination / job.id)
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal command for another engine."""
@@ -353,12 +356,16 @@ class Session:
             self._dispatching = True
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
 
-    def _is_out_of_sight(self, job: Job) -> bool:
-        if job.attempt is None or not may_have_container(job.attempt):
-            return False
-        host = self.snapshot().host(job.attempt.host)
-        away = host is None or host.state is HostState.DOWN
-        return job.state is JobState.UNKNOWN and away
+    async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
+        """Return a job that is to be stopped once it is, or its host is out of sight."""
+        self._dispatch()
+        deadline = self.now() + self.settings.stop_grace + STOP_MARGIN_S
+        while self.now() < deadline:
+            job = self.job(job.id)
+            if over(job) or is_out_of_sight(job, self.snapshot()):
+                break
+            await self._clock.sleep(LOOK_EVERY_S)
+        return job
 
     async def _watch_queue(self) -> None:
         """Keep others' leases, and why jobs wait, fresh while a job waits for a device."""

@@ -12,6 +12,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
+from gpuconsole.session.spec import checkpoint_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ def completed(task: Task) -> Task:
         )
     if task.devices is not None and task.devices < 1:
         raise UsageError("No devices", f"The task asks for {task.devices}.", "Use 1 or more.")
+    checkpoint_path(task)
     project = str(Path(task.project).expanduser().resolve()) if task.project else ""
     return replace(task, script=str(script.resolve()), project=project)
 

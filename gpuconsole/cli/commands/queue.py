@@ -58,8 +58,11 @@ def jobs(show_all: bool) -> int:
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
+@click.option(
+    "--rank", type=click.IntRange(min=0), default=0, metavar="N", help="Of a gang: which host's."
+)
 @common
-def logs(job: str, follow: bool, tail: int | None) -> int:
+def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
     """Print the log of a job's latest attempt."""
     as_json = options().as_json
 
@@ -67,10 +70,10 @@ def logs(job: str, follow: bool, tail: int | None) -> int:
         from collections import deque
 
         found = session.job(job)
+        said = session.logs(job, follow=follow, rank=rank)
         if as_json or (tail is not None and not follow):
-            lines = deque([line async for line in session.logs(job, follow=follow)], maxlen=tail)
-            return found.id, list(lines)
-        async for line in session.logs(job, follow=follow):
+            return found.id, list(deque([line async for line in said], maxlen=tail))
+        async for line in said:
             print(line, flush=follow)
         return found.id, []
 
@@ -158,6 +161,19 @@ def retry(job: str) -> int:
 @click.command()
 @click.argument("job")
 @common
+def preempt(job: str) -> int:
+    """Stop a running job; it goes on later from its checkpoint."""
+
+    async def work(session: Session) -> Job:
+        return await session.preempt(job)
+
+    _tell(drive(work))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
 def hold(job: str) -> int:
     """Keep a queued job from starting; a held one is released."""
 
@@ -186,8 +202,8 @@ def fetch(job: str, folder: Path) -> int:
 
     async def work(session: Session) -> tuple[str, Path]:
         found = session.job(job)
-        if found.attempt is not None:
-            await session.first_frames(_REACH_S, found.attempt.host)
+        for part in found.attempt.parts if found.attempt is not None else ():
+            await session.first_frames(_REACH_S, part.host)
         return found.id, await session.fetch(job, target)
 
     job_id, made = drive(work)
