@@ -14,6 +14,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
+from gpuconsole.session.crowding import Crowding
 from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.outlook import Outlook
@@ -59,6 +60,7 @@ class Dispatcher:
         self._up: frozenset[str] = frozenset()
         self._back: frozenset[str] = frozenset()
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._crowding = Crowding(bench, leases.others)
         self._trouble = ""
         self._told: dict[str, str] = {}
 
@@ -98,6 +100,7 @@ class Dispatcher:
             if job.state.active:
                 self._look_after(job)
         self._observe()
+        self._make_room()
         self._sweep_back()
         await self._place()
 
@@ -116,6 +119,7 @@ class Dispatcher:
         """Stop looking after jobs, and free the role if it is still this console's."""
         runners, self._runners = self._runners, {}
         await cancel_all([*(task for _, task in runners.values()), *self._sweeps])
+        await self._crowding.close()
         self._sweeps.clear()
         self._up = frozenset()
         epoch, self._epoch = self._epoch, None
@@ -177,6 +181,20 @@ class Dispatcher:
                     self._look_after(self._begin(job, choice))
         for job_id in plan.preempt if plan is not None else ():
             self._preempt(job_id)
+
+    def _make_room(self) -> None:
+        """Send the later of two jobs away where sharing a device does not go well, and tell how
+        it goes."""
+        journal = self._bench.journal
+        for job_id, cause in self._crowding.look(journal.jobs()):
+            job = journal.job(job_id)
+            if job is not None and job.state.active:
+                with contextlib.suppress(JobMovedError):
+                    self._look_after(interrupt(journal, job, "crowded-out", cause))
+        jobs = {job.id: job for job in journal.jobs()}
+        for told in self._crowding.told(journal.jobs()):
+            with contextlib.suppress(JobMovedError):
+                journal.save(jobs[told.id], told, epoch=self._epoch)
 
     def _preempt(self, job_id: str) -> None:
         """Stop a job for one that goes first, where the lab allows that."""

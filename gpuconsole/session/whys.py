@@ -29,7 +29,7 @@ def why_of(job: Job, waiting: Mapping[str, Why], *, nobody: bool = False) -> Why
         return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
     if job.state is JobState.RUNNING:
         reasons = " ".join(attempt.placement_reasons) if attempt else ""
-        return Why(state, f"It runs on {host}. {reasons}".strip())
+        return Why(state, f"It runs on {host}. {reasons} {job.detail}".strip())
     if job.state is JobState.UNKNOWN:
         wish = " It will be stopped then." if job.cancel_requested else ""
         return Why(

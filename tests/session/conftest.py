@@ -15,6 +15,7 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.outlook import Outlook
+from gpuconsole.session.placing import Planner
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock
@@ -76,6 +77,8 @@ class Lab:
     dockers: dict[str, Docker] = field(default_factory=dict)
     desks: list[Desk] = field(default_factory=list)
     devices: int = 1
+    settings: LabSettings = field(default_factory=LabSettings)
+    planner: Planner = field(default_factory=FirstFree)
 
     @property
     def docker(self) -> Docker:
@@ -93,14 +96,14 @@ class Lab:
             hosts=hosts,
             journal=journal,
             clock=self.clock,
-            settings=LabSettings(),
+            settings=self.settings,
             state=folder,
             user="ada",
             command=lambda task, devices, meeting: ("python", task.script),
             default_image=lambda host: "paddle",
         )
         leases = LeaseBoard(hosts, self.clock)
-        outlook = Outlook(bench, FirstFree(), leases)
+        outlook = Outlook(bench, self.planner, leases)
         dispatcher = Dispatcher(bench, outlook, leases, f"console {len(self.desks)}")
         desk = Desk(console, journal, bench, dispatcher, outlook, leases, hosts)
         self.desks.append(desk)

@@ -22,6 +22,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.session.placing import Choice, Plan, Why
 
@@ -150,8 +151,13 @@ class Docker:
         return container
 
     def finish(self, code: int = 0, log: bytes = b"", *, oom_killed: bool = False) -> None:
-        """End the only running container."""
+        """End the running container, of several the first."""
         container = next(one for one in self.containers.values() if one.state == "running")
+        self.end(container, code, log, oom_killed=oom_killed)
+
+    def end(
+        self, container: Container, code: int, log: bytes = b"", *, oom_killed: bool = False
+    ) -> None:
         container.log += log
         container.state, container.exit_code = "exited", code
         container.oom_killed, container.ended_at = oom_killed, self.clock.now()
@@ -217,12 +223,18 @@ class FakeEngine:
         await self._at("claim")
         self._docker.on_claim()
         for lease in leases:
-            held = self._docker.leases.get(lease.uuid)
-            if held is not None and held.attempt != lease.attempt:
-                raise LeaseTakenError(lease.uuid, f"{held.user} (job {held.job})")
+            others = self._beside(lease)
+            if not fit_together(lease.share, [other.share for other in others]):
+                other = others[0]
+                raise LeaseTakenError(lease.uuid, f"{other.user} (job {other.job})")
         for lease in leases:
-            self._docker.leases[lease.uuid] = lease
+            second = "/shared" if self._beside(lease) else ""
+            self._docker.leases[lease.uuid + second] = lease
         await self._at("claim done")
+
+    def _beside(self, lease: Lease) -> list[Lease]:
+        there = self._docker.leases.values()
+        return [one for one in there if one.uuid == lease.uuid and one.attempt != lease.attempt]
 
     async def leases(self) -> tuple[Lease, ...]:
         await self._at("leases")
@@ -230,9 +242,9 @@ class FakeEngine:
 
     async def release(self, attempt: str, uuids: Sequence[str]) -> None:
         await self._at("release")
-        for uuid in uuids:
-            if uuid in self._docker.leases and self._docker.leases[uuid].attempt == attempt:
-                del self._docker.leases[uuid]
+        for key, lease in list(self._docker.leases.items()):
+            if lease.uuid in uuids and lease.attempt == attempt:
+                del self._docker.leases[key]
         await self._at("release done")
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
@@ -316,7 +328,7 @@ class FakeEngine:
         await self._at("stop")
         found = self._docker.find(container)
         if found is not None and found.state == "running":
-            self._docker.finish(143)
+            self._docker.end(found, 143)
         await self._at("stop done")
 
     async def remove(self, container: str) -> None:
