@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, exceptions, foreign
+from gpuconsole.preflight.scan import constants, drawn, exceptions, foreign
 from gpuconsole.preflight.scan.arguments import Parsed
+from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.mappings import Mapping, SimpleNamespace
 from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
@@ -61,6 +62,8 @@ class Attributes:
     def get_attr(self, value: Value, name: str) -> Value:
         """Return `value.name` as the script would see it."""
         run = self.run
+        if isinstance(value, DrawnText):
+            return drawn.attribute(run, value, name)
         if isinstance(value, Unknown):
             return plain(value)
         if isinstance(value, Native):

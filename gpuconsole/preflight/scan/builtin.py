@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     constants,
+    drawn,
     exceptions,
     introspection,
     lengths,
@@ -160,7 +161,12 @@ def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
 def _set(run: Run, items: list[Value]) -> set[Value]:
     """Return the set of items; of unknown ones nobody knows how many differ."""
     known = {one for one in items if _hashable(one)}
-    unknown = next((one for one in items if isinstance(one, Unknown)), None)
+    drawn_ones = [one for one in items if drawn.single(one)]
+    for one in drawn_ones:
+        known.update(one.words)
+    # Words of which more are drawn in the same way are all there already.
+    unknown = next((one for one in items if isinstance(one, Unknown) and not drawn.single(one)
+                    and not (drawn_ones and isinstance(one, More))), None)  # fmt: skip
     if unknown is not None:
         lengths.open_up(run, known, unknown)
     return known

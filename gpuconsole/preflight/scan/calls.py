@@ -6,7 +6,15 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, copying, introspection, lengths, records, texts
+from gpuconsole.preflight.scan import (
+    constants,
+    copying,
+    drawn,
+    introspection,
+    lengths,
+    records,
+    texts,
+)
 from gpuconsole.preflight.scan.attributes import Attributes
 from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.run import MAX_STEPS, Run
@@ -292,6 +300,9 @@ class Calls(Attributes):
 
     def iterate(self, value: Value) -> Iterator[Value]:
         """Give the items of anything that a `for` can walk over; bounded."""
+        if isinstance(value, drawn.DrawnText):
+            yield from lengths.walk(drawn.letters(self.run, value))
+            return
         if isinstance(value, Unknown):
             length = lengths.of_unknown(value)
             yield More(value.file, value.line, value.reason, value.root, length)

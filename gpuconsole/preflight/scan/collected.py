@@ -9,12 +9,14 @@ from typing import Any
 
 from gpuconsole.preflight.scan import lengths, records
 from gpuconsole.preflight.scan.constants import Lazy, same
+from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.mappings import mapping_of
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
     Function,
+    More,
     Namespace,
     Native,
     NativeClass,
@@ -119,6 +121,11 @@ def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
                 ast.Mult, times, sign))  # fmt: skip
         return None
     for one in run.calls.iterate(items):
+        if isinstance(one, DrawnText) and one.between is None:
+            made.update(dict.fromkeys(one.words, run.number("a count of words drawn at random")))
+            continue
+        if isinstance(one, More) and any(isinstance(times, Unknown) for times in made.values()):
+            continue  # more of the words that are there already
         if isinstance(one, Unknown):
             lengths.open_up(run, made, one)
             return run.unknown("counts of items that are not known", one)

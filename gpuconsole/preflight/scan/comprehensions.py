@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan import constants, drawn, lengths
 from gpuconsole.preflight.scan.roots import Roots
 from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import More, Scope, Value
@@ -39,7 +39,10 @@ class Comprehensions(Roots):
             return mapping | {one: one for one in rest[:1]}
         if isinstance(node, ast.SetComp):
             known = {one for one in made if constants.is_key(one)}
-            return known | set(rest[:1])
+            words = [one for one in made if isinstance(one, drawn.DrawnText) and drawn.single(one)]
+            for one in words:
+                known.update(one.words)
+            return known if words else known | set(rest[:1])
         made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(self.run, rest[0])])
         return constants.Items(made) if isinstance(node, ast.GeneratorExp) else made
 

@@ -11,10 +11,11 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan import lengths, texts
+from gpuconsole.preflight.scan import drawn, lengths, texts
 from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
+    MISSING,
     More,
     Native,
     NativeFunction,
@@ -79,106 +80,42 @@ PLAIN = (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None), 
 _SIZED = (str, bytes, list, tuple)
 
 METHODS: Mapping[type, frozenset[str]] = {
-    str: frozenset(
-        [
-            "lower",
-            "upper",
-            "strip",
-            "lstrip",
-            "rstrip",
-            "split",
-            "rsplit",
-            "splitlines",
-            "startswith",
-            "endswith",
-            "find",
-            "count",
-            "title",
-            "capitalize",
-            "isdigit",
-            "isalpha",
-            "isalnum",
-            "partition",
-            "rpartition",
-            "index",
-            "removeprefix",
-            "removesuffix",
-            "swapcase",
-            "encode",
-            "isupper",
-            "islower",
-            "rfind",
-            "rindex",
-            "casefold",
-            "isspace",
-            "isnumeric",
-            "isdecimal",
-            "isidentifier",
-            "expandtabs",
-            "__len__",
-            "__contains__",
-        ]
-    ),
-    list: frozenset(
-        [
-            "append",
-            "extend",
-            "insert",
-            "pop",
-            "remove",
-            "reverse",
-            "index",
-            "count",
-            "copy",
-            "clear",
-            "appendleft",
-            "popleft",
-            "rotate",
-            "__len__",
-            "__contains__",
-            "__getitem__",
-        ]
-    ),
-    tuple: frozenset(["index", "count", "__len__", "__contains__", "__getitem__"]),
-    dict: frozenset(
-        [
-            "get",
-            "pop",
-            "setdefault",
-            "copy",
-            "clear",
-            "popitem",
-            "__len__",
-            "__contains__",
-            "__getitem__",
-            "__setitem__",
-        ]
-    ),
-    set: frozenset(
-        [
-            "add",
-            "remove",
-            "discard",
-            "union",
-            "intersection",
-            "difference",
-            "update",
-            "copy",
-            "issubset",
-            "issuperset",
-            "isdisjoint",
-            "symmetric_difference",
-            "pop",
-            "clear",
-            "intersection_update",
-            "difference_update",
-        ]
-    ),
-    frozenset: frozenset(["union", "intersection", "difference", "issubset", "issuperset"]),
-    int: frozenset(["bit_length", "conjugate"]),
-    float: frozenset(["is_integer"]),
-    bytes: frozenset(["decode", "hex"]),
-}
+    str: frozenset([
+        "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines",
+        "startswith", "endswith", "find", "count", "title", "capitalize", "isdigit", "isalpha",
+        "isalnum", "partition", "rpartition", "index", "removeprefix", "removesuffix", "swapcase",
+        "encode", "isupper", "islower", "rfind", "rindex", "casefold", "isspace", "isnumeric",
+        "isdecimal", "isidentifier", "expandtabs", "__len__", "__contains__",
+    ]),
+    list: frozenset([
+        "append", "extend", "insert", "pop", "remove", "reverse", "index", "count", "copy",
+        "clear", "appendleft", "popleft", "rotate", "__len__", "__contains__", "__getitem__",
+    ]),
+    tuple: frozenset([
+        "index", "count", "__len__", "__contains__", "__getitem__",
+    ]),
+    dict: frozenset([
+        "get", "pop", "setdefault", "copy", "clear", "popitem", "__len__", "__contains__",
+        "__getitem__", "__setitem__",
+    ]),
+    set: frozenset([
+        "add", "remove", "discard", "union", "intersection", "difference", "update", "copy",
+        "issubset", "issuperset", "isdisjoint", "symmetric_difference", "pop", "clear",
+        "intersection_update", "difference_update",
+    ]),
+    frozenset: frozenset([
+        "union", "intersection", "difference", "issubset", "issuperset",
+    ]),
+    int: frozenset([
+        "bit_length", "conjugate",
+    ]),
+    float: frozenset([
+        "is_integer",
+    ]),
+    bytes: frozenset([
+        "decode", "hex",
+    ]),
+}  # fmt: skip
 
 
 _NEEDS_KNOWN = frozenset(["index", "count", "get", "pop", "setdefault", "remove", "discard", "add"])
@@ -267,6 +204,10 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
         return calls.run.unknown("a sequence too long to follow")
     unknown = next((one for one in args if isinstance(one, Unknown)), None)
+    if isinstance(unknown, drawn.DrawnText) and args[0] is unknown:
+        told = _of_drawn(calls, value, name, unknown, args[1:])
+        if told is not MISSING:
+            return told
     if unknown is not None and isinstance(value, set) and name == "add":
         return lengths.open_up(calls.run, value, unknown)
     if isinstance(value, dict) and name == "get" and args:
@@ -276,6 +217,21 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)
+
+
+def _of_drawn(calls: Calls, value: Value, name: str, text: Unknown, rest: Any) -> Value:
+    """Call a method of a set or mapping with text that is drawn; MISSING where that is no help."""
+    run = calls.run
+    assert isinstance(text, drawn.DrawnText)
+    if isinstance(value, set) and name == "add" and drawn.stored(run, value, text):
+        return None
+    if isinstance(value, dict) and name in ("get", "setdefault"):
+        told = drawn.looked_up(run, value, text, *(rest or (None,)))
+        if name == "setdefault" and text.between is None:
+            for word in text.words:
+                value.setdefault(word, rest[0] if rest else None)
+        return MISSING if told is None else told
+    return MISSING
 
 
 def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: Any) -> Value:

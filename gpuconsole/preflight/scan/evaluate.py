@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths, operators, texts
+from gpuconsole.preflight.scan import constants, drawn, lengths, operators, texts
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.comprehensions import Comprehensions
+from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.mappings import mapping_of
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -75,7 +76,7 @@ class Expressions(Comprehensions):
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
         owner = self.eval(node.value, scope)
-        if isinstance(owner, Unknown):
+        if isinstance(owner, Unknown) and not isinstance(owner, DrawnText):
             return self.part(node, owner)
         value = self.get_attr(owner, node.attr)
         return self.of_owner(node, owner, value) if isinstance(value, Unknown) else value
@@ -226,6 +227,9 @@ class Expressions(Comprehensions):
 
     def _contains(self, item: Value, container: Value, wanted: bool) -> Value:
         item = operators.plain_key(self.run, item)
+        if isinstance(item, DrawnText):
+            told = drawn.inside(item, container)
+            return plain(item) if told is None else told is wanted
         unknown = first_unknown(item)
         if unknown is None and isinstance(container, Unknown):
             unknown = container
@@ -374,11 +378,6 @@ class Expressions(Comprehensions):
 
 def _sequence(kind: type) -> Callable[[Expressions, Any, Scope], Value]:
     return lambda self, node, scope: kind(self._items(node.elts, scope))
-
-
-def walk(value: Iterator[Value]) -> constants.Lazy:
-    """Wrap an iterator as a value."""
-    return constants.Lazy(value)
 
 
 _EVALUATORS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = {

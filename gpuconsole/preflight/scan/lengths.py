@@ -283,7 +283,10 @@ def drops(node: ast.expr, made: list[Value]) -> bool:
     """Whether a set or dictionary made of these items has fewer than there are."""
     if isinstance(node, ast.DictComp):
         return any(isinstance(key, Unknown) for key, _ in made)
-    return isinstance(node, ast.SetComp) and any(isinstance(one, Unknown) for one in made)
+    # Words that are drawn are all put in.
+    return isinstance(node, ast.SetComp) and any(
+        isinstance(one, Unknown) and not getattr(one, "words", ()) for one in made
+    )
 
 
 def _named(value: Value) -> str:

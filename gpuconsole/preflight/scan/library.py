@@ -17,6 +17,7 @@ from gpuconsole.preflight.scan import (
     numpy_api,
     photos,
     pictures,
+    signals,
     static_graph,
     stdlib,
     tensor_api,
@@ -118,6 +119,7 @@ def paddle(run: Run) -> Namespace:
         "device": device,
         "static": static_graph.namespace(),
         **tensor_api.namespaces(),
+        **signals.names(run),
         "__version__": "3.3.1",
     }
     names.update(device.names)

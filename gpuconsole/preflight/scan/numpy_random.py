@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan import constants, lengths, likely
+from gpuconsole.preflight.scan import drawn as drawn_text
 from gpuconsole.preflight.scan.arrays import Array, dtype_name, extents, make
 from gpuconsole.preflight.scan.values import Length, Native, NativeClass, Unknown, Value
 
@@ -95,6 +96,9 @@ class Random(Native):
         if isinstance(a, (int, Length)):
             last = lengths.plus(a, 1, -1)
             return whole(run, last) if size is None else drawn(run, size, "int64")
+        if isinstance(a, (list, tuple)) and a and all(isinstance(one, str) for one in a):
+            one = drawn_text.one_of(run, a)
+            return one if size is None else _many(run, one, size)
         array = make(run, a)
         if isinstance(array, Unknown) or not array.shape:
             return run.unknown("what is drawn from data", array)
@@ -166,6 +170,11 @@ class RandomModule(Random):
     get_default_rng = get_RandomState
 
 
+def _many(run: Run, one: Value, size: Value) -> Value:
+    counted = isinstance(size, (int, Length))
+    return lengths.opened(one, size) if counted else run.unknown("what is drawn at random", size)
+
+
 def _between(run: Run, low: Value, high: Value) -> Value:
     return whole(run, high)
 
@@ -183,7 +192,9 @@ def _one_of(run: Run, items: Value) -> Value:
         return known[0]
     if known and all(isinstance(one, int) for one in known):
         return whole(run, max(known))
-    return run.unknown("what is drawn at random")
+    if known and all(isinstance(one, str) for one in known):
+        return drawn_text.one_of(run, known)
+    return likely.item(run, known, run.unknown("what is drawn at random"), False)
 
 
 def _sample(run: Run, items: Value, k: Value = 1, *_: Value, **__: Value) -> Value:

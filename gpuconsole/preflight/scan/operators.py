@@ -9,6 +9,7 @@ from gpuconsole.preflight.scan import (
     array_methods,
     arrays,
     constants,
+    drawn,
     lengths,
     likely,
     ops,
@@ -16,6 +17,7 @@ from gpuconsole.preflight.scan import (
     tensor_ops,
 )
 from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -29,6 +31,7 @@ from gpuconsole.preflight.scan.values import (
     UserClass,
     Value,
     first_unknown,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +123,10 @@ def subscript(calls: Expressions, target: Value, key: Value) -> Value:
         return _sequence_item(run, target, plain_key(run, key))
     if isinstance(target, dict):
         key = plain_key(run, key)
+        if isinstance(key, DrawnText):
+            told = drawn.looked_up(run, target, key)
+            if told is not None:
+                return told
         more = lengths.more_in(target)
         unknown = first_unknown(key)
         if unknown is not None or (more is not None and key not in target):
@@ -188,6 +195,10 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
     if isinstance(target, (dict, list)):
         key = plain_key(calls.run, key)
+    if isinstance(key, DrawnText) and isinstance(target, dict):
+        if drawn.stored(calls.run, target, key, value):
+            return
+        key = plain(key)
     if isinstance(target, dict):
         if isinstance(key, (str, int, float, bool, tuple)):
             target[key] = value

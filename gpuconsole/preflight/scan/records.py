@@ -107,10 +107,10 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
 
 def equal(calls: Any, left: Value, right: Value) -> bool:
     """Whether two instances of a data class have the same fields."""
-    cls = left.cls
-    if not isinstance(cls, UserClass) or cls is not getattr(right, "cls", None):
+    kind: UserClass = left.cls
+    if not isinstance(kind, UserClass) or getattr(right, "cls", None) is not kind:
         return False
-    names = fields_of(cls)
+    names = list(fields_of(kind))
     pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in names)
     return all(calls.truth(calls.compare(ast.Eq, a, b)) is True for a, b in pairs)
 

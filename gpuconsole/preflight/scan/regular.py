@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpuconsole.preflight.scan import drawn
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -143,6 +144,8 @@ def _refused(run: Run, ready: tuple[re.Pattern[str], int] | Unknown, text: Value
 
 def _substitute(run: Run, pattern: Value, by: Value, text: Value, count: Value = 0,
                 flags: Value = 0) -> Value:  # fmt: skip
+    if isinstance(text, drawn.DrawnText):
+        return drawn.mapped(run, text, lambda one: _substitute(run, pattern, by, one, count, flags))
     ready = _pattern(run, pattern, flags)
     problem = _refused(run, ready, text)
     if problem is not None or isinstance(ready, Unknown):

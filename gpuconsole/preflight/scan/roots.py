@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from gpuconsole.preflight.scan import asking
+from gpuconsole.preflight.scan import asking, drawn
 from gpuconsole.preflight.scan.calls import Calls
+from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -28,6 +29,10 @@ MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorte
 
 NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item", "index", "count"}
 """Functions of an unknown number that give a number again; of others nobody knows what comes."""
+
+
+_TEXTS = (drawn.METHODS, "random.", "re.", "RandomState.", "np.random.", "join", "str", "next")
+"""Functions that give drawn text, rather than an unknown made of one."""
 
 
 class Roots(Calls):
@@ -88,6 +93,9 @@ class Roots(Calls):
     def of_call(self, node: ast.Call, target: Value, args: list[Value], result: Unknown) -> Unknown:
         """Return the unknown result of a call with what would settle it."""
         file = self.run.file
+        if isinstance(result, DrawnText):
+            named = target.name if isinstance(target, NativeFunction) else ""
+            return result if named.startswith(_TEXTS) or not named else plain(result)
         if not node.lineno:
             return result
         if result.root is None:

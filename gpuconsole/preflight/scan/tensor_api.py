@@ -156,7 +156,7 @@ def namespaces() -> dict[str, Namespace]:
         "multi_dot": FUNCTIONS["multi_dot"], "cdist": FUNCTIONS["cdist"],
     }  # fmt: skip
     tables: dict[str, dict[str, Callable[..., Any]]] = {
-        "linalg": linear, "fft": linalg.FOURIER, "geometric": graphs.FUNCTIONS, "signal": {},
+        "linalg": linear, "fft": linalg.FOURIER, "geometric": graphs.FUNCTIONS,
     }  # fmt: skip
     return {
         name: Namespace(

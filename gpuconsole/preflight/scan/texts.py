@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.scan import drawn
 from gpuconsole.preflight.scan.values import Value, first_unknown
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ def padded(run: Run, value: str, name: str, args: Any) -> Value:
 def joined_or_replaced(calls: Calls, value: str, name: str, args: Any) -> Value:
     if name == "join":
         parts = list(calls.iterate(args[0]))
+        if any(isinstance(one, drawn.DrawnText) for one in parts):
+            made = drawn.joined(calls.run, value, parts)
+            return calls.run.unknown("text made from a value that is not known") if (
+                made is None) else made  # fmt: skip
         if not all(isinstance(one, str) for one in parts):
             return calls.run.unknown("text made from a value that is not known")
         if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:

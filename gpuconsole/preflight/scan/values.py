@@ -113,8 +113,8 @@ class More(Unknown):
 
 
 def plain(unknown: Unknown) -> Unknown:
-    """Return the unknown without its being a number: what comes of it may be anything."""
-    if isinstance(unknown, SomeNumber):
+    """Return the unknown without its being a number or text: it may be anything."""
+    if type(unknown) is not Unknown:
         return Unknown(unknown.file, unknown.line, unknown.reason, unknown.root)
     return unknown
 
