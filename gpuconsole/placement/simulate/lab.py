@@ -50,6 +50,9 @@ class Lab:
     failures: Failures | None = None
     assumptions: tuple[str, ...] = ()
     """Sentences on what the file did not say."""
+    _limits: dict[tuple[int, tuple[str, ...]], float | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def by_name(self) -> Mapping[str, LabHost]:
@@ -74,12 +77,18 @@ class Lab:
             counts[host.backend] += host.devices
         return tuple(name for name, _ in counts.most_common())
 
-    def most_memory_mib(self, devices: int, backends: Sequence[str]) -> float | None:
+    def most_memory_mib(self, devices: int, backends: tuple[str, ...]) -> float | None:
         """Return the most that a job may need on each of `devices`; None when there is no room.
 
         A job for which every host is too small takes as many devices on each of several hosts of
         one model.
         """
+        key = (devices, backends)
+        if key not in self._limits:
+            self._limits[key] = self._most_memory_mib(devices, backends)
+        return self._limits[key]
+
+    def _most_memory_mib(self, devices: int, backends: tuple[str, ...]) -> float | None:
         hosts = self.hosts_for(devices)
         each = devices // hosts
         able = Counter(

@@ -75,15 +75,23 @@ def parse_lab(text: str, source: str) -> Lab:
     """Read a lab from YAML; DocumentError names file, line and column of a mistake."""
     document = parse_document(text, source, LabSection)
     section = document.value
-    hosts: list[LabHost] = []
+    hosts: dict[str, LabHost] = {}
     notes: dict[str, None] = {}
     for number, given in enumerate(section.hosts):
-        hosts += _hosts(given, _spec(document, number), notes)
-    _check(document, hosts)
+        for host in _hosts(given, _spec(document, number), notes):
+            if host.name in hosts:
+                raise document.error(
+                    ("hosts", number, "name"),
+                    f"a second host is named {host.name!r}",
+                    "Give each host its own name.",
+                )
+            hosts[host.name] = host
+    if sum(host.devices for host in hosts.values()) > MAX_DEVICES:
+        raise document.error(("hosts",), f"a lab has at most {MAX_DEVICES:,} devices")
     failures = section.failures
     return Lab(
         section.name or source,
-        tuple(hosts),
+        tuple(hosts.values()),
         Failures(failures.mean_days_between, failures.repair_hours) if failures else None,
         tuple(notes),
     )
@@ -135,15 +143,3 @@ def _hosts(given: LabHostSection, spec: Spec | None, notes: dict[str, None]) -> 
         )
         for name in names
     ]
-
-
-def _check(document: Document[LabSection], hosts: list[LabHost]) -> None:
-    seen: set[str] = set()
-    for host in hosts:
-        if host.name in seen:
-            raise document.error(
-                ("hosts",), f"two hosts are named {host.name!r}", "Give each host its own name."
-            )
-        seen.add(host.name)
-    if sum(host.devices for host in hosts) > MAX_DEVICES:
-        raise document.error(("hosts",), f"a lab has at most {MAX_DEVICES:,} devices")
