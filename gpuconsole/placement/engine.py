@@ -6,8 +6,9 @@ clock and no chance: an equal board, queue, policy and time give an equal outcom
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuconsole.placement.board import Board, Reservation
 from gpuconsole.placement.model import FREE, Candidate, Holder, Policy, Request, Rules
@@ -113,6 +114,7 @@ def run(
             continue
         told = explain(found, made, board) if explain else None
         board.take(found.chosen, holder_of(request, now))
+        _spend(board, made, found)
         outcome.started.append(Start(request, found, told))
         if counts is not None:
             _count(counts, request.user, request.task.account, request.devices)
@@ -165,6 +167,20 @@ def _block(outcome: Outcome, made: Profile, board: Board, mode: Policy) -> None:
         outcome.preempted = victims(made, board)
     if kept is not None and mode.backfill == "easy":
         board.reserve(kept)
+
+
+def _spend(board: Board, made: Profile, found: Pick) -> None:
+    """Count what a job that outlasts the reservation takes of the devices that are spare then."""
+    kept, seconds = board.reservation, made.request.run_time_s
+    if kept is None or found.shared or (seconds and made.now + seconds <= kept.when):
+        return
+    by_site: Counter[int] = Counter()
+    for cell, spots in found.chosen:
+        if cell.kind == kept.kind and cell.site.place in kept.sites:
+            by_site[cell.site.place] += len(spots)
+    taken = max(by_site.values(), default=0)
+    if taken:
+        board.reserve(replace(kept, spare=kept.spare - taken))
 
 
 def held_devices(board: Board) -> dict[str, int]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.placement import engine
 from gpuconsole.placement.board import Board
+from gpuconsole.placement.ends import expected_end
 from gpuconsole.placement.engine import Failures
 from gpuconsole.placement.model import FREE, Holder, Policy, Request, Rules
 from gpuconsole.placement.order import EVEN, USUAL_S, Shares, ordered
 from gpuconsole.placement.profile import Profile, profile
-from gpuconsole.placement.reservation import expected_end
 
 HORIZON_S = 30 * 86400.0
 """A start further away than this is not worth a figure."""

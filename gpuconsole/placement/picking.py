@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.placement.board import Board, Cell, Shelf, Site, Spot
+from gpuconsole.placement.ends import expected_end
 from gpuconsole.placement.links import closest
 from gpuconsole.placement.profile import Profile, site_code
 from gpuconsole.placement.scores import Scorer
@@ -200,7 +201,9 @@ def _shared(made: Profile, board: Board) -> Pick | None:
     best: Pick | None = None
     for site in board.sites:
         for cell in site.held:
-            if shared_code(made, board, cell) or (made.picky and host_code(made, board, site)):
+            if shared_code(made, board, cell) or _delays(made, board, cell):
+                continue
+            if made.picky and host_code(made, board, site):
                 continue
             assert cell.holder is not None
             left = made.views[cell.kind].limit_mib or 0.0
@@ -209,6 +212,17 @@ def _shared(made: Profile, board: Board) -> Pick | None:
             if best is None or rank(found) < rank(best):
                 best = found
     return best
+
+
+def _delays(made: Profile, board: Board, cell: Cell) -> bool:
+    """Tell whether a guest could keep a device beyond the time for which it is reserved."""
+    kept = board.reservation
+    if kept is None or cell.kind != kept.kind or cell.site.place not in kept.sites:
+        return False
+    seconds = made.request.run_time_s
+    assert cell.holder is not None
+    until = max(kept.when, expected_end(cell.holder, made.now))
+    return seconds is None or made.now + seconds > until
 
 
 def shared_code(made: Profile, board: Board, cell: Cell) -> str:
@@ -220,6 +234,8 @@ def shared_code(made: Profile, board: Board, cell: Cell) -> str:
     if view.code or request.devices != 1 or sum(len(c.spots) for c in board.held[holder.job]) != 1:
         return "leased"
     if holder.need_mib is None or request.need_mib is None or view.limit_mib is None:
+        return "memory"
+    if cell.spots[0].spare_mib is None:
         return "memory"
     if holder.need_mib + request.need_mib > view.limit_mib:
         return "memory"

@@ -5,20 +5,9 @@ from __future__ import annotations
 import math
 
 from gpuconsole.placement.board import Board, Reservation, Site
-from gpuconsole.placement.model import Holder
+from gpuconsole.placement.ends import expected_end
 from gpuconsole.placement.picking import cell_code, host_code
 from gpuconsole.placement.profile import Profile
-
-LEAST_LEFT_S = 60.0
-"""A job that outlived its prediction runs on for at least so long."""
-
-
-def expected_end(holder: Holder, now: float) -> float:
-    """Return when a holder should end: as predicted, and once that has passed or where nothing is
-    predicted, after as long again as it has run (what heavy-tailed run times make likely)."""
-    if holder.ends_at is not None and holder.ends_at > now:
-        return holder.ends_at
-    return now + max(LEAST_LEFT_S, now - holder.since)
 
 
 def reserve(made: Profile, board: Board) -> Reservation | None:
