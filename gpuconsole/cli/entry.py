@@ -24,7 +24,15 @@ _INTERRUPTED = 130
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Look", (("fleet", "init check status"), ("calibrating", "calibrate"))),
     ("Plan and run", (("planning", "preflight submit"), ("simulating", "simulate"))),
-    ("Queue", (("queue", "jobs logs wait why cancel preempt retry hold fetch render prune"),)),
+    (
+        "Queue",
+        (
+            (
+                "queue",
+                "jobs logs wait why cancel preempt retry hold release priority fetch render prune",
+            ),
+        ),
+    ),
     ("Run without a terminal", (("service", "dispatch"), ("lab", "demo"))),
 )
 _HOMES = {

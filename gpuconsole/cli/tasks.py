@@ -40,6 +40,21 @@ class Pair(_Parameter):
         return name.strip(), content
 
 
+class Label(_Parameter):
+    """NAME=VALUE, or NAME for any value."""
+
+    name = "name[=value]"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, str]:
+        """Split at the first `=`, if there is one."""
+        name, _, content = str(value).partition("=")
+        if not name.strip() or "\0" in str(value):
+            self.fail(f"{value!r} is not NAME or NAME=VALUE", parameter, context)
+        return name.strip(), content
+
+
 class Answer(_Parameter):
     """NAME=VALUE where NAME is an expression of the script, which may hold `=` itself."""
 
@@ -139,6 +154,8 @@ def build_task(
     project: Path | None = None,
     env: Sequence[tuple[str, str]] = (),
     label: Sequence[tuple[str, str]] = (),
+    not_label: Sequence[tuple[str, str]] = (),
+    after: Sequence[str] = (),
     mount: Sequence[tuple[MountSection, ...]] = (),
     devices: int | None = None,
     **changes: Any,
@@ -159,6 +176,8 @@ def build_task(
         assumptions={**task.assumptions, **dict(assume)},
         env={**task.env, **dict(env)},
         labels={**task.labels, **dict(label)},
+        anti_labels={**task.anti_labels, **dict(not_label)},
+        after=(*task.after, *after),
         mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
     )
 

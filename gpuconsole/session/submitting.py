@@ -86,7 +86,7 @@ class Submitting:
         )
         bundles = [first]
         try:
-            jobs = []
+            jobs: list[Job] = []
             for job_id, (task, report) in zip(ids, reports, strict=True):
                 if jobs:
                     bundles.append(_copied(first, self._bundle(job_id)))

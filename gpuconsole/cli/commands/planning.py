@@ -9,7 +9,7 @@ import click
 
 from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.tasks import DeviceCount, Pair, TaskValue, build_task, task_options
+from gpuconsole.cli.tasks import DeviceCount, Label, Pair, TaskValue, build_task, task_options
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TIERS = ("static", "formula", "traced", "symbolic")
 _MEASURED = ("traced", "symbolic")
+_NOBODY = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
 _FLEET_WAIT_S = 3.0
 """How long preflight waits for hosts before it judges by the common cards."""
 
@@ -141,6 +142,49 @@ def preflight(
 )
 @click.option("--label", type=Pair(), multiple=True, metavar="K=V", help="Label a host must have.")
 @click.option(
+    "--not-label", type=Label(), multiple=True, metavar="K[=V]", help="Label a host must not have."
+)
+@click.option(
+    "--hosts",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Most hosts that its devices may spread over, as many on each.",
+)
+@click.option("--account", metavar="NAME", help="What the use is counted for beside you.")
+@click.option("--after", multiple=True, metavar="JOB", help="Job or sweep that must succeed first.")
+@click.option(
+    "--deadline", type=TaskValue("deadline", "time"), help="When it is needed: 2030-01-31T18:00."
+)
+@click.option(
+    "--run-time",
+    "run_time_s",
+    type=TaskValue("run_time", "duration"),
+    help="How long it runs: 90m; else told from earlier runs.",
+)
+@click.option("--share", is_flag=True, default=None, help="It may share its device.")
+@click.option("--exclusive", is_flag=True, default=None, help="Only an empty device will do.")
+@click.option(
+    "--checkpoint-dir",
+    metavar="DIR",
+    help="Where the script keeps checkpoints; the same for all its attempts.",
+)
+@click.option(
+    "--auto-batch",
+    is_flag=True,
+    default=None,
+    help="Out of memory: try again with a batch that fits.",
+)
+@click.option(
+    "--retries", type=TaskValue("retries", "n", int), help="Tries unasked after a foreign cause."
+)
+@click.option(
+    "--sweep",
+    "sweep_axes",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Queue it for each value: lr=1e-3,1e-4 or seed=0..3; several are crossed.",
+)
+@click.option(
     "--network", type=click.Choice(["none", "lab", "full"]), help="What the container may reach."
 )
 @click.option(
@@ -153,17 +197,25 @@ def preflight(
     help="Host memory: 32g.",
 )
 @click.option("--force", is_flag=True, help="Queue it even if it will not fit, or is unknown.")
-@click.option("--hold", is_flag=True, help="Queue it held; release it with `gpuconsole hold`.")
+@click.option("--hold", is_flag=True, help="Queue it held; `gpuconsole release` lets it go.")
 @common
 def submit(
-    script: Path | None, task_file: Path | None, force: bool, hold: bool, **said: Any
+    script: Path | None,
+    task_file: Path | None,
+    force: bool,
+    hold: bool,
+    sweep_axes: tuple[str, ...],
+    **said: Any,
 ) -> int:
     """Queue a script to run in a container where it fits.
 
     The script's project folder is shipped, without what .gitignore, .gpuconsoleignore and key-like
-    names leave out. Prints the job's id.
+    names leave out. Prints the job's id; of a sweep its name, by which `jobs`, `wait`, `cancel`,
+    `hold` and `release` take all of it.
     """
     task = build_task(script, task_file, **said)
+    if sweep_axes:
+        return _submit_sweep(task, sweep_axes, force=force, hold=hold)
     job, nobody = _queue(task, force=force, hold=hold)
     if options().as_json:
         estimate = {"estimate_mib": job.estimate_mib}
@@ -172,7 +224,34 @@ def submit(
         print(job.id)
         note(f"Follow it with: gpuconsole logs -f {job.id}")
         if nobody and not hold:
-            note("No console starts jobs now: run `gpuconsole dispatch`, or leave one open.")
+            note(_NOBODY)
+    return 0
+
+
+def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool) -> int:
+    from gpuconsole.cli.sessions import drive
+    from gpuconsole.core.sweeps import read_axes
+
+    crossed = read_axes(axes)
+
+    async def work(session: Session) -> tuple[tuple[Job, ...], bool]:
+        await session.first_frames(_FLEET_WAIT_S)
+        return await session.sweep(task, crossed, force=force, hold=hold), not session.dispatcher
+
+    jobs, nobody = drive(work)
+    name = jobs[0].task.sweep
+    if options().as_json:
+        listed = [
+            {"job": job.id, "name": job.task.name, "state": job.state.value,
+             "estimate_mib": job.estimate_mib}
+            for job in jobs
+        ]  # fmt: skip
+        print_document({"sweep": name, "jobs": listed})
+        return 0
+    print(name)
+    note(f"{len(jobs)} jobs are queued. See them with: gpuconsole jobs {name}")
+    if nobody and not hold:
+        note(_NOBODY)
     return 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,26 +30,27 @@ _RECENT = 20
 
 
 @click.command()
+@click.argument("job", required=False)
 @click.option("--all", "show_all", is_flag=True, help="Show every ended job too.")
 @common
-def jobs(show_all: bool) -> int:
-    """List the queue: what waits, what runs, what ended lately."""
+def jobs(job: str | None, show_all: bool) -> int:
+    """List the queue: what waits, what runs, what ended lately; or one job, or one sweep."""
 
     async def work(session: Session) -> tuple[tuple[Job, ...], float]:
-        return session.jobs(), session.now()
+        return session.jobs() if job is None else session.group(job), session.now()
 
     listed, now = drive(work, fleet=False)
     if options().as_json:
-        print_document({"jobs": [job.as_json() for job in listed]})
+        print_document({"jobs": [one.as_json() for one in listed]})
         return 0
     if not listed:
         note("The queue is empty. Queue a script with: gpuconsole submit SCRIPT")
         return 0
     from gpuconsole.cli import views
 
-    ended = [job for job in listed if job.state.ended]
-    hidden = set() if show_all else {job.id for job in ended[:-_RECENT]}
-    show(views.jobs([job for job in listed if job.id not in hidden], now))
+    ended = [one for one in listed if one.state.ended]
+    hidden = set() if show_all or job is not None else {one.id for one in ended[:-_RECENT]}
+    show(views.jobs([one for one in listed if one.id not in hidden], now))
     if hidden:
         note(f"{len(hidden)} older jobs are not shown; see them with --all.")
     return 0
@@ -90,17 +92,18 @@ def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
 @click.argument("job")
 @common
 def wait(job: str) -> int:
-    """Wait until a job has ended; exit 0 only if it succeeded."""
+    """Wait until a job, or each job of a sweep, has ended; exit 0 only if all succeeded."""
 
-    async def work(session: Session) -> Job:
-        found = session.job(job)
-        if not found.state.ended and not options().as_json:
-            note(_line(found))
-        return await session.wait(job)
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        for one in found:
+            if not one.state.ended and not options().as_json:
+                note(_line(one))
+        return list(await asyncio.gather(*(session.wait(one.id) for one in found)))
 
     ended = drive(work)
-    _tell(ended)
-    return 0 if ended.state is JobState.SUCCEEDED else 1
+    _tell_all(job, ended)
+    return 0 if all(one.state is JobState.SUCCEEDED for one in ended) else 1
 
 
 @click.command()
@@ -136,12 +139,15 @@ def why(job: str) -> int:
 @click.argument("job")
 @common
 def cancel(job: str) -> int:
-    """End a job: out of the queue, or SIGTERM, a grace time, SIGKILL."""
+    """End a job or a sweep: out of the queue, or SIGTERM, a grace time, SIGKILL."""
 
-    async def work(session: Session) -> Job:
-        return await session.cancel(job)
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        # Of a sweep, what has ended stays; one job that has ended is a mistake worth telling.
+        left = [one for one in found if not one.state.ended] or found
+        return list(await asyncio.gather(*(session.cancel(one.id) for one in left)))
 
-    _tell(drive(work))
+    _tell_all(job, drive(work))
     return 0
 
 
@@ -175,12 +181,49 @@ def preempt(job: str) -> int:
 @click.argument("job")
 @common
 def hold(job: str) -> int:
-    """Keep a queued job from starting; a held one is released."""
+    """Keep a queued job, or those of a sweep, from starting; a held job is released."""
 
-    async def work(session: Session) -> Job:
-        return await session.hold(job)
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        queued = [one for one in found if one.state is JobState.QUEUED] or found[:1]
+        return [await session.hold(one.id) for one in queued]
 
-    _tell(drive(work, fleet=False))
+    _tell_all(job, drive(work, fleet=False))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@common
+def release(job: str) -> int:
+    """Let a held job, or those of a sweep, join the queue again."""
+
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        held = [one for one in found if one.state is JobState.HELD] or found[:1]
+        return [await session.release(one.id) for one in held]
+
+    _tell_all(job, drive(work, fleet=False))
+    return 0
+
+
+@click.command()
+@click.argument("job")
+@click.argument("number", type=click.IntRange(-1000, 1000))
+@common
+def priority(job: str, number: int) -> int:
+    """Change the priority of a waiting job, or of those of a sweep; higher goes first.
+
+    Write a negative number behind `--`.
+    """
+
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        waiting = (JobState.QUEUED, JobState.HELD)
+        able = [one for one in found if one.state in waiting] or found[:1]
+        return [await session.set_priority(one.id, number) for one in able]
+
+    _tell_all(job, drive(work, fleet=False))
     return 0
 
 
@@ -268,6 +311,17 @@ def _blocker(blocker: Mapping[str, Any]) -> str:
     if "text" in blocker:
         return str(blocker["text"])
     return "{name} of {user} on {host}".format_map(defaultdict(lambda: "?", blocker))
+
+
+def _tell_all(asked: str, jobs: Sequence[Job]) -> None:
+    """Tell of one job as itself, of those of a sweep as a list."""
+    if len(jobs) == 1 and jobs[0].task.sweep != asked:
+        _tell(jobs[0])
+    elif options().as_json:
+        print_document({"jobs": [job.as_json() for job in jobs]})
+    else:
+        for job in jobs:
+            print(_line(job))
 
 
 def _tell(job: Job) -> None:

@@ -1,0 +1,105 @@
+"""The queue's commands on whole sweeps, and every option of `submit` that the queue orders by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuconsole.core.jobs import Job
+from gpuconsole.state import Journal
+from tests.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
+
+
+def jobs_of(tmp_path: Path) -> tuple[Job, ...]:
+    journal = Journal(tmp_path / "state", clock=lambda: 0.0, read_only=True)
+    try:
+        return journal.jobs()
+    finally:
+        journal.close()
+
+
+def test_a_sweep_is_one_name_to_every_command(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+) -> None:
+    words = ("--sweep", "lr=1e-3,1e-4", "--sweep", "seed=0..1", "--hold")
+    queued = run("submit", script, *words, *lab, "--json")
+    assert queued.code == 0
+    assert queued.document["sweep"] == "train"
+    assert [one["name"] for one in queued.document["jobs"]] == [
+        f"train[lr={lr},seed={seed}]" for lr in ("1e-3", "1e-4") for seed in (0, 1)
+    ]
+    state = ("--state", lab[3])
+
+    def states(command: str, *more: str) -> list[str]:
+        answer = run(command, "train", *more, *state, "--json")
+        assert answer.code == 0, answer.err
+        return [one["state"] for one in answer.document["jobs"]]
+
+    assert states("jobs") == ["held"] * 4
+    assert states("release") == ["queued"] * 4
+    assert states("hold") == ["held"] * 4
+    assert states("priority", "7") == ["held"] * 4
+    assert len(run("jobs", "train", *state).out.splitlines()) > 4
+    assert run("wait", "train", *lab, "--json").code == 1
+    cancelled = run("cancel", "train", *lab, "--json")
+    assert [one["state"] for one in cancelled.document["jobs"]] == ["cancelled"] * 4
+    assert run("wait", "train", *lab, "--json").code == 1
+    again = run("submit", script, "--sweep", "seed=0..1", *lab)
+    assert again.out.strip() == "train-2"
+
+
+def test_one_job_has_its_priority_changed_and_is_released(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    job = run("submit", script, *lab, "--hold", "--json").document["job"]
+    state = ("--state", lab[3])
+    assert run("priority", job, "--json", *state, "--", "-5").document["id"] == job
+    assert jobs_of(tmp_path)[0].task.priority == -5
+    assert run("release", job, *state, "--json").document["state"] == "queued"
+    twice = run("release", job, *state, "--json")
+    assert twice.code == 1
+    assert twice.document["error"]["title"] == "Job is not held"
+
+
+def test_submit_passes_on_what_orders_and_limits_a_job(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    first = run("submit", script, *lab, "--hold", "--json").document["job"]
+    words = (
+        "--account", "grant", "--not-label", "rack=old", "--not-label", "flaky", "--hosts", "1",
+        "--after", first, "--deadline", "2030-01-31T18:00+08:00", "--run-time", "90m",
+        "--retries", "4", "--auto-batch", "--share", "--checkpoint-dir", "ckpt",
+    )  # fmt: skip
+    assert run("submit", script, *lab, *words, "--hold").code == 0
+    task = jobs_of(tmp_path)[1].task
+    assert (task.account, task.hosts, task.retries) == ("grant", 1, 4)
+    assert task.anti_labels == {"rack": "old", "flaky": ""}
+    assert task.after == (first,)
+    assert (task.deadline, task.run_time_s) == ("2030-01-31T10:00:00.000Z", 5400.0)
+    assert task.auto_batch
+    assert task.share
+    assert task.checkpoint_dir == "ckpt"
+
+
+def test_what_is_wrong_with_a_sweep_or_a_time_is_said(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+) -> None:
+    for words, expected in (
+        (("--sweep", "lr"), "is not NAME=VALUES"),
+        (("--sweep", "a=0..99", "--sweep", "b=0..99"), "10000 jobs; 1000 are the most"),
+        (("--deadline", "soon"), "expected a time such as"),
+        (("--after", "nobody"), "has no job 'nobody'"),
+        (("--retries", "-1"), "retries"),
+    ):
+        answer = run("submit", script, *words, *lab, "--json")
+        assert answer.code == 2, words
+        assert expected in answer.document["error"]["message"], answer.out
