@@ -1,0 +1,204 @@
+"""Hold the policies against each other on real traces, and time the engine.
+
+    python -m benchmarks.placement [--quick] [--traces FOLDER] [--jobs N] [--no-write]
+
+Every figure is a simulation. Windows of days are cut from the traces, thinned to a load, completed
+by seeded draws and played under each policy. The windows reported here were never tuned on: weights
+were chosen on Venus days 14 to 96 alone. Ratios are between runs of the same jobs; means of ratios
+are geometric, intervals are bootstraps over windows (all runs of a window stay together). Writes
+docs/placement-figures.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import placement_tables as tables
+from benchmarks import placement_times as times
+from gpuconsole.placement.model import Policy
+from gpuconsole.placement.policy import named_policy
+from gpuconsole.placement.simulate.lab import Lab
+from gpuconsole.placement.simulate.labfile import parse_lab
+from gpuconsole.placement.simulate.loop import simulate
+from gpuconsole.placement.simulate.metrics import metrics
+from gpuconsole.placement.simulate.traces import READERS, Trace
+from gpuconsole.placement.simulate.workload import Cut, build
+
+ROOT = Path(__file__).parents[1]
+TRACES = ROOT.parent / "shared" / "traces"
+TARGET = ROOT / "docs" / "placement-figures.md"
+FILES = {
+    "venus": ("helios_venus_gpu_jobs.csv.gz", "helios"),
+    "philly": ("philly_vc_jobs.csv.gz", "philly"),
+}
+WINDOWS = (
+    *(("venus", day) for day in (98, 112, 126)),
+    *(("philly", day) for day in (21, 45, 69)),
+)
+"""Trace and first day of each window reported."""
+DAYS = 14
+LABS = ("lab20", "lab8", "lab4")
+LOADS = (0.6, 0.8, 1.0)
+SIGMAS = (2.0, 4.0)
+SEEDS = (0, 1, 2)
+BLIND = ("fifo_strict", "host_per_user", "fifo_skip")
+"""Policies that look at no prediction: one run serves every sigma."""
+SEEING = ("sjf_easy", "weighted", "rl_based")
+
+
+class Cell(NamedTuple):
+    """What one worker plays: everything about the jobs but the error of the predictions."""
+
+    trace: str
+    day: int
+    lab: str
+    load: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy on the jobs of one cell, with one error of the predictions."""
+
+    trace: str
+    day: int
+    lab: str
+    load: float
+    seed: int
+    sigma: float
+    policy: str
+    jobs: int
+    unfinished: int
+    mean_jct_s: float
+    p99_wait_s: float
+    allocation_rate: float
+    device_utilisation: float
+    seconds: float
+
+
+@cache
+def trace_of(name: str, folder: Path) -> Trace:
+    """Read a trace once in each process."""
+    file, form = FILES[name]
+    with gzip.open(folder / file, "rt", encoding="utf-8") as lines:
+        return READERS[form](lines, file)
+
+
+@cache
+def lab_of(name: str) -> Lab:
+    """Read a lab once in each process."""
+    path = ROOT / "inventory" / f"{name}.yaml"
+    return parse_lab(path.read_text(encoding="utf-8"), path.name)
+
+
+def play(task: tuple[Cell, Path]) -> list[Run]:
+    """Play all policies on one cell."""
+    cell, folder = task
+    lab = lab_of(cell.lab)
+    found: list[Run] = []
+    for sigma in SIGMAS:
+        cut = Cut(cell.load, cell.day, DAYS, sigma=sigma)
+        jobs = build(trace_of(cell.trace, folder), lab, cut, dice(cell.seed))
+        for name in (*BLIND, *SEEING) if sigma == SIGMAS[0] else SEEING:
+            began = time.perf_counter()
+            made = metrics(simulate(lab, jobs, policy(name), random.Random(0)))
+            assert made.mean_jct_s is not None
+            assert made.p99_wait_s is not None
+            run = Run(
+                *cell,
+                sigma,
+                name,
+                made.jobs,
+                made.unfinished,
+                made.mean_jct_s,
+                made.p99_wait_s,
+                made.allocation_rate,
+                made.device_utilisation,
+                time.perf_counter() - began,
+            )
+            found.append(run)
+    blind = [run for run in found if run.policy in BLIND]
+    found += [replaced(run, sigma) for run in blind for sigma in SIGMAS[1:]]
+    return found
+
+
+def replaced(run: Run, sigma: float) -> Run:
+    """Return a run as it is under another error of predictions that it never saw."""
+    return Run(**{**asdict(run), "sigma": sigma})
+
+
+def policy(name: str) -> Policy:
+    """Return a policy as the console ships it."""
+    return named_policy(name)
+
+
+def dice(seed: int) -> tables.DiceOf:
+    """Return dice for each kind of draw."""
+    return lambda name: random.Random(f"{seed}/{name}")
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Return what is played, the longest first."""
+    windows, seeds, labs = (WINDOWS, SEEDS, LABS) if not quick else (WINDOWS[:1], (0,), LABS[1:])
+    return [
+        Cell(trace, day, lab, load, seed)
+        for lab in labs
+        for load in sorted(LOADS, reverse=True)
+        for trace, day in windows
+        for seed in seeds
+    ]
+
+
+def played(todo: Sequence[Cell], folder: Path, workers: int) -> Iterator[list[Run]]:
+    """Play all cells on some processes, telling how far it is."""
+    began = time.monotonic()
+    with get_context("spawn").Pool(workers) as pool:
+        tasks = [(cell, folder) for cell in todo]
+        for number, runs in enumerate(pool.imap_unordered(play, tasks), 1):
+            passed = time.monotonic() - began
+            left = passed / number * (len(todo) - number)
+            print(f"\r{number}/{len(todo)}, {left / 60:.0f} min left ", end="", file=sys.stderr)
+            yield runs
+    print(file=sys.stderr)
+
+
+def main() -> int:
+    """Run everything and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.placement", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one window, one seed, small labs")
+    parser.add_argument("--traces", type=Path, default=TRACES, help="folder of the public traces")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--no-times", action="store_true", help="leave the timings out")
+    given = parser.parse_args()
+    missing = [file for file, _ in FILES.values() if not (given.traces / file).exists()]
+    if missing:
+        print(
+            f"{given.traces} lacks {', '.join(missing)}: the public traces are not part of this"
+            " repository; docs/simulate.md says where they come from.",
+            file=sys.stderr,
+        )
+        return 2
+    runs = [run for found in played(cells(given.quick), given.traces, given.jobs) for run in found]
+    timed = (
+        [] if given.no_times else times.all_of(trace_of("philly", given.traces), lab_of("lab20"))
+    )
+    page = tables.page(runs, timed, DAYS)
+    print(page)
+    if not given.quick and not given.no_write:
+        TARGET.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
