@@ -34,7 +34,10 @@ _RECENT = 20
 @click.option("--all", "show_all", is_flag=True, help="Show every ended job too.")
 @common
 def jobs(job: str | None, show_all: bool) -> int:
-    """List the queue: what waits, what runs, what ended lately; or one job, or one sweep."""
+    """List the queue, or one job, or the jobs of one sweep.
+
+    What waits, what runs, and what ended lately.
+    """
 
     async def work(session: Session) -> tuple[tuple[Job, ...], float]:
         return session.jobs() if job is None else session.group(job), session.now()
