@@ -135,3 +135,22 @@ def test_samples_of_a_class_of_the_script_have_its_fields(scan: Callable[..., An
     sizes = {bytes_of(scan(HEAD + SAMPLES.replace("{kind}", one)).estimate(backend="cpu"))
              for one in kinds}  # fmt: skip
     assert len(sizes) == 1
+
+
+def test_what_may_be_an_array_is_not_taken_for_a_number(scan: Callable[..., Analysis]) -> None:
+    waves = """
+import random
+class Waves(paddle.io.Dataset):
+    def __getitem__(self, i):
+        wave = (i % 7) * np.load("waves.npy")
+        return (paddle.multiply(paddle.ones([3]), wave) if flag else wave,)
+    def __len__(self):
+        return 100
+for (x,) in paddle.io.DataLoader(Waves(), batch_size=8):
+"""
+    loop = LOOP.split("for")[0] + waves + LOOP.split(":\n")[1].replace("paddle.randn([8, 3])", "x")
+    for flag in (True, False):
+        text = HEAD + f"flag = {flag}\nnet = nn.Conv1D(1, 5, 3)\n" + loop
+        found = scan(text).estimate(backend="cpu")
+        assert not found.errors, found.errors
+        assert found.memory is None

@@ -6,7 +6,7 @@ whole numbers below the `<` bound, `b` booleans. `N` is the first extent.
 
 from __future__ import annotations
 
-from tests.real import distribution_cases
+from tests.real import distribution_cases, signal_cases
 from tests.real.operator_rig import Case
 
 X = "x=f(N,17,64)"
@@ -805,5 +805,5 @@ INPLACE = [
 
 CASES = [
     *ELEMENTWISE, *REDUCTIONS, *MANIPULATION, *CREATION, *LINALG, *LAYERS, *LOSSES, *INPLACE,
-    *distribution_cases.CASES,
+    *distribution_cases.CASES, *signal_cases.CASES,
 ]  # fmt: skip

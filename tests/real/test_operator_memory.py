@@ -39,7 +39,7 @@ KNOWN: Mapping[str, tuple[float, str]] = {
 """Cases that are not exact: how far off they may be as a share of the real figure, and why."""
 UNKNOWN: Mapping[str, str] = {
     "norm of two axes": "the spectral norm is a decomposition",
-    "quantile": "not modelled", "solve": "not modelled", "stft": "not modelled",
+    "quantile": "not modelled", "solve": "not modelled",
     **{f"segment_{kind}": "how many segments there are is data"
        for kind in ("sum", "mean", "max", "min")},
 }  # fmt: skip

@@ -128,6 +128,9 @@ class Expressions(Comprehensions):
             if isinstance(one, Unknown):
                 if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
                     break
+                if isinstance(one, SomeNumber) and isinstance(other, Unknown):
+                    # A number and something that may be an array make what may be an array.
+                    one = one if isinstance(other, SomeNumber) else other
                 if isinstance(other, Tensor) and other.needs_grad:
                     self.run.block(one)
                 return formed(one, "number")

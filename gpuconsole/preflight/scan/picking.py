@@ -11,7 +11,7 @@ from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.shaping import expand
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
-from gpuconsole.preflight.scan.values import ShapeFault, Value
+from gpuconsole.preflight.scan.values import ShapeFault, SomeNumber, Unknown, Value
 
 
 def as_index(index: Value) -> Tensor:
@@ -51,6 +51,8 @@ def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Val
 def _as_tensor(run: Run, value: Value, like: str) -> Tensor:
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, Unknown) and not isinstance(value, SomeNumber):
+        raise TypeError("a tensor that is not known")
     return run.tensor((), like)
 
 

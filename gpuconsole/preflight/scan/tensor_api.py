@@ -21,7 +21,13 @@ from gpuconsole.preflight.scan.reductions import accuracy
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.sources import all_sourced
 from gpuconsole.preflight.scan.tensors import FLOATS, Tensor
-from gpuconsole.preflight.scan.values import Namespace, NativeFunction, Value
+from gpuconsole.preflight.scan.values import (
+    Namespace,
+    NativeFunction,
+    SomeNumber,
+    Unknown,
+    Value,
+)
 
 __all__ = ["FUNCTIONS", "accuracy", "astype", "binary", "cast", "namespaces", "unary"]
 
@@ -39,10 +45,18 @@ _COMPARISONS = (
 )
 
 
+def _of_known(*sides: Value) -> None:
+    """Refuse what may be a tensor of any shape; a number that nobody knows is a number."""
+    for one in sides:
+        if isinstance(one, Unknown) and not isinstance(one, SomeNumber):
+            raise TypeError("a tensor that is not known")
+
+
 def binary(name: str) -> Callable[..., Value]:
     """Return an elementwise function of two."""
 
     def call(run: Run, x: Value, y: Value, *_: Value, **__: Value) -> Value:
+        _of_known(x, y)
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             if name == "divide" and x.dtype not in FLOATS and y.dtype not in FLOATS:
                 x, y = ops.cast(run, x, run.dtype), ops.cast(run, y, run.dtype)
@@ -69,6 +83,7 @@ def unary(name: str) -> Callable[..., Value]:
 
 def power(run: Run, x: Tensor, y: Value, *_: Value) -> Value:
     """`paddle.pow`: by a number, or element by element."""
+    _of_known(y)
     if isinstance(y, Tensor):
         return ops.binary(run, "elementwise_pow", x, y)
     return ops.unary(run, "pow", x)
@@ -76,6 +91,7 @@ def power(run: Run, x: Tensor, y: Value, *_: Value) -> Value:
 
 def compare(run: Run, x: Value, y: Value = None, *_: Value, **__: Value) -> Value:
     """Elementwise comparison and logic."""
+    _of_known(x, y)
     return tensor_ops.compare(run, x, y)
 
 
@@ -86,12 +102,14 @@ def judged(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
 
 def floor_divide(run: Run, x: Tensor, y: Value, *_: Value) -> Value:
     """`paddle.floor_divide`: no gradient."""
+    _of_known(y)
     other = y if isinstance(y, Tensor) else run.tensor(x.shape, x.dtype)
     return tensor_ops.plain(run, x, other, x.dtype)
 
 
 def bitwise(run: Run, x: Tensor, y: Value = None, *_: Value) -> Value:
     """`paddle.bitwise_and` and the like."""
+    _of_known(y)
     other = y if isinstance(y, Tensor) else x
     return tensor_ops.plain(run, x, other, x.dtype)
 
