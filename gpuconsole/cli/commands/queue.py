@@ -95,7 +95,7 @@ def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
 @click.argument("job")
 @common
 def wait(job: str) -> int:
-    """Wait until a job, or each job of a sweep, has ended; exit 0 only if all succeeded."""
+    """Wait for the end of a job or a sweep; exit 0 if all succeeded."""
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
@@ -142,7 +142,10 @@ def why(job: str) -> int:
 @click.argument("job")
 @common
 def cancel(job: str) -> int:
-    """End a job or a sweep: out of the queue, or SIGTERM, a grace time, SIGKILL."""
+    """End a job or a sweep: SIGTERM, a grace time, SIGKILL.
+
+    What waits only leaves the queue.
+    """
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
@@ -184,7 +187,7 @@ def preempt(job: str) -> int:
 @click.argument("job")
 @common
 def hold(job: str) -> int:
-    """Keep a queued job, or those of a sweep, from starting; a held job is released."""
+    """Keep a queued job or sweep from starting; release a held one."""
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
@@ -215,7 +218,7 @@ def release(job: str) -> int:
 @click.argument("number", type=click.IntRange(-1000, 1000))
 @common
 def priority(job: str, number: int) -> int:
-    """Change the priority of a waiting job, or of those of a sweep; higher goes first.
+    """Change the priority of a waiting job or sweep; higher is first.
 
     Write a negative number behind `--`.
     """
