@@ -176,19 +176,8 @@ class Scope:
 class Function:
     """A `def` or `lambda` with the scope that it closes over."""
 
-    __slots__ = (
-        "args",
-        "body",
-        "decorators",
-        "defaults",
-        "file",
-        "generator",
-        "kind",
-        "kw_defaults",
-        "name",
-        "owner",
-        "scope",
-    )
+    __slots__ = ("args", "body", "decorators", "defaults", "file", "generator", "kind",
+                 "kw_defaults", "name", "owner", "scope")  # fmt: skip
 
     def __init__(self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope) -> None:
         self.name = name
