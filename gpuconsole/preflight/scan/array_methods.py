@@ -67,6 +67,11 @@ def reduction(name: str) -> Callable[..., Value]:
             found = _of_known(name, array.data)
             if found is not None:
                 return Array((), kind(array.dtype), found)
+        if axis is None and name in ("max", "amax") and array.high is not None:
+            made = reduced(array, axis, keepdims, kind(array.dtype))
+            made.data = array.high if type(array.high) is int and not made.shape else None
+            made.high = array.high
+            return made
         return reduced(array, axis, keepdims, dtype_name(dtype, kind(array.dtype)))
 
     return call
@@ -283,8 +288,17 @@ PROPERTIES: dict[str, Callable[[Array], Value]] = {
 }  # fmt: skip
 
 
+_KEEPING = ("astype", "reshape", "transpose", "swapaxes", "flatten", "ravel", "squeeze", "copy",
+            "repeat", "view")  # fmt: skip
+"""Methods whose result holds the numbers of the array."""
+
+
 def install() -> None:
     """Give arrays their methods and properties."""
+    from gpuconsole.preflight.scan.maxima import keeping
+
+    for name in _KEEPING:
+        METHODS[name] = keeping(METHODS[name])
 
     def method(call: Callable[..., Value]) -> Callable[..., Value]:
         return lambda self, run, *args, **kwargs: call(run, self, *args, **kwargs)

@@ -24,7 +24,7 @@ from gpuconsole.preflight.scan.values import (
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
-    from gpuconsole.preflight.scan.tensors import Storage
+    from gpuconsole.preflight.trace import Storage
 
 MAX_DATA = 1024
 """Numbers that an array remembers."""
@@ -143,22 +143,19 @@ class Array(Native):
 
     label = "ndarray"
 
-    def __init__(
-        self,
-        shape: tuple[int, ...] = (),
-        dtype: str = "float64",
-        data: Value = None,
-        keeps: Storage | None = None,
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...] = (), dtype: str = "float64", data: Value = None,
+                 keeps: Storage | None = None) -> None:  # fmt: skip
         super().__init__()
-        self.shape = shape
-        self.dtype = dtype
-        self.data = data
-        self.keeps = keeps
+        self.shape, self.dtype, self.data, self.keeps = shape, dtype, data, keeps
+        self.high: int | None = None
+        """The largest number in it, a `Bound` where it may be smaller; None if not known."""
 
     def viewed(self, shape: tuple[int, ...], data: Value = None) -> Array:
         """Return a view of another shape; a single element is a copy."""
-        return Array(shape, self.dtype, data, self.keeps if shape else None)
+        made = Array(shape, self.dtype, data, self.keeps if shape else None)
+        if self.high is not None:
+            made.high = Bound(self.high)
+        return made
 
     @property
     def size(self) -> int:
@@ -346,7 +343,9 @@ def picked(run: Run, array: Array, key: Value) -> Value:
     if place is None:
         return array.viewed((*out, *array.shape[axis:]))
     out[place:place] = spread(*taken)
-    return Array((*out, *array.shape[axis:]), array.dtype)
+    made = Array((*out, *array.shape[axis:]), array.dtype)
+    made.high = None if array.high is None else Bound(array.high)
+    return made
 
 
 def _axes(key: Value) -> int:

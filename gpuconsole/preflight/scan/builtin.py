@@ -257,6 +257,10 @@ def _any(calls: Calls, items: Value, wanted: bool) -> Value:
 def _number(run: Run, value: Value) -> Value:
     if isinstance(value, Array) and isinstance(value.data, (int, float)):
         return value.data
+    if isinstance(value, Array) and isinstance(value.data, (int, float)):
+        return value.data
+    if isinstance(value, (Tensor, Array)) and value.high is not None and value.high >= 0:
+        return lengths.some(run, "the largest number of data", int(value.high))
     if isinstance(value, (Tensor, Array)):
         return run.number("a number out of data that the script does not state")
     return value

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan import maxima, ops
 from gpuconsole.preflight.scan.arrays import Array, DType, shape_of
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import (
+    FLOATS,
     ITEM_BYTES,
     Tensor,
     as_shape,
 )
 from gpuconsole.preflight.scan.values import (
+    Bound,
     NativeFunction,
     Unknown,
     Value,
@@ -44,6 +46,7 @@ def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
         found = run.dtype
     out = run.tensor(shape, dtype_of(run, dtype, found))
     out.stop_gradient = stop_gradient is not False
+    out.high = maxima.high_of(data) if out.dtype not in FLOATS else None
     return out
 
 
@@ -86,7 +89,11 @@ def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> 
 def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
             name: Value = None) -> Value:  # fmt: skip
     """`paddle.randint`."""
-    return filled("int64")(run, shape, dtype=dtype)
+    made = filled("int64")(run, shape, dtype=dtype)
+    last = low if high is None else high
+    if isinstance(made, Tensor) and isinstance(last, int):
+        made.high = Bound(last - 1)
+    return made
 
 
 def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
@@ -109,7 +116,10 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
         return unknown
     whole = all(isinstance(one, int) for one in (start, end, step))
     length = max(0, -int(-(end - start) // step))
-    return run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+    made = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+    if whole and length and step > 0:
+        made.high = int(start + (length - 1) * step)
+    return made
 
 
 def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:

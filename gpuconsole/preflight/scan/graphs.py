@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan import maxima, ops
 from gpuconsole.preflight.scan.picking import as_index
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor, broadcast
@@ -45,9 +45,15 @@ def _same_length(source: Tensor, target: Tensor) -> None:
 
 
 def segment(run: Run, data: Tensor, segment_ids: Value, name: Value = None) -> Value:
-    """`paddle.geometric.segment_sum` and the like: how many segments there are is data."""
-    as_index(segment_ids)
-    raise TypeError("how many segments there are depends on data")
+    """`paddle.geometric.segment_sum` and the like: as many as the largest number says."""
+    ids = as_index(segment_ids)
+    count = maxima.segments(ids)
+    if count is None:
+        raise TypeError("how many segments there are depends on data")
+    if ids.shape != data.shape[:1]:
+        raise ShapeFault(f"{list(ids.shape)} segment numbers for {list(data.shape)}", ids.shape,
+                         data.shape)  # fmt: skip
+    return ops.apply(run, "segment_pool", (data, ids), (count, *data.shape[1:]))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import array_methods as methods
-from gpuconsole.preflight.scan import files, numpy_joins, numpy_linear, numpy_picks
+from gpuconsole.preflight.scan import files, maxima, numpy_joins, numpy_linear, numpy_picks
 from gpuconsole.preflight.scan.arrays import (
     Array,
     DType,
@@ -83,7 +83,9 @@ def _arange(run: Run, *args: Value, dtype: Value = None, **_: Value) -> Value:
     if all(isinstance(one, int) for one in plain_args):
         numbers = range(*plain_args)
         data = list(numbers) if len(numbers) <= 64 else None
-        return Array((len(numbers),), dtype_name(dtype, "int64"), data)
+        made = Array((len(numbers),), dtype_name(dtype, "int64"), data)
+        made.high = maxima.high_of(numbers)
+        return made
     start, stop, step = (0.0, plain_args[0], 1.0) if len(args) == 1 else (*plain_args, 1.0)[:3]
     return Array((max(0, math.ceil((stop - start) / step)),), dtype_name(dtype, "float64"))
 
@@ -303,7 +305,18 @@ def _tables() -> dict[str, Call]:
     table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))
     for name in ("real", "imag"):
         table[name] = _method(lambda run, x, give=methods.PROPERTIES[name]: give(x))
-    return {**table, **numpy_joins.FUNCTIONS, **numpy_linear.FUNCTIONS, **numpy_picks.FUNCTIONS}
+    table = {**table, **numpy_joins.FUNCTIONS, **numpy_linear.FUNCTIONS, **numpy_picks.FUNCTIONS}
+    for name in _KEEPING:
+        table[name] = maxima.keeping(table[name])
+    return table
+
+
+_KEEPING = (
+    "array", "asarray", "ascontiguousarray", "copy", "reshape", "ravel", "squeeze", "transpose",
+    "repeat", "tile", "concatenate", "stack", "hstack", "vstack", "sort", "unique", "expand_dims",
+    "flip", "roll", "broadcast_to",
+)  # fmt: skip
+"""Functions whose result holds the numbers that they are given."""
 
 
 def _argwhere(run: Run, x: Array) -> Value:

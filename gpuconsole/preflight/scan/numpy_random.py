@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.scan import constants, lengths, likely
 from gpuconsole.preflight.scan import drawn as drawn_text
 from gpuconsole.preflight.scan.arrays import Array, dtype_name, extents, make
-from gpuconsole.preflight.scan.values import Length, Native, NativeClass, Unknown, Value
+from gpuconsole.preflight.scan.values import Bound, Length, Native, NativeClass, Unknown, Value
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
@@ -79,7 +79,11 @@ class Random(Native):
             if isinstance(last, (int, Length)) and endpoint is not True:
                 last = lengths.plus(last, 1, -1)
             return whole(run, last)
-        return drawn(run, size, dtype_name(dtype, "int64"))
+        made = drawn(run, size, dtype_name(dtype, "int64"))
+        last = low if high is None else high
+        if isinstance(made, Array) and isinstance(last, int):
+            made.high = Bound(last if endpoint is True else last - 1)
+        return made
 
     do_integers = do_randint
 

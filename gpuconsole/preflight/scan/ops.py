@@ -135,6 +135,7 @@ def view(
     """Look at the same storage with another shape; `order` when the elements' order changes."""
     out = Tensor(tuple(shape), x.dtype, x.storage)
     out.strided = strided
+    out.high = x.high
     if x.needs_grad:
         node = attach(run, [x], [out], (), "strided" if order else "view")
         if node is not None and order:
@@ -147,6 +148,7 @@ def cast(run: Run, x: Tensor, dtype: str) -> Tensor:
     if x.dtype == dtype:
         return x
     out = run.tensor(x.shape, dtype)
+    out.high = x.high
     attach(run, [x], [out], (), "new")
     return out
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from gpuconsole.preflight.scan import arrays, ops, picking
+from gpuconsole.preflight.scan import arrays, maxima, ops, picking
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor, broadcast
@@ -112,7 +112,9 @@ def item(run: Run, target: Tensor, key: Value) -> Tensor:
     if pick.masked:
         raise TypeError("how many elements a mask picks depends on data")
     if not pick.picks:
-        return ops.sliced(run, target, pick.shape, strided=pick.strided or target.strided)
+        part = ops.sliced(run, target, pick.shape, strided=pick.strided or target.strided)
+        part.high = maxima.at_most(target.high)
+        return part
     first = pick.picks[0]
     if not isinstance(first, Tensor):
         extent = first.shape if isinstance(first, Array) else (len(first),)

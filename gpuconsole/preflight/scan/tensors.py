@@ -20,7 +20,7 @@ class Tensor(Native):
     """A tensor as the script sees it. Views share the storage of what they look at."""
 
     label = "Tensor"
-    __slots__ = ("dtype", "grad", "hooks", "name", "node", "rows", "shape", "slot",
+    __slots__ = ("dtype", "grad", "high", "hooks", "name", "node", "rows", "shape", "slot",
                  "stop_gradient", "storage", "strided", "trainable")  # fmt: skip
 
     def __init__(
@@ -39,6 +39,7 @@ class Tensor(Native):
         self.rows = False
         self.hooks: list[Value] | None = None
         self.name = ""
+        self.high: int | None = None
 
     @property
     def nbytes(self) -> int:
