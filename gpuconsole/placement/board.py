@@ -106,6 +106,8 @@ class Cell:
     spare_mib: float = -1.0
     """Least of its devices; below 0 when unknown."""
     shelf: Shelf | None = None
+    closest: dict[int, tuple[tuple[Spot, ...], float]] = field(default_factory=dict)
+    """By number: the closest of its devices and the quality of their links, once asked for."""
 
     @property
     def order(self) -> int:
@@ -279,6 +281,7 @@ class Board:
             site.cells[key] = cell
         else:
             insort(cell.spots, spot, key=_order)
+            cell.closest.clear()
             cell.spare_mib = min(cell.spare_mib, spare)
         if not spot.fault:
             site.free[spot.kind] = site.free.get(spot.kind, 0) + 1
@@ -289,6 +292,7 @@ class Board:
         site = cell.site
         for spot in taken:
             cell.spots.remove(spot)
+            cell.closest.clear()
             site.in_use += not spot.device.processes
         if not cell.spots:
             cell.shelf = None

@@ -126,13 +126,24 @@ def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick
         if len(found) >= most and score + weight < found[most - 1].score:
             break
         standing = board.on(shelf) if cells is None else cells
+        perfect = 0
         for cell in standing if weight else standing[:most]:
-            spots, links = closest(cell.spots, count)
+            spots, links = _closest(cell, count)
             total = round(score + weight * links, 9)
             found.append(Pick(((cell, spots),), total, links))
+            perfect += links >= 1.0
+            if perfect == most:
+                break
         found.sort(key=rank)
         del found[most:]
     return found
+
+
+def _closest(cell: Cell, count: int) -> tuple[tuple[Spot, ...], float]:
+    """Return the closest devices of a cell, worked out anew only where it has changed."""
+    if count not in cell.closest:
+        cell.closest[count] = closest(cell.spots, count)
+    return cell.closest[count]
 
 
 def rank(found: Pick) -> tuple[float, int]:
@@ -146,7 +157,7 @@ def _mixed(made: Profile, board: Board, count: int) -> list[Pick]:
     scorer = Scorer(made, board, count)
     found: list[Pick] = []
     for site in board.sites:
-        if made.picky and host_code(made, board, site):
+        if len(site.cells) < 2 or (made.picky and host_code(made, board, site)):
             continue
         for kind in site.free:
             cells = [
