@@ -163,6 +163,10 @@ class Engine(Protocol):
         """Give back the devices that this attempt holds; others' leases are left alone."""
         ...
 
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        """Tell what an image is made for; None where the host does not have it."""
+        ...
+
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Make the image present, telling `progress` sentences; ImageError if it cannot be had."""
         ...

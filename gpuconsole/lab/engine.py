@@ -12,6 +12,7 @@ from gpuconsole.core.containers import (
     EngineInfo,
     HostAccount,
     HostNetwork,
+    ImageFacts,
     Lease,
     PruneResult,
 )
@@ -67,6 +68,11 @@ class SimulatedEngine:
         self._reach()
         for uuid in uuids:
             self._host.leases.pop((uuid, attempt), None)
+
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        """Tell of an image that was pulled; what it is made for, its name says."""
+        self._reach()
+        return ImageFacts() if image in self._host.images else None
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Pull the image once per host; a registry below `.invalid` has none, as its name says."""

@@ -12,6 +12,9 @@ from gpuconsole.lab.host import SimulatedHost, phase_of
 from gpuconsole.lab.sites import build_sites
 from gpuconsole.lab.time import LabTime
 
+IMAGES = {"npu": "paddle-npu:cann800-ubuntu20-npu-910b-base-aarch64-gcc84"}
+"""What hosts with devices other than NVIDIA's are set up with."""
+
 
 class SimulatedHosts:
     """Implements `core.containers.Hosts`: a pure function of seed and time, and of what is run.
@@ -35,6 +38,11 @@ class SimulatedHosts:
         )
         self._by_name = {host.site.name: host for host in self._hosts}
         self._snapshot = FleetSnapshot(simulated=True)
+
+    def default_image(self, host: str) -> str:
+        """Return an image made for the devices of a host; "" for the usual one."""
+        found = self._by_name.get(host)
+        return IMAGES.get(found.site.kind.card.backend, "") if found is not None else ""
 
     async def start(self) -> None:
         """Nothing to connect: the lab is there from its opening."""

@@ -13,15 +13,19 @@ import requests
 from docker.auth import get_config_header, resolve_repository_name
 from docker.utils import parse_repository_tag
 
+from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ImageError
+from gpuconsole.placement.images import READ
 from gpuconsole.remote.docker_errors import checked
 
 LINE_LIMIT = 64 * 1024
 """A longer line of progress is not one that an engine writes."""
 LAYER_LIMIT = 1024
 """Layers that are counted; an engine takes images of 128 at the most."""
+VALUE_LIMIT = 16 * 1024
+"""Characters of a variable that are read: NVIDIA's own demands are some thousand long."""
 SIZE_LIMIT = 2**63
 """Bytes that no layer has."""
 
@@ -33,6 +37,18 @@ def is_present(client: docker.APIClient, image: str) -> bool:
     except docker.errors.ImageNotFound:
         return False
     return True
+
+
+def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
+    """Return what the engine says about an image; None when it does not have it."""
+    try:
+        found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+    except docker.errors.ImageNotFound:
+        return None
+    pairs = (str(item).partition("=") for item in (found.get("Config") or {}).get("Env") or ())
+    # Whoever made the image wrote them, and others may hold secrets.
+    env = {name: clean(value, VALUE_LIMIT) for name, _, value in pairs if name in READ}
+    return ImageFacts(env, clean(str(found.get("Architecture", "")), 40))
 
 
 def open_pull(client: docker.APIClient, image: str) -> requests.Response:

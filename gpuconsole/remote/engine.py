@@ -24,6 +24,7 @@ from gpuconsole.core.containers import (
     EngineInfo,
     HostAccount,
     HostNetwork,
+    ImageFacts,
     Lease,
     PruneResult,
 )
@@ -32,7 +33,7 @@ from gpuconsole.errors import EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
-from gpuconsole.remote.docker_images import PullProgress, is_present, open_pull
+from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
 from gpuconsole.remote.link import Link
@@ -87,6 +88,10 @@ class DockerEngine:
     async def reap_stale(self) -> tuple[Lease, ...]:
         """Remove the leases, of any console, whose job is long gone."""
         return await self._calls.run("reaping leases", docker_leases.reap, self._lease_grace_s)
+
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        """Tell what an image is made for; None where the host does not have it."""
+        return await self._calls.run(f"looking for {image}", image_facts, image)
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Make the image present, pulling it if it is not."""

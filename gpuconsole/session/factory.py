@@ -118,7 +118,7 @@ def _demo_session(
         hosts,
         folder,
         LabSettings(theme=mine.theme, symbols=mine.symbols, keys=mine.keys),
-        lambda host: DEFAULT_IMAGE,
+        lambda host: hosts.default_image(host) or DEFAULT_IMAGE,
         read_only=read_only,
         dispatch=dispatch,
         simulated=True,

@@ -31,9 +31,10 @@ from gpuconsole.placement import (
 from gpuconsole.placement.devices import Groups, Wish
 from gpuconsole.placement.model import FREE, Rules
 from gpuconsole.placement.quotas import Limits
-from gpuconsole.placement.rules import LabRules, Suits, any_image, limits_of
+from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.after import Order
+from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
 from gpuconsole.session.reasons import Reasons
@@ -65,13 +66,13 @@ class Placer:
         settings: LabSettings,
         *,
         user: str = "",
-        suits: Suits = any_image,
+        images: ImageBoard | None = None,
     ) -> None:
-        """`user` asks for tasks that are not queued; `suits` tells which host can run which
+        """`user` asks for tasks that are not queued; `images` knows which host can run which
         image."""
         self._settings = settings
         self._user = user
-        self._suits = suits
+        self._images = images
         self._limits = limits_of(settings)
         # A large plan is made beside the event loop, on which single tasks are decided meanwhile.
         self._ledger = Ledger(settings)
@@ -127,7 +128,12 @@ class Placer:
             shares=self._ledger.usage,
         )
         choices = tuple(
-            _choice(start.request.job, start.candidate, found.wishes[start.request.job])
+            _choice(
+                start.request.job,
+                start.candidate,
+                found.wishes[start.request.job],
+                self._note(start.request.task, start.candidate, snapshot),
+            )
             for start in outcome.started
             if start.candidate is not None
         )
@@ -161,7 +167,7 @@ class Placer:
             held,
             {job.id: policy_for(self._settings, job.task) for job in ready},
             lab_policy(self._settings),
-            self._rules(ledger, now),
+            self._rules([job.task for job in ready], snapshot, ledger, now),
             wishes,
             held_back,
         )
@@ -187,14 +193,21 @@ class Placer:
         request = _request("", task, need, memory or Memory(), wish.devices, now)
         asked = Job("", task, self._user, JobState.QUEUED, now)
         request = _foreseen(replace(request, work=work), asked, ledger)
-        rules = self._rules(ledger, now)
+        rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
 
-    def _rules(self, ledger: Ledger, now: float) -> Rules:
-        if self._limits == Limits() and self._suits is any_image:
+    def _rules(
+        self, tasks: Sequence[Task], snapshot: FleetSnapshot, ledger: Ledger, now: float
+    ) -> Rules:
+        suits = any_image if self._images is None else self._images.rule(tasks, snapshot)
+        if self._limits == Limits() and suits is any_image:
             return FREE
         # The reasons are worked out later, when use has gone on.
-        return LabRules(self._limits, ledger.use.copy(), now, self._suits)
+        return LabRules(self._limits, ledger.use.copy(), now, suits)
+
+    def _note(self, task: Task, chosen: Candidate, snapshot: FleetSnapshot) -> str:
+        host = snapshot.host(chosen.host)
+        return "" if self._images is None or host is None else self._images.note(task, host)
 
     def _wish_of(self, job: Job, groups: Groups) -> Wish:
         work = recorded_work(job.estimate)
@@ -314,14 +327,14 @@ def _reasoned(decision: Decision, wish: Wish) -> Decision:
     return replace(decision, chosen=told[0], candidates=told)
 
 
-def _choice(job: str, chosen: Candidate, wish: Wish) -> Choice:
+def _choice(job: str, chosen: Candidate, wish: Wish, note: str) -> Choice:
     first, *others = chosen.places
     return Choice(
         job,
         first.host,
         tuple(device.uuid for device in first.devices),
         tuple(device.index for device in first.devices),
-        (wish.reason, *chosen.reasons) if wish.reason else chosen.reasons,
+        tuple(filter(None, (wish.reason, *chosen.reasons, note))),
         tuple(others),
         chosen.shared,
     )

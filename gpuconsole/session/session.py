@@ -31,6 +31,7 @@ from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.foreseeing import Foresight
+from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.measurements import Mode
 from gpuconsole.session.measuring import Progress
@@ -69,7 +70,8 @@ class Session:
         self._clock = parts.clock
         self._journal = parts.journal
         self._estimating = Estimating(parts)
-        self._placer = Placer(parts.settings, user=parts.user)
+        self._images = ImageBoard(parts.hosts, parts.clock, parts.default_image)
+        self._placer = Placer(parts.settings, user=parts.user, images=self._images)
         self._leases = LeaseBoard(parts.hosts, parts.clock)
         self._bench = Bench(
             hosts=parts.hosts,
@@ -97,10 +99,8 @@ class Session:
         try:
             self._placer.remember(self._journal.observations())
             await self.hosts.start()
-            self._tasks = [
-                asyncio.ensure_future(self._news.run()),
-                asyncio.ensure_future(self._watch_queue()),
-            ]
+            runs = (self._news.run(), self._images.run(), self._watch_queue())
+            self._tasks = [asyncio.ensure_future(run) for run in runs]
             if self._parts.dispatch:
                 self._dispatch()
         except BaseException:

@@ -17,6 +17,7 @@ from gpuconsole.core.containers import (
     EngineInfo,
     HostAccount,
     HostNetwork,
+    ImageFacts,
     Lease,
     PruneResult,
 )
@@ -116,6 +117,7 @@ class Docker:
         self.silent_at: frozenset[str] | None = frozenset()
         """Calls that the engine of a host that is up does not answer; None means all."""
         self.images = {"paddle"}
+        self.facts: dict[str, ImageFacts] = {}
         self.pull_blocks = False
         self.containers: dict[str, Container] = {}
         self.leases: dict[str, Lease] = {}
@@ -246,6 +248,10 @@ class FakeEngine:
             if lease.uuid in uuids and lease.attempt == attempt:
                 del self._docker.leases[key]
         await self._at("release done")
+
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        await self._at("image facts")
+        return self._docker.facts.get(image)
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         await self._at("image")
