@@ -11,6 +11,7 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.leases import LeaseBoard
@@ -99,7 +100,7 @@ class Lab:
             settings=self.settings,
             state=folder,
             user="ada",
-            command=lambda task, devices, meeting: ("python", task.script),
+            command=launch_command,
             default_image=lambda host: "paddle",
         )
         leases = LeaseBoard(hosts, self.clock)

@@ -25,6 +25,7 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
+from gpuconsole.placement import Place
 from gpuconsole.session.placing import Choice, Plan, Why
 
 START = 1_800_000_000.0
@@ -126,6 +127,8 @@ class Docker:
         self.logs_break = False
         self.uid = 1000
         self.busy_ports: frozenset[int] = frozenset()
+        self.stop_code = 143
+        """How a container ends that is told to."""
         self.sent: list[str] = []
         """Folders of jobs that were read from here; "" is the results folder itself."""
         self.changed = asyncio.Event()
@@ -417,6 +420,11 @@ class FakeHosts:
         for engine in self._engines.values():
             engine.heard.append(heard)
 
+    def forget(self) -> None:
+        """Hear no more of them."""
+        for engine in self._engines.values():
+            engine.heard.clear()
+
     def snapshot(self) -> FleetSnapshot:
         hosts = tuple(replace(host, state=self._state(host.name)) for host in self.snapshots.hosts)
         if hosts != self.snapshots.hosts:
@@ -440,6 +448,9 @@ class FakeHosts:
 class FirstFree:
     """Places each queued job on the first devices that nobody holds."""
 
+    preempt: tuple[str, ...] = ()
+    """Jobs to be stopped for others."""
+
     def plan(
         self,
         jobs: Sequence[Job],
@@ -452,7 +463,8 @@ class FirstFree:
             uuid
             for job in jobs
             if job.state.active and job.attempt
-            for uuid in job.attempt.device_uuids
+            for part in job.attempt.parts
+            for uuid in part.device_uuids
         }
         busy |= {lease.uuid for held in leases.values() for lease in held}
         busy |= {uuid for _, uuid in avoid}
@@ -471,7 +483,16 @@ class FirstFree:
             if not free:
                 waiting[job.id] = Why("queued", "No device is free.")
                 continue
-            host, device = free[0]
-            busy.add(device.uuid)
-            choices.append(Choice(job.id, host.name, (device.uuid,), (device.index,), ("first",)))
-        return Plan(tuple(choices), waiting)
+            # Of a gang each host gives one device.
+            chosen = {host.name: (host, device) for host, device in reversed(free)}
+            places = [chosen[name] for name in sorted(chosen)][: job.task.hosts]
+            if len(places) < job.task.hosts:
+                waiting[job.id] = Why("queued", "Not enough hosts are free.")
+                continue
+            busy |= {device.uuid for _, device in places}
+            host, device = places[0]
+            others = tuple(Place(host.name, (device,)) for host, device in places[1:])
+            choices.append(
+                Choice(job.id, host.name, (device.uuid,), (device.index,), ("first",), others)
+            )
+        return Plan(tuple(choices), waiting, self.preempt)

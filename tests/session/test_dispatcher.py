@@ -34,7 +34,7 @@ async def test_a_job_runs_to_success_and_leaves_nothing_behind(lab: Lab) -> None
     assert running.attempt.placement_reasons == ("first",)
     assert set(lab.docker.leases) == {"GPU-a-0"}
     assert container.bundles == [b"the code"]
-    assert container.spec.command == ("python", "/p/train.py")
+    assert container.spec.command == ("python", "train.py")
 
     lab.docker.write(b"step 1\n")
     lab.docker.finish(0, b"done\n")
