@@ -41,6 +41,10 @@ class _Group:
     waiting: list[tuple[Key, Request]] = field(default_factory=list)
     refused_s: float = inf
     """Length of the shortest job that this pass has refused."""
+    looked: int = -1
+    """The look at the board by which `alone` is known."""
+    alone: bool = False
+    """Whether its devices are free somewhere."""
 
 
 class Line(Sequence[Request]):
@@ -58,6 +62,7 @@ class Line(Sequence[Request]):
         self._free: dict[int, list[int]] = {}
         """Free devices of each host by kind, most first."""
         self._partners: list[Cell] = []
+        self._looks = 0
         # With a fixed order by length, nobody behind a refused job of a group is shorter.
         self._fixed = not (policy.fair_share or policy.patience)
         self._by_length = self._fixed and policy.order != "fifo" and policy.learned is None
@@ -95,13 +100,12 @@ class Line(Sequence[Request]):
     def __iter__(self) -> Iterator[Request]:
         if not self._fixed:
             self._sort()
-        heads: list[tuple[Key, int, int]] = []
-        groups = list(self._groups.values())
-        for number, group in enumerate(groups):
-            if group.waiting:
-                heads.append((group.waiting[0][0], number, 0))
-        heapq.heapify(heads)
         mode = self._policy.backfill
+        groups = [group for group in self._groups.values() if group.waiting]
+        if mode == "skip":
+            groups = [group for group in groups if self._room(group)]
+        heads = [(group.waiting[0][0], number, 0) for number, group in enumerate(groups)]
+        heapq.heapify(heads)
         while heads:
             _, number, index = heapq.heappop(heads)
             group = groups[number]
@@ -156,6 +160,7 @@ class Line(Sequence[Request]):
 
     def _look(self) -> None:
         """Take stock of what is free, and of who shares."""
+        self._looks += 1
         free: dict[int, list[int]] = {kind: [] for kind in range(len(self._board.kinds))}
         for site in self._board.sites:
             for kind, count in site.free.items():
@@ -177,16 +182,18 @@ class Line(Sequence[Request]):
         return self._room_alone(group) or (self._partners != [] and group.devices == 1)
 
     def _room_alone(self, group: _Group) -> bool:
+        if group.looked != self._looks:
+            group.looked = self._looks
+            group.alone = any(self._has_room(group, kind) for kind in group.kinds)
+        return group.alone
+
+    def _has_room(self, group: _Group, kind: int) -> bool:
         hosts = group.hosts
         each = group.devices // hosts
-        for kind in group.kinds:
+        if group.sites is None:
             counts = self._free[kind]
-            if group.sites is not None:
-                counts = [count for site in group.sites if (count := site.free.get(kind, 0))]
-                counts.sort(reverse=True)
-            if len(counts) >= hosts and counts[hosts - 1] >= each:
-                return True
-        return False
+            return len(counts) >= hosts and counts[hosts - 1] >= each
+        return sum(site.free.get(kind, 0) >= each for site in group.sites) >= hosts
 
     def _next(self, group: _Group, index: int) -> int | None:
         """Return the next job of a group that is worth asking for, from a place on."""
