@@ -599,6 +599,26 @@ LAYERS = [
         before="boxes = paddle.to_tensor([[1.0, 1.0, 10.0, 9.0]] * N); "
         "counts = paddle.to_tensor([1] * N, dtype='int32')",
     ),
+    Case(
+        "psroi_pool",
+        "paddle.vision.ops.psroi_pool(x, boxes, counts, 3)",
+        "x=f(N,18,20,24)",
+        before="boxes = paddle.to_tensor([[1.0, 1.0, 10.0, 9.0]] * N); "
+        "counts = paddle.to_tensor([1] * N, dtype='int32')",
+    ),
+    Case(
+        "yolo_loss",
+        "paddle.vision.ops.yolo_loss(x, b, g, [10, 13, 16, 30, 33, 23], [0, 1, 2], 3, 0.7, 8)",
+        "x=f(N,24,20,20)",
+        before="b = paddle.full([N, 7, 4], 0.3); g = paddle.zeros([N, 7], 'int32')",
+    ),
+    Case(
+        "yolo_box",
+        "paddle.vision.ops.yolo_box(x, s, [10, 13, 16, 30, 33, 23], 3, 0.01, 8)[1]",
+        "x=c(N,24,20,20)",
+        "",
+        before="s = paddle.full([N, 2], 160, 'int32')",
+    ),
     Case("send_u_recv", "paddle.geometric.send_u_recv(x, s, d)", "x=f(N,64) s=i(50,<8) d=i(50,<8)"),
     Case(
         "send_u_recv mean",

@@ -40,8 +40,6 @@ KNOWN: Mapping[str, tuple[float, str]] = {
 UNKNOWN: Mapping[str, str] = {
     "norm of two axes": "the spectral norm is a decomposition",
     "quantile": "not modelled", "solve": "not modelled",
-    **{f"segment_{kind}": "how many segments there are is data"
-       for kind in ("sum", "mean", "max", "min")},
 }  # fmt: skip
 """Cases that must be said to be unknown."""
 

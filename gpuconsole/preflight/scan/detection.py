@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from gpuconsole.preflight.scan import boxes as detector_boxes
 from gpuconsole.preflight.scan import kernels, ops
 from gpuconsole.preflight.scan.layers import Layer
 from gpuconsole.preflight.scan.run import Run
@@ -110,6 +111,17 @@ class RoIAlign(Layer):
         return roi_align(run, x, boxes, boxes_num, self.size)
 
 
+class RoIPool(RoIAlign):
+    """`RoIPool`."""
+
+    label = "RoIPool"
+
+    def forward(self, run: Run, x: Tensor, boxes: Tensor, boxes_num: Tensor,
+                *_: Value, **__: Value) -> Value:  # fmt: skip
+        """Cut the boxes out and take the largest."""
+        return roi_pool(run, x, boxes, boxes_num, self.size)
+
+
 def names(run: Run) -> Written:
     """Return `paddle.vision.ops`."""
     functions: dict[str, Callable[..., Tensor]] = {
@@ -118,5 +130,6 @@ def names(run: Run) -> Written:
     return Written(run, "paddle.vision.ops", "vision_ops", {
         **{name: NativeFunction(call, name) for name, call in functions.items()},
         "DeformConv2D": NativeClass(DeformConv2D, "DeformConv2D"),
-        "RoIAlign": NativeClass(RoIAlign, "RoIAlign"),
+        "RoIAlign": NativeClass(RoIAlign, "RoIAlign"), "RoIPool": NativeClass(RoIPool, "RoIPool"),
+        **detector_boxes.names(),
     })  # fmt: skip

@@ -16,7 +16,7 @@ FRAMEWORKS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 GONE = ("paddle.fluid", "paddle.v2")
 """Packages of Paddle before 2.0 that no Paddle since 2.5 has."""
-OLD = ("paddle.dataset", "paddle.reader")
+OLD = ("paddle.dataset",)
 """Readers from before 2.0 that are still shipped; their sizes are not modelled."""
 
 

@@ -17,6 +17,7 @@ from gpuconsole.preflight.scan import (
     numpy_api,
     photos,
     pictures,
+    readers,
     signals,
     static_graph,
     stdlib,
@@ -119,6 +120,8 @@ def paddle(run: Run) -> Namespace:
         "device": device,
         "static": static_graph.namespace(),
         **tensor_api.namespaces(),
+        "batch": NativeFunction(readers.batch, "paddle.batch"),
+        "reader": readers.namespace(),
         **signals.names(run),
         "__version__": "3.3.1",
     }
