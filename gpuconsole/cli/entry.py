@@ -22,8 +22,22 @@ _INTERRUPTED = 130
 
 # The order of the help and of the reference: each module of commands with what it holds.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("Look", (("fleet", "init check status"), ("calibrating", "calibrate"))),
-    ("Plan and run", (("planning", "preflight submit"), ("simulating", "simulate"))),
+    (
+        "Look",
+        (
+            ("fleet", "init check status"),
+            ("calibrating", "calibrate"),
+            ("draining", "drain undrain"),
+        ),
+    ),
+    (
+        "Plan and run",
+        (
+            ("planning", "preflight submit"),
+            ("foreseeing", "what-if"),
+            ("simulating", "simulate"),
+        ),
+    ),
     (
         "Queue",
         (
@@ -47,7 +61,8 @@ def sections() -> Iterator[tuple[str, list[click.Command]]]:
 
 
 def _command(name: str) -> click.Command:
-    found = getattr(import_module(f"gpuconsole.cli.commands.{_HOMES[name]}"), name)
+    module = import_module(f"gpuconsole.cli.commands.{_HOMES[name]}")
+    found = getattr(module, name.replace("-", "_"))
     assert isinstance(found, click.Command)
     return found
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.units import format_duration
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Request
 
@@ -108,6 +109,22 @@ def compare(
         sum(new for _, new in both) / len(both) if both else None,
         guess,
     )
+
+
+def sentences(change: str, found: Comparison) -> list[str]:
+    """Return what a comparison says in a few sentences."""
+    jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
+    if not found.waiting:
+        return [f"{change}: no job waits for a place, so nothing would change."]
+    lines = [f"{change}: {jobs}; {len(found.moved)} would start at another time."]
+    if found.mean_before_s is not None and found.mean_after_s is not None and found.moved:
+        lines.append(
+            f"The mean wait from now would go from {format_duration(found.mean_before_s)}"
+            f" to {format_duration(found.mean_after_s)}."
+        )
+    if found.guess:
+        lines.append("The lengths of some jobs are not known: these are guesses.")
+    return lines
 
 
 def _change(moved: Moved) -> tuple[float, str]:

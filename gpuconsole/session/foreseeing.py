@@ -18,6 +18,7 @@ from gpuconsole.placement.whatif import (
     with_priority,
     without_host,
 )
+from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.placer import Placer, Standing
@@ -99,8 +100,11 @@ class Foresight:
     async def what_if(self, change: Change) -> Comparison:
         """Return what a change would do to the starts of the waiting jobs.
 
-        UsageError when its host, model or job is not known.
+        UsageError when its host, model or job is not known. Nothing is changed.
         """
+        if change.verb == "priority":
+            jobs = self._bench.journal.jobs()
+            change = replace(change, subject=queue.find(jobs, change.subject).id)
         standing, snapshot = self._standing()
         now = self._bench.clock.now()
         changed = _changed(standing, snapshot, change)

@@ -28,6 +28,7 @@ from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.foreseeing import Foresight
@@ -72,9 +73,10 @@ class Session:
         self._estimating = Estimating(parts)
         self._images = ImageBoard(parts.hosts, parts.clock, parts.default_image)
         self._placer = Placer(parts.settings, user=parts.user, images=self._images)
-        self._leases = LeaseBoard(parts.hosts, parts.clock)
+        self.fleet = DrainedHosts(parts.hosts, parts.journal)
+        self._leases = LeaseBoard(self.fleet, parts.clock)
         self._bench = Bench(
-            hosts=parts.hosts,
+            hosts=self.fleet,
             journal=parts.journal,
             clock=parts.clock,
             settings=parts.settings,
@@ -85,7 +87,7 @@ class Session:
         )
         self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
-        self._news = News(parts.hosts, parts.journal, parts.clock)
+        self._news = News(self.fleet, parts.journal, parts.clock)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self._dispatcher = Dispatcher(
@@ -129,7 +131,7 @@ class Session:
 
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture of the fleet."""
-        return self.hosts.snapshot()
+        return self.fleet.snapshot()
 
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
@@ -266,7 +268,7 @@ class Session:
 
     async def first_frames(self, wait_s: float = 5.0, host: str = "") -> FleetSnapshot:
         """Wait until every host, or the named one, has answered or failed, at most so long."""
-        return await first_frames(self.hosts, self._clock, wait_s, host)
+        return await first_frames(self.fleet, self._clock, wait_s, host)
 
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
         """Wait for the first frames, then as long again for the leases there, and plan; for a
@@ -275,13 +277,15 @@ class Session:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._leases.refresh(), wait_s)
         await self._outlook.renew()
+        await self.foresight.renew()
         return self.snapshot()
 
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
         waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
-        return why_of(job, waiting, nobody=not self.dispatcher)
+        expected = self.foresight.known.get(job.id)
+        return why_of(job, waiting, nobody=not self.dispatcher, expected=expected)
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
@@ -330,9 +334,7 @@ class Session:
     ) -> str:
         """Return the equal command for a task that is not queued, `on` the devices chosen for it
         or else on the first ones."""
-        job = Job(
-            id="JOB", task=task, user=self.user, state=JobState.QUEUED, submitted_at=self.now()
-        )
+        job = Job("JOB", task, self.user, JobState.QUEUED, self.now())
         return rendered(self._bench, job, target, on.places if on is not None else ())
 
     async def calibrate(

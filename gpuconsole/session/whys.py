@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.placement.forecast import Expected
 from gpuconsole.session.placing import Why
 
 NOBODY = Why(
@@ -14,15 +16,22 @@ NOBODY = Why(
 )
 
 
-def why_of(job: Job, waiting: Mapping[str, Why], *, nobody: bool = False) -> Why:
-    """Return the reason of a job's state; `waiting` are the reasons of queued ones, and `nobody`
-    says that no console starts jobs now."""
+def why_of(
+    job: Job,
+    waiting: Mapping[str, Why],
+    *,
+    nobody: bool = False,
+    expected: Expected | None = None,
+) -> Why:
+    """Return the reason of a job's state; `waiting` are the reasons of queued ones, `nobody` says
+    that no console starts jobs now, and `expected` when a waiting job should start."""
     state = job.state.value
     attempt = job.attempt
     host = attempt.host if attempt else "its host"
     if job.state is JobState.QUEUED:
         soon = Why(state, job.detail or "It starts at the next occasion.")
-        return waiting.get(job.id) or (NOBODY if nobody else soon)
+        why = waiting.get(job.id) or (NOBODY if nobody else soon)
+        return why if expected is None else replace(why, estimated_start=expected.starts_at)
     if job.state is JobState.HELD:
         return Why(state, "It is held.", options=("Release it: it joins the queue again.",))
     if job.state is JobState.LAUNCHING:

@@ -176,6 +176,14 @@ KEYS: tuple[Key, ...] = (
     Key(
         "queue.why", "w", "why", "why", "Show or hide why the job stands where it does", footer=True
     ),
+    Key(
+        "queue.what_if",
+        "i",
+        "what_if",
+        "what if",
+        "Ask when jobs would start if a host went, devices came or a priority rose",
+        footer=True,
+    ),
     Key("queue.filter", "slash", "filter", "filter", "Show only what matches", footer=True),
     Key("queue.copy", "y", "copy", "copy", "Copy the job's id"),
     Key(

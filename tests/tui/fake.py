@@ -30,7 +30,10 @@ from gpuconsole.core.fleet import (
 )
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
+from gpuconsole.placement.whatif import Comparison
+from gpuconsole.session.foreseeing import Change
 
 NOW = 1_790_000_000.0
 
@@ -152,6 +155,25 @@ class Why:
 
 
 @dataclass
+class FakeForesight:
+    """What is foreseen, as a test sets it."""
+
+    known: dict[str, Expected] = field(default_factory=dict)
+    answer: Comparison = field(default_factory=lambda: Comparison((), 0, None, None, False))
+    error: ConsoleError | None = None
+    asked: list[Change] = field(default_factory=list)
+
+    async def renew(self) -> dict[str, Expected]:
+        return self.known
+
+    async def what_if(self, change: Change) -> Comparison:
+        self.asked.append(change)
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+@dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
 
@@ -170,6 +192,7 @@ class FakeSession:
     gate: asyncio.Event | None = None
     """When set, preflight waits for it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    foresight: FakeForesight = field(default_factory=FakeForesight)
     measures: bool = True
     """Whether a host can measure."""
     measuring: asyncio.Event = field(default_factory=asyncio.Event)

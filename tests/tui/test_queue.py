@@ -8,7 +8,10 @@ import pytest
 from textual.widgets import Button, DataTable
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.errors import EngineError
+from gpuconsole.errors import EngineError, UsageError
+from gpuconsole.placement.forecast import Expected
+from gpuconsole.placement.whatif import Comparison, Moved
+from gpuconsole.session.foreseeing import Change
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
@@ -207,3 +210,54 @@ async def test_enter_opens_the_job_and_copy_takes_its_id() -> None:
         await console.shows("Queue > resnet")
         await console.press("escape")
         await console.shows("queue  5 jobs")
+
+
+# -- looking ahead -------------------------------------------------------------------------------
+
+
+async def test_waiting_jobs_stand_in_the_order_of_their_expected_starts() -> None:
+    waiting = tuple(
+        job(name, JobState.QUEUED, number, attempts=())
+        for number, name in enumerate(("slow", "soon", "never"), start=1)
+    )
+    session = FakeSession(jobs_now=waiting)
+    session.foresight.known = {
+        "ana-0001": Expected(session.time + 7200, ("a100-01",), guess=True),
+        "ana-0002": Expected(session.time + 600, ("a100-01",), guess=False),
+    }
+    async with opened(session) as console:
+        await console.press("2")
+        await console.shows("queue  3 jobs", "starts", "~10m", "~2h00m?")
+        assert order(console) == ["ana-0002", "ana-0001", "ana-0003"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_if_shows_which_jobs_would_move(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=JOBS)
+    now = session.time
+    moved = Moved("ana-0002", "bert", "ana", now + 3600, now + 60)
+    session.foresight.answer = Comparison((moved,), 2, 3600.0, 60.0, guess=True)
+    async with opened(session, size) as console:
+        await queue(console, row=1)
+        await console.press("i")
+        await console.shows("what if", "priority bert 10", "nothing is changed")
+        await console.press("enter")
+        await console.shows("priority bert 10: 2 jobs wait; 1 would start at another time.",
+                            "from 1h00m to 1m00s", "these are guesses", "bert")  # fmt: skip
+        assert session.foresight.asked == [Change("priority", "bert", 10)]
+        await console.press("escape")
+        await console.shows("why is bert queued?")
+
+
+async def test_what_if_says_what_it_does_not_understand() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("i")
+        await console.shows("what if")
+        await console.press(*"drain", "enter")
+        await console.shows("'drain' is not a change.")
+        session.foresight.error = UsageError("No such host", "nowhere is not in the inventory.")
+        await console.press("space", *"nowhere", "enter")
+        await console.shows("nowhere is not in the inventory.")
+        assert session.foresight.asked == [Change("drain", "nowhere")]

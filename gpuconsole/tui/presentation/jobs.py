@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("gpus", "gpus", 4, right=True),
     Column("state", "state", 11),
     Column("time", "time", 6, right=True),
+    Column("starts", "starts", 7, right=True),
     Column("mem/gpu", "memory", 8, right=True, spare=True),
     Column("prio", "priority", 4, right=True, spare=True),
     Column("where", "where", 14, spare=True),
@@ -63,6 +65,15 @@ class Why(Protocol):
     def options(self) -> Sequence[str]: ...
 
 
+class Start(Protocol):
+    """When a waiting job should start, as the session foresees it."""
+
+    @property
+    def starts_at(self) -> float: ...
+    @property
+    def guess(self) -> bool: ...
+
+
 ORDER = {
     JobState.RUNNING: 0,
     JobState.LAUNCHING: 0,
@@ -72,20 +83,25 @@ ORDER = {
 }
 
 
-def in_order(jobs: Sequence[Job]) -> list[Job]:
-    """Return jobs as the queue shows them: active, waiting by priority, then the newest ended."""
+def in_order(jobs: Sequence[Job], expected: Mapping[str, Start] | None = None) -> list[Job]:
+    """Return jobs as the queue shows them: active, waiting by when they should start, then the
+    newest ended. What has no expected start goes by priority, after the others."""
+    starts = {} if expected is None else expected
 
-    def place(job: Job) -> tuple[float, float, float]:
+    def place(job: Job) -> tuple[float, float, float, float]:
         rank = ORDER.get(job.state, 3)
         if rank == 3:
-            return rank, 0, -(job.ended_at or job.submitted_at)
-        return rank, -job.task.priority, job.submitted_at
+            return rank, 0, 0, -(job.ended_at or job.submitted_at)
+        start = starts[job.id].starts_at if rank == 1 and job.id in starts else math.inf
+        return rank, start, -job.task.priority, job.submitted_at
 
     return sorted(jobs, key=place)
 
 
-def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
-    """Return the cells of a job's row."""
+def row(
+    ink: Ink, job: Job, number: int, now: float, why: str, start: Start | None = None
+) -> list[Text]:
+    """Return the cells of a job's row; `start` is when a waiting job should."""
     attempt = job.attempt
     where = f"{attempt.host}:{','.join(map(str, attempt.device_indexes))}" if attempt else "-"
     cells: list[tuple[str, Style]] = [
@@ -95,6 +111,7 @@ def row(ink: Ink, job: Job, number: int, now: float, why: str) -> list[Text]:
         (str(job.task.devices or "auto"), ink.text),
         (state_words(ink, job), ink.jobs[job.state]),
         (elapsed(job, now), ink.text),
+        (start_words(job, start, now), ink.text),
         (format_mib(job.estimate_mib), ink.text),
         (str(job.task.priority), ink.text),
         (where, ink.text),
@@ -124,6 +141,18 @@ def elapsed(job: Job, now: float) -> str:
     if job.state.ended:
         return "-"
     return format_duration(now - job.submitted_at)
+
+
+def start_words(job: Job, start: Start | None, now: float) -> str:
+    """Return in what time a waiting job should start; `?` marks a guess, for the length of a job
+    before it is not known."""
+    if job.state is not JobState.QUEUED:
+        return ""
+    if start is None:
+        return "-"
+    left = start.starts_at - now
+    words = "now" if left < 1 else f"~{format_duration(left)}"
+    return f"{words}?" if start.guess else words
 
 
 def indexes(attempt: Attempt) -> str:

@@ -13,6 +13,7 @@ from textual.widgets import DataTable, Static
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.presentation.jobs import (
@@ -26,6 +27,7 @@ from gpuconsole.tui.presentation.jobs import (
 )
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.whatif import WhatIfScreen
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
@@ -55,6 +57,7 @@ class QueueScreen(ConsoleScreen):
         self._shown: dict[str, tuple[str, ...]] = {}
         self._chosen = ""
         self._columns: tuple[str, ...] = ()
+        self._looking = False
 
     def body(self) -> ComposeResult:
         """Table above, the chosen job's reasons below."""
@@ -66,7 +69,8 @@ class QueueScreen(ConsoleScreen):
 
     def draw(self, picture: Picture) -> None:
         """Bring the table up to date, cell by cell."""
-        jobs = in_order([job for job in picture.jobs if self._filter.job(job)])
+        expected = self.session.foresight.known
+        jobs = in_order([job for job in picture.jobs if self._filter.job(job)], expected)
         self.set_class(not jobs, "-empty")
         self._draw_titles(len(jobs))
         if not jobs:
@@ -74,6 +78,8 @@ class QueueScreen(ConsoleScreen):
         else:
             self._draw_table(jobs)
         self._draw_why()
+        if any(job.state is JobState.QUEUED for job in jobs):
+            self._look_ahead()
 
     def restyle(self) -> None:
         """Cells carry colours of the theme."""
@@ -105,6 +111,12 @@ class QueueScreen(ConsoleScreen):
     def action_priority(self) -> None:
         """Change the chosen job's priority."""
         self._with_job(lambda job: verbs.priority(self, job))
+
+    def action_what_if(self) -> None:
+        """Ask what a change would do to the starts of waiting jobs."""
+        job = self.picture.job(self._chosen)
+        waits = job is not None and job.state is JobState.QUEUED
+        self.app.push_screen(WhatIfScreen(job.task.name if job is not None and waits else ""))
 
     def action_copy(self) -> None:
         """Copy the chosen job's id."""
@@ -204,7 +216,8 @@ class QueueScreen(ConsoleScreen):
 
     def _cells(self, job: Job, number: int, columns: tuple[str, ...]) -> list[Text]:
         words = short_why(job, self._why(job) if job.state is JobState.QUEUED else None)
-        texts = row(self.ink, job, number, self.picture.now, words)
+        start = self.session.foresight.known.get(job.id)
+        texts = row(self.ink, job, number, self.picture.now, words, start)
         return [text for column, text in zip(COLUMNS, texts, strict=True) if column.key in columns]
 
     def _draw_titles(self, shown: int) -> None:
@@ -239,6 +252,18 @@ class QueueScreen(ConsoleScreen):
         panel.entitle(f"{question} {job.task.name}{ending}", "w hides")
         if why is not None:
             panel.put(why_lines(self.ink, job, why, self.picture.now, panel.inner_width))
+
+    def _look_ahead(self) -> None:
+        """Have the expected starts renewed; the next beat shows them."""
+        if not self._looking:
+            self._looking = True
+            aside(self, self._foresee, group="foresight")
+
+    async def _foresee(self) -> None:
+        try:
+            await self.session.foresight.renew()
+        finally:
+            self._looking = False
 
     # -- within -----------------------------------------------------------------------------
 
