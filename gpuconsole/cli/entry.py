@@ -30,14 +30,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("draining", "drain undrain"),
         ),
     ),
-    (
-        "Plan and run",
-        (
-            ("planning", "preflight submit"),
-            ("foreseeing", "what-if"),
-            ("simulating", "simulate"),
-        ),
-    ),
+    ("Plan and run", (("planning", "preflight submit"), ("simulating", "simulate"))),
     (
         "Queue",
         (
@@ -61,8 +54,7 @@ def sections() -> Iterator[tuple[str, list[click.Command]]]:
 
 
 def _command(name: str) -> click.Command:
-    module = import_module(f"gpuconsole.cli.commands.{_HOMES[name]}")
-    found = getattr(module, name.replace("-", "_"))
+    found = getattr(import_module(f"gpuconsole.cli.commands.{_HOMES[name]}"), name)
     assert isinstance(found, click.Command)
     return found
 

@@ -45,8 +45,10 @@ def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     age = host.age_s(now)
     seen = "never seen" if age is None else f"{format_duration(age)} old"
     blank = (text(""),) * 5
-    state = text(f"{host.state.value}, {seen}", style)
-    return text(host.name, style), state, *blank, text(host.error, style)
+    drained = ", drained" if host.drained else ""
+    state = text(f"{host.state.value}{drained}, {seen}", style)
+    trouble = "; ".join(one for one in (host.drained, host.error) if one)
+    return text(host.name, style), state, *blank, text(trouble, style)
 
 
 def _device_row(device: Device) -> tuple[Text, ...]:

@@ -56,6 +56,9 @@ class Observation:
     steps: int = 0
     paddle: str = ""
     image: str = ""
+    utilization: float | None = None
+    """Mean percent of time in which its devices had a kernel of it running; None where others
+    worked there too."""
 
     @property
     def peak_mib(self) -> float | None:

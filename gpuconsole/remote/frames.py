@@ -117,6 +117,7 @@ class Picture:
             now if self._skew is None else min(now, taken - self._skew),
             self._driver_error,
             self._skew,
+            drained=base.drained,
         )
 
     def _take_host(self, values: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ import platformdirs
 from pydantic import AfterValidator, Field
 
 from gpuconsole.config import LabSettings
-from gpuconsole.documents import Document, Section, load_document, parse_document
+from gpuconsole.core.text import clean
+from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
 
 DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
@@ -92,6 +93,8 @@ class HostSection(Access):
     """Words that tasks can ask for."""
     price_per_hour: float | None = Field(None, ge=0, le=1e6)
     """Per device, in the lab's own currency."""
+    drain: bool | Text = False
+    """Let no new job start here; `true`, or the reason."""
 
 
 class InventorySection(Section):
@@ -125,6 +128,8 @@ class HostEntry:
     interface: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     price_per_hour: float | None = None
+    drain: str = ""
+    """Why no new job starts here, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,7 @@ def _entry(host: HostSection, defaults: Access) -> HostEntry:
     # The host that all others jump through by default must not jump through itself.
     if "jump" not in given and merged.get("jump") == host.name:
         del merged["jump"]
+    merged["drain"] = _drain(host.drain)
     merged["labels"] = {key: _label(value) for key, value in host.labels.items()}
     if host.local:
         for key in ("address", *_SSH_KEYS, "known_hosts"):
@@ -240,6 +246,12 @@ def _entry(host: HostSection, defaults: Access) -> HostEntry:
         if key in merged:
             merged[key] = Path(merged[key]).expanduser()
     return HostEntry(**merged)
+
+
+def _drain(written: bool | str) -> str:
+    if isinstance(written, bool):
+        return "drained in the inventory" if written else ""
+    return f"drained in the inventory: {clean(written, 200)}" if written else ""
 
 
 def _label(value: str | float | bool) -> str:

@@ -47,6 +47,7 @@ class HostPoller:
             address="" if entry.local else entry.address,
             labels=entry.labels,
             price_per_hour=entry.price_per_hour,
+            drained=entry.drain,
         )
         self.host = self._base
         self._heard: float | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuconsole.state.assumptions import Assumptions
+    from gpuconsole.state.drains import Drain
     from gpuconsole.state.ids import new_job_id, new_nonce
     from gpuconsole.state.journal import JobMovedError, Journal
     from gpuconsole.state.role import STALE_AFTER_S, Role, RoleLostError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STALE_AFTER_S",
     "Assumptions",
+    "Drain",
     "JobMovedError",
     "Journal",
     "Role",
@@ -26,6 +28,7 @@ __all__ = [
 
 _HOMES = {
     "Assumptions": "assumptions",
+    "Drain": "drains",
     "JobMovedError": "journal",
     "Journal": "journal",
     "Role": "role",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import history, role, rows
+from gpuconsole.state import drains, history, role, rows
 from gpuconsole.state.database import Database
+from gpuconsole.state.drains import Drain
 from gpuconsole.state.role import Role
 
 KEPT_EVENTS = 1000
@@ -56,6 +57,8 @@ class Journal:
         self._revision = -1
         self._seen_version = -1
         self._dirty = True
+        self._drains: Mapping[str, Drain] | None = None
+        self._drains_version = -1
         found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
         self.id: str = found[0]["value"] if found else ""
 
@@ -168,6 +171,33 @@ class Journal:
     def calibrations(self) -> tuple[HostCalibration, ...]:
         """Return what was measured on cards, oldest first."""
         return history.read_calibrations(self._database.query(history.ALL_CALIBRATIONS))
+
+    def drains(self) -> Mapping[str, Drain]:
+        """Return the hosts that were drained, by name; the same while nothing changed."""
+        version = self._database.outside_version()
+        if self._drains is None or version != self._drains_version:
+            found = drains.read(self._database.query(drains.ALL))
+            if self._drains is None or found != self._drains:
+                self._drains = found
+            self._drains_version = version
+        return self._drains
+
+    def drain(self, host: str, reason: str, by: str) -> None:
+        """Let no new job start on a host."""
+        with self._writing() as (connection, _):
+            drained = Drain(host, reason, by, self._clock())
+            drains.write(connection, drained)
+            _tell(connection, Event("host", host, f"{host} is {drained.text}", drained.at))
+        self._drains_version = -1
+
+    def undrain(self, host: str) -> bool:
+        """Let jobs start on a host again; whether it was drained."""
+        with self._writing() as (connection, _):
+            was = drains.erase(connection, host)
+            if was:
+                _tell(connection, Event("host", host, f"{host} takes jobs again", self._clock()))
+        self._drains_version = -1
+        return was
 
     def role(self) -> Role:
         """Return who dispatches."""

@@ -116,6 +116,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE attempts ADD COLUMN members TEXT NOT NULL DEFAULT '[]'",
         "ALTER TABLE attempts ADD COLUMN shared INTEGER NOT NULL DEFAULT 0",
     ),
+    (
+        """CREATE TABLE drains (
+            host TEXT PRIMARY KEY,
+            reason TEXT NOT NULL,
+            by TEXT NOT NULL,
+            at REAL NOT NULL
+        ) WITHOUT ROWID""",
+        "ALTER TABLE observations ADD COLUMN utilization REAL",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

@@ -60,6 +60,7 @@ def _host(host: Host, now: float) -> dict[str, Any]:
         "error": host.error or None,
         "address": host.address or None,
         "labels": dict(host.labels),
+        "drained": host.drained or None,
         "devices": [_device(device) for device in host.devices],
     }
 

@@ -1,0 +1,59 @@
+"""Hosts on which nothing new may start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.sessions import drive
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.argument("host")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks.")
+@common
+def drain(host: str, reason: str) -> int:
+    """Let no new job start on a host; what runs there goes on.
+
+    It holds for every console of this queue, until `gpuconsole undrain`.
+    """
+
+    async def work(session: Session) -> list[str]:
+        session.fleet.drain(host, reason, session.user)
+        return [
+            job.id
+            for job in session.jobs()
+            if job.state.active and job.attempt and host in {p.host for p in job.attempt.parts}
+        ]
+
+    running = drive(work)
+    if options().as_json:
+        print_document({"host": host, "drained": True, "reason": reason, "running": running})
+        return 0
+    print(f"{host} takes no new jobs.")
+    if running:
+        note(f"Still there: {', '.join(running)}")
+    return 0
+
+
+@click.command()
+@click.argument("host")
+@common
+def undrain(host: str) -> int:
+    """Let jobs start on a drained host again."""
+
+    async def work(session: Session) -> None:
+        session.fleet.undrain(host)
+
+    drive(work)
+    if options().as_json:
+        print_document({"host": host, "drained": False})
+    else:
+        print(f"{host} takes jobs again.")
+    return 0
