@@ -30,7 +30,14 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("draining", "drain undrain"),
         ),
     ),
-    ("Plan and run", (("planning", "preflight submit"), ("simulating", "simulate"))),
+    (
+        "Plan and run",
+        (
+            ("planning", "preflight submit"),
+            ("foreseeing", "what-if"),
+            ("simulating", "simulate"),
+        ),
+    ),
     (
         "Queue",
         (
@@ -54,7 +61,8 @@ def sections() -> Iterator[tuple[str, list[click.Command]]]:
 
 
 def _command(name: str) -> click.Command:
-    found = getattr(import_module(f"gpuconsole.cli.commands.{_HOMES[name]}"), name)
+    module = import_module(f"gpuconsole.cli.commands.{_HOMES[name]}")
+    found = getattr(module, name.replace("-", "_"))
     assert isinstance(found, click.Command)
     return found
 

@@ -277,13 +277,15 @@ class Session:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._leases.refresh(), wait_s)
         await self._outlook.renew()
+        await self.foresight.renew()
         return self.snapshot()
 
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
         waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
-        return why_of(job, waiting, nobody=not self.dispatcher)
+        expected = self.foresight.known.get(job.id)
+        return why_of(job, waiting, nobody=not self.dispatcher, expected=expected)
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
