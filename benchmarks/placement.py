@@ -1,6 +1,6 @@
 """Hold the policies against each other on real traces, and time the engine.
 
-    python -m benchmarks.placement [--quick] [--traces FOLDER] [--jobs N] [--no-write]
+    python -m benchmarks.placement [--quick] [--traces FOLDER] [--jobs N] [--raw FILE] [--no-write]
 
 Every figure is a simulation. Windows of days are cut from the traces, thinned to a load, completed
 by seeded draws and played under each policy. The windows reported here were never tuned on: weights
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import sys
 import time
@@ -172,12 +173,32 @@ def played(todo: Sequence[Cell], folder: Path, workers: int) -> Iterator[list[Ru
     print(file=sys.stderr)
 
 
+def known(path: Path | None) -> list[Run]:
+    """Return the runs that a file keeps."""
+    if path is None or not path.exists():
+        return []
+    return [Run(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def keep(path: Path | None, runs: Sequence[Run]) -> None:
+    """Add runs to a file."""
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(asdict(run))}\n" for run in runs)
+
+
+def run_cell(run: Run) -> Cell:
+    """Return the cell of a run."""
+    return Cell(run.trace, run.day, run.lab, run.load, run.seed)
+
+
 def main() -> int:
     """Run everything and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.placement", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one window, one seed, small labs")
     parser.add_argument("--traces", type=Path, default=TRACES, help="folder of the public traces")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--raw", type=Path, help="keep runs here, and take up what is there")
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--no-times", action="store_true", help="leave the timings out")
     given = parser.parse_args()
@@ -189,7 +210,12 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    runs = [run for found in played(cells(given.quick), given.traces, given.jobs) for run in found]
+    runs = known(given.raw)
+    done = {run_cell(run) for run in runs}
+    todo = [cell for cell in cells(given.quick) if cell not in done]
+    for found in played(todo, given.traces, given.jobs):
+        runs += found
+        keep(given.raw, found)
     timed = (
         [] if given.no_times else times.all_of(trace_of("philly", given.traces), lab_of("lab20"))
     )
