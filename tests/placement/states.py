@@ -18,7 +18,7 @@ from gpuconsole.placement.model import FREE, Rules
 from gpuconsole.placement.policy import BASELINES, POLICIES, named_policy
 from gpuconsole.placement.profile import profile
 from gpuconsole.placement.quotas import Limits, Quota, Use
-from gpuconsole.placement.reservation import reserve
+from gpuconsole.placement.reservation import free_at
 from gpuconsole.placement.rules import LabRules
 
 NOW = 10_000.0
@@ -281,9 +281,11 @@ def _check_reservation(state: State, outcome: Outcome) -> None:
     if kept is None or head is None:
         return
     board = outcome.board
-    now = reserve(profile(head, board, state.policy, NOW, state.rules), board)
-    assert now is not None
-    assert now.when <= kept.when + 1e-6, "the first blocked job is delayed"
+    made = profile(head, board, state.policy, NOW, state.rules)
+    each = head.devices // len(kept.sites)
+    for place in kept.sites:
+        moments = free_at(made, board, board.sites[place], kept.kind)
+        assert moments[each - 1] <= kept.when + 1e-6, "the first blocked job is delayed"
 
 
 def _check_books(state: State, board: Board, outcome: Outcome, jobs: list[str]) -> None:
