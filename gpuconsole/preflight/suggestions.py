@@ -9,7 +9,7 @@ from math import ceil
 
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
-from gpuconsole.preflight.advice import Estimator, rounded_batch
+from gpuconsole.preflight.advice import Estimator, bound_mib, rounded_batch
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.variant import ShardLevel, Variant
@@ -107,9 +107,8 @@ class _Asked:
     def fits(self, memory: Memory) -> bool:
         """Whether a changed job fits on the roomiest card."""
         card = self.roomiest
-        return card is not None and card.limit_mib >= (
-            memory.total_mib if card.exact else memory.high_mib
-        )
+        flags = self.estimate.flags
+        return card is not None and card.limit_mib >= bound_mib(memory, card, flags)
 
     @property
     def context_mib(self) -> float | None:

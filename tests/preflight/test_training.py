@@ -9,7 +9,7 @@ import pytest
 
 from gpuconsole.core.estimate import Memory
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import Analysis, analyse
+from gpuconsole.preflight import Analysis, Card, advice, analyse
 from gpuconsole.preflight.backends import TERMS, terms
 from gpuconsole.preflight.trace import Trace
 from gpuconsole.preflight.variant import Variant
@@ -253,6 +253,18 @@ def test_a_static_program_by_hand(write: Write) -> None:
         wanted, rel=0.002
     )
     assert memory(analysis, 32, backend="cpu").tensors_peak_mib < 0.5 * wanted / MIB
+
+
+def test_a_budget_for_a_static_program_leaves_room_for_its_executor(write: Write) -> None:
+    analysis = analyse(write(STATIC.replace("BATCH", "512")))
+    budget = memory(analysis, 512, backend="cpu").total_mib
+    cards = [Card("budget", "", "cpu", limit, exact=True) for limit in (budget, 1.0601 * budget)]
+    tight, enough = advice.verdicts(analysis, 512, cards)
+    assert tight.verdict == "will-not-fit"
+    assert tight.max_batch_size is not None
+    assert 0.9 * 512 < tight.max_batch_size < 512
+    assert enough.verdict == "tight"
+    assert enough.max_batch_size in (512, 513)
 
 
 def test_programs_that_are_not_followed_say_so(write: Write) -> None:
