@@ -137,7 +137,8 @@ class Placer:
             for start in outcome.started
             if start.candidate is not None
         )
-        reasons = Reasons(found.held_back, outcome, found.policies, now, found.rules)
+        estimates = {job.id: job.estimate for job in jobs if job.estimate is not None}
+        reasons = Reasons(found.held_back, outcome, found.policies, now, found.rules, estimates)
         return Plan(choices, reasons, outcome.preempted)
 
     def _standing(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from gpuconsole.core.text import clean
 from gpuconsole.placement import Blocker, Policy, Waiting, why_waiting
 from gpuconsole.placement.engine import Outcome
 from gpuconsole.placement.model import FREE, Rules
@@ -20,14 +22,17 @@ class Reasons(Mapping[str, Why]):
         policies: Mapping[str, Policy],
         now: float,
         rules: Rules = FREE,
+        estimates: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """`known` are reasons that placement was not asked about, such as jobs to come after."""
+        """`known` are reasons that placement was not asked about, such as jobs to come after;
+        `estimates` are preflight's documents by job."""
         self._known = dict(known)
         self._outcome = outcome
         self._blocked = {request.job: request for request in outcome.blocked}
         self._policies = policies
         self._now = now
         self._rules = rules
+        self._estimates = estimates or {}
 
     def __getitem__(self, job: str) -> Why:
         found = self._known.get(job)
@@ -37,7 +42,8 @@ class Reasons(Mapping[str, Why]):
                 request, self._outcome, self._policies[job], self._now, self._rules
             )
             assert decision.waiting is not None
-            found = self._known[job] = _why(decision.waiting)
+            batches = smaller_batches(self._estimates.get(job, {}))
+            found = self._known[job] = _why(decision.waiting, batches)
         return found
 
     def __contains__(self, job: object) -> bool:
@@ -50,7 +56,27 @@ class Reasons(Mapping[str, Why]):
         return len({**self._known, **self._blocked})
 
 
-def _why(waiting: Waiting) -> Why:
+def smaller_batches(estimate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return which smaller batch would let a job use a further kind of device, by preflight's own
+    verdicts; the kind that asks least first, two at most."""
+    batch = estimate.get("batch_size")
+    largest: dict[str, int] = {}
+    for verdict in estimate.get("verdicts") or ():
+        most = verdict.get("max_batch_size")
+        if verdict.get("verdict") == "will-not-fit" and isinstance(most, int) and most > 0:
+            device = clean(str(verdict.get("device")), 80)
+            largest[device] = max(most, largest.get(device, 0))
+    if not isinstance(batch, int):
+        return ()
+    found = sorted(largest.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(
+        f"With a batch of {most} or less instead of {batch}, {device} will do too."
+        for device, most in found[:2]
+        if most < batch
+    )
+
+
+def _why(waiting: Waiting, more: tuple[str, ...] = ()) -> Why:
     blockers = tuple(
         {
             "job": blocker.job,
@@ -62,7 +88,8 @@ def _why(waiting: Waiting) -> Why:
         }
         for blocker in waiting.blockers
     )
-    return Why("queued", waiting.reason, blockers, waiting.estimated_start, waiting.options)
+    options = (*more, *waiting.options)
+    return Why("queued", waiting.reason, blockers, waiting.estimated_start, options)
 
 
 def _blocker_text(blocker: Blocker) -> str:
