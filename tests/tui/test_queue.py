@@ -227,7 +227,7 @@ async def test_waiting_jobs_stand_in_the_order_of_their_expected_starts() -> Non
     }
     async with opened(session) as console:
         await console.press("2")
-        await console.shows("queue  3 jobs", "starts", "~10m", "~2h00m?")
+        await console.shows("queue  3 jobs", "in ~10m", "in ~2h00m?")
         assert order(console) == ["ana-0002", "ana-0001", "ana-0003"]
 
 

@@ -40,7 +40,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("gpus", "gpus", 4, right=True),
     Column("state", "state", 11),
     Column("time", "time", 6, right=True),
-    Column("starts", "starts", 7, right=True),
     Column("mem/gpu", "memory", 8, right=True, spare=True),
     Column("prio", "priority", 4, right=True, spare=True),
     Column("where", "where", 14, spare=True),
@@ -104,6 +103,8 @@ def row(
     """Return the cells of a job's row; `start` is when a waiting job should."""
     attempt = job.attempt
     where = f"{attempt.host}:{','.join(map(str, attempt.device_indexes))}" if attempt else "-"
+    if job.state is JobState.QUEUED:
+        where = start_words(start, now)
     cells: list[tuple[str, Style]] = [
         (str(number), ink.muted),
         (job.task.name, ink.strong),
@@ -111,7 +112,6 @@ def row(
         (str(job.task.devices or "auto"), ink.text),
         (state_words(ink, job), ink.jobs[job.state]),
         (elapsed(job, now), ink.text),
-        (start_words(job, start, now), ink.text),
         (format_mib(job.estimate_mib), ink.text),
         (str(job.task.priority), ink.text),
         (where, ink.text),
@@ -143,15 +143,13 @@ def elapsed(job: Job, now: float) -> str:
     return format_duration(now - job.submitted_at)
 
 
-def start_words(job: Job, start: Start | None, now: float) -> str:
+def start_words(start: Start | None, now: float) -> str:
     """Return in what time a waiting job should start; `?` marks a guess, for the length of a job
     before it is not known."""
-    if job.state is not JobState.QUEUED:
-        return ""
     if start is None:
         return "-"
     left = start.starts_at - now
-    words = "now" if left < 1 else f"~{format_duration(left)}"
+    words = "now" if left < 1 else f"in ~{format_duration(left)}"
     return f"{words}?" if start.guess else words
 
 
