@@ -32,6 +32,8 @@ def closest(group: Sequence[Spot], count: int) -> tuple[tuple[Spot, ...], float]
     }
     if not any(peers.values()):
         return tuple(group[:count]), 0.0
+    if (alike := _alike(peers)) is not None:
+        return tuple(group[:count]), alike
     pairs = count * (count - 1) / 2
     top = max(max(row.values(), default=0.0) for row in peers.values())
     best: tuple[Spot, ...] = ()
@@ -48,6 +50,12 @@ def closest(group: Sequence[Spot], count: int) -> tuple[tuple[Spot, ...], float]
         if best_links >= top or len(group) == count:
             break  # no other start can do better
     return best, best_links
+
+
+def _alike(peers: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Return the quality of the links where all of them are equal, as on most hosts."""
+    found = {row.get(other) for one, row in peers.items() for other in peers if other != one}
+    return found.pop() if len(found) == 1 else None
 
 
 def _order(spot: Spot) -> int:

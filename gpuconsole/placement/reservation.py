@@ -48,18 +48,19 @@ def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation 
 
 def free_at(made: Profile, board: Board, site: Site, kind: int) -> list[float]:
     """Return when each device of a kind on a host can be had, soonest first."""
-    moments = []
-    cells = [cell for cell in (*site.cells.values(), *site.held) if cell.kind == kind]
-    if not cells or (made.picky and host_code(made, board, site)):
+    if made.picky and host_code(made, board, site):
         return []
-    for cell in cells:
-        if cell.fault:
-            continue
-        if cell.holder is not None:
-            last = cell.holder if cell.guest is None else cell.guest
-            end = max(expected_end(cell.holder, made.now), expected_end(last, made.now))
+    now = made.now
+    moments: list[float] = []
+    for cell in site.held:
+        if cell.kind == kind and not cell.fault and cell.holder is not None:
+            end = expected_end(cell.holder, now)
+            if cell.guest is not None:
+                end = max(end, expected_end(cell.guest, now))
             # What else is held there stays: only memory that the leaving job held comes free.
             moments += [end] * len(cell.spots)
-        elif cell.shelf is not None and not cell_code(made, cell.shelf):
-            moments += [made.now] * len(cell.spots)
-    return sorted(moments)
+    for cell in site.cells.values():
+        if cell.kind == kind and not cell.fault and cell.shelf is not None:
+            moments += [now] * (0 if cell_code(made, cell.shelf) else len(cell.spots))
+    moments.sort()
+    return moments
