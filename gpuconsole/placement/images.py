@@ -91,7 +91,8 @@ def image_note(
     if task_backend == "cpu":
         return ""
     if not image_backend(image, image_facts):
-        return f"For which devices {image} is made cannot be told before it is there."
+        when = " before it is there" if image_facts is None else ""
+        return f"For which devices {image} is made cannot be told{when}."
     if task_backend != "gpu":
         return "Whether the image's tools suit the host's driver is not checked for this back end."
     wanted = cuda_version(image, image_facts)

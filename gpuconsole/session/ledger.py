@@ -44,7 +44,8 @@ class Ledger:
         self._seen: dict[str, Job] = {}
         self._over: set[_Mark] = set()
         self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
-        self._busy: dict[tuple[str, str, tuple[str, ...]], float] = {}
+        self._busy: dict[tuple[str, str, tuple[str, ...] | None], float] = {}
+        """By user, script and arguments; None stands for any."""
         self._readings: dict[str, tuple[int, float]] = {}
 
     def remember(self, seen: Iterable[Observation]) -> None:
@@ -102,7 +103,9 @@ class Ledger:
         count, mean = self._readings.get(job.id, (0, 0.0))
         if count >= MEASURED:
             return mean
-        return self._busy.get((job.user, job.task.script, job.task.args))
+        alike = self._busy.get((job.user, job.task.script, job.task.args))
+        # With other arguments it says less, but more than nothing.
+        return self._busy.get((job.user, job.task.script, None)) if alike is None else alike
 
     def usual_wait(self) -> tuple[float, int] | None:
         """Return the median wait of the latest starts, and how many they are."""
@@ -150,7 +153,7 @@ class Ledger:
         """Take from an ended attempt what it teaches about the next."""
         _, mean = self._readings.pop(job.id, (0, 0.0))
         if mean:
-            self._busy[job.user, job.task.script, job.task.args] = mean
+            self._keep(job, mean)
         if attempt.number == 1 and attempt.starting_at is not None:
             since = job.submitted_at if job.queued_at is None else job.queued_at
             if since <= attempt.created_at:
@@ -198,7 +201,15 @@ class Ledger:
             busy = _own_share(attempt, devices)
             if busy is not None:
                 count, mean = self._readings.get(job.id, (0, 0.0))
-                self._readings[job.id] = (count + 1, mean + (busy - mean) / (count + 1))
+                mean += (busy - mean) / (count + 1)
+                self._readings[job.id] = (count + 1, mean)
+                if count + 1 >= MEASURED:
+                    self._keep(job, mean)
+
+    def _keep(self, job: Job, mean: float) -> None:
+        """Keep how busy a job made its device, for those like it."""
+        self._busy[job.user, job.task.script, job.task.args] = mean
+        self._busy[job.user, job.task.script, None] = mean
 
 
 def _key(job: Job, attempt: Attempt) -> str:

@@ -169,8 +169,10 @@ class Ended:
             reserved_mib=said.reserved_mib,
             nvml_mib=nvml,
             requested_mib=oom.requested_mib if ending == "oom" else None,
-            free_mib=_free(self.watch, oom),
-            step_s=said.step_s if said.steps >= SURE_STEPS else None,
+            # A job that may share is stopped by its own bound, not by the device.
+            free_mib=None if ending == "oom" and job.task.share else _free(self.watch, oom),
+            # Beside another its steps took longer than they would alone.
+            step_s=said.step_s if said.steps >= SURE_STEPS and not self.attempt.shared else None,
             steps=said.steps,
             paddle=said.paddle,
             image=self.image,

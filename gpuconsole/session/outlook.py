@@ -115,7 +115,8 @@ class Outlook:
         )
 
     def _make(self, situation: _Situation) -> Plan:
-        if situation.idle:
+        # Whether two may share a device is known from watching each alone, also while none waits.
+        if situation.idle and not self._bench.settings.sharing:
             return Plan()
         snapshot = marked(situation.snapshot, situation.silent)
         return self._planner.plan(

@@ -95,6 +95,8 @@ class Placer:
         """Return choices for the queued ones among `jobs`, and why the others wait."""
         with self._planning:
             self._ledger.follow(jobs, snapshot)
+            if not any(job.state is JobState.QUEUED for job in jobs):
+                return Plan()
             return self._plan(jobs, snapshot, leases, avoid, now)
 
     def standing(

@@ -79,6 +79,21 @@ def test_running_out_is_kept_as_more_than_what_was_held_and_asked_for() -> None:
     assert seen.more_than_mib == 31960.0
 
 
+def test_a_shared_device_says_nothing_about_the_whole_one() -> None:
+    watch = Watch()
+    watch.see(fleet(39000.0, DeviceProcess(1, memory_mib=30000.0, container_id="c1")), ATTEMPT)
+    sharing = replace(JOB, task=replace(JOB.task, share=True))
+    end = ended(said(oom=OOM, current=50 * MIB), state=JobState.OOM, watch=watch, job=sharing)
+    seen = end.observation()
+    assert seen is not None
+    # Its own bound stopped it: what it held then is all that is known.
+    assert (seen.free_mib, seen.more_than_mib) == (None, 30000.0)
+    beside = replace(end.attempt, shared=True)
+    seen = replace(end, attempt=beside, outcome=Outcome(JobState.SUCCEEDED)).observation()
+    assert seen is not None
+    assert (seen.step_s, seen.steps) == (None, 40)
+
+
 def test_a_limit_of_the_script_s_own_says_nothing_about_the_device() -> None:
     text = OOM.replace("1.000000GB.", "9.000000GB.")
     watch = Watch(others_mib=0.0, capacity_mib=40960.0)

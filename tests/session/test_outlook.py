@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session import outlook
@@ -117,3 +118,13 @@ async def test_a_queue_that_is_small_again_is_planned_at_once(
     assert view.plan.waiting.keys() == {second}
     desk.journal.save(desk.job(first), replace(desk.job(first), state=JobState.HELD))
     assert view.plan.waiting == {}
+
+
+async def test_where_devices_are_shared_jobs_are_watched_while_none_waits(lab: Lab) -> None:
+    lab.settings = LabSettings(sharing=True)
+    desk = lab.desk()
+    planner = Counting()
+    view = outlook_of(desk, planner)
+    assert view.plan == Plan()
+    assert await view.renew() is view.plan
+    assert len(planner.threads) == 1

@@ -130,8 +130,8 @@ def placer_that_saw(percent: float) -> tuple[Placer, Job]:
     process = DeviceProcess(1, container_id="c")
     device = replace(ONE.hosts[0].devices[0], utilization=percent, processes=(process,))
     busy = replace(ONE, hosts=(replace(ONE.hosts[0], devices=(device,)),))
-    for _ in range(61):
-        placer.plan([before], busy, {}, frozenset(), NOW)
+    for frame in range(61):
+        placer.plan([before], replace(busy, revision=frame), {}, frozenset(), NOW)
     ended = replace(attempt, ended_at=NOW - 5)
     return placer, replace(before, attempts=(ended,), state=JobState.SUCCEEDED)
 
@@ -172,3 +172,16 @@ def test_one_that_made_room_waits_for_a_device_of_its_own() -> None:
     again = replace(queued("next"), attempts=(crowded,))
     assert placed(placer, before, job("on"), again) == []
     assert placed(placer, before, again) == [("next", False)]
+
+
+def test_a_script_that_runs_now_tells_for_those_after_it() -> None:
+    placer, before = placer_that_saw(45.0)
+    # With other arguments too, as in a sweep.
+    assert placed(placer, before, job("on"), queued("next", args=("--lr", "2"))) == [("next", True)]
+    fresh = Placer(ON)
+    running = job("on", attempt=replace(ATTEMPT, container_id="c", started_at=6.0))
+    device = replace(ONE.hosts[0].devices[0], utilization=40.0)
+    busy = replace(ONE, hosts=(replace(ONE.hosts[0], devices=(device,)),))
+    for frame in range(61):
+        fresh.plan([running], replace(busy, revision=frame), {}, frozenset(), NOW)
+    assert placed(fresh, running, queued("next")) == [("next", True)]
