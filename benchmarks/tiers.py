@@ -18,8 +18,11 @@ from typing import Any
 
 from benchmarks.sets import Script
 from gpuconsole import preflight
+from gpuconsole.core.tasks import task_from_script
 from gpuconsole.core.units import MIB
+from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import advice
+from gpuconsole.session.measurements import Measurements
 
 Tier = Callable[[Path, Sequence[str], int], float | None]
 COMMAND_LIMIT_S = 300
@@ -99,6 +102,7 @@ class Command:
     """An empty folder, so that no history of this machine answers instead."""
     seconds: dict[Path, float] = field(default_factory=dict)
     why: dict[Path, str] = field(default_factory=dict)
+    _measured: dict[Path, preflight.Measured | None] = field(default_factory=dict)
 
     def document(self, script: Path, argv: Sequence[str], *options: str) -> dict[str, Any]:
         """Run the command and return its document."""
@@ -126,11 +130,24 @@ class Command:
         return float(memory["tensors_peak_mib"]) * MIB
 
     def largest(self, script: Path, argv: Sequence[str], budget_mib: float) -> int | None:
-        """Return the batch that would be suggested for a budget."""
-        found = self.document(script, argv, "--memory-mib", f"{budget_mib:.3f}")
-        verdicts = found.get("verdicts") or [{}]
-        largest: int | None = verdicts[0].get("max_batch_size")
-        return largest
+        """Return the batch that would be suggested for a budget, of what the command recorded."""
+        if script not in self._measured:
+            self._measured[script] = self._recorded(script, argv)
+        measured = self._measured[script]
+        card = preflight.Card("budget", "", "cpu", budget_mib, exact=True)
+        if measured is None:
+            return None
+        return advice.verdicts(measured, None, [card])[0].max_batch_size
+
+    def _recorded(self, script: Path, argv: Sequence[str]) -> preflight.Measured | None:
+        task = task_from_script(script, tuple(argv), backend="cpu")
+        if script not in self.seconds:
+            self.document(script, argv)
+        try:
+            analysis = preflight.analyse(script, argv)
+            return Measurements(self.state).known(task, analysis, self.tier)
+        except RefusedError:
+            return None
 
 
 def article_formula(script: Script, batch: int) -> float:
