@@ -145,3 +145,44 @@ def test_numbers_of_arrays_are_keys(scan: Scan, key: str) -> None:
     estimate = found(scan, f"{data}print(names[{key}], {key} in names)\nnames[{key}] = 'x'")
     assert not estimate.errors
     assert estimate.memory is not None
+
+
+NAMES = """
+names = ["".join(random.choice("abcdef") for _ in range(random.randint(3, 9))) for _ in range(500)]
+numbers = {c: i + 1 for i, c in enumerate("abcdef")}
+
+def encode(name):
+    ids = [numbers[c] for c in name][:12]
+    return ids + [0] * (12 - len(ids))
+
+pairs = [(encode(name), turn) for turn in range(4) for name in names]
+rest = pairs[:int(len(pairs) * 0.9)]
+"""
+
+
+@pytest.mark.parametrize(
+    "picked",
+    [
+        "xs, ys = zip(*rest[i:i + 64])",
+        "xs = [one[0] for one in rest[i:i + 64]]",
+        "xs, ys = zip(*[(r, n) for r, n in rest[i:i + 64]])",
+    ],
+)
+def test_windows_of_data_of_unknown_length(scan: Scan, picked: str) -> None:
+    script = NAMES + f"for i in range(0, len(rest) - 63, 64):\n    {picked}\n    break\n"
+    windowed = found(scan, script, "7", "np.array(xs).shape[0]")
+    assert not windowed.errors
+    assert peak(windowed) == peak(found(scan, "", "7", "64"))
+    unknown = script.replace("range(500)", "range(len(open('names').read()))")
+    assert peak(found(scan, unknown, "7", "np.array(xs).shape[0]")) == peak(windowed)
+
+
+def test_labels_by_unknown_names_are_numbers(scan: Scan) -> None:
+    data = """
+import glob, os
+files = sorted(glob.glob("data/*/*.jpg"))
+classes = sorted({os.path.basename(os.path.dirname(one)) for one in files})
+numbers = {name: place for place, name in enumerate(classes)}
+label = numbers[os.path.basename(os.path.dirname(files[0]))]
+"""
+    assert peak(found(scan, data, rows="np.array([label] * 4).shape[0]")) == peak(found(scan, ""))

@@ -13,6 +13,7 @@ from gpuconsole.preflight.scan.arrays import (
     reshaped,
     spread,
 )
+from gpuconsole.preflight.scan.extents import extent_of
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, as_shape
 from gpuconsole.preflight.scan.values import Bound, ShapeFault, Value
 
@@ -277,7 +278,8 @@ METHODS: dict[str, Callable[..., Value]] = {
     "sort": nothing, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
 }  # fmt: skip
 PROPERTIES: dict[str, Callable[[Array], Value]] = {
-    "shape": lambda x: x.shape, "size": lambda x: x.size, "ndim": lambda x: len(x.shape),
+    "shape": lambda x: tuple(map(extent_of, x.shape)), "size": lambda x: extent_of(x.size),
+    "ndim": lambda x: len(x.shape),
     "dtype": lambda x: DType(x.dtype), "T": lambda x: x.viewed(x.shape[::-1]),
     "nbytes": lambda x: x.size * ITEM_BYTES.get(x.dtype, 8),
     "flat": lambda x: Array((x.size,), x.dtype),

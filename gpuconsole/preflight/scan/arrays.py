@@ -8,9 +8,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import lengths
+from gpuconsole.preflight.scan.extents import extent_of, sliced
 from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, as_shape
 from gpuconsole.preflight.scan.values import (
+    OPEN,
     Bound,
     Length,
     Native,
@@ -169,6 +171,9 @@ class Array(Native):
 
     def iterate(self, calls: Any) -> Iterator[Value]:
         """Give the rows; of one that may be shorter, as many as there can be."""
+        if self.shape and self.shape[0] >= OPEN:
+            yield from lengths.walk(lengths.opened(row(self, 0), extent_of(self.shape[0])))
+            return
         if self.shape and type(self.shape[0]) is Bound:
             calls.run.flags.add("variable-shape")
         for place in range(self.shape[0] if self.shape else 0):
@@ -191,7 +196,7 @@ def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
     for one in parts:
         if isinstance(one, Array) and isinstance(one.data, int):
             one = one.data
-        if isinstance(one, Length) and one.high is not None:
+        if isinstance(one, Length):
             out.append(Bound.of(one))
         elif isinstance(one, int) and not isinstance(one, bool):
             out.append(one)
@@ -281,7 +286,7 @@ def _extent(length: Value) -> int:
     """Return the extent that a length makes: itself, or the largest that it can be."""
     if isinstance(length, int):
         return length
-    if isinstance(length, Length) and length.high is not None:
+    if isinstance(length, Length):
         return Bound.of(length)
     raise TypeError("how long the longest sequence is")
 
@@ -358,22 +363,6 @@ def _index(key: Value, extent: int) -> tuple[int, ...]:
     if dtype == "bool":
         return (Bound(prod(shape)),)
     return shape
-
-
-def sliced(one: slice, extent: int) -> int:
-    """Return how many items a slice of an axis has, at most."""
-    parts = (one.start, one.stop, one.step)
-    if all(part is None or isinstance(part, int) for part in parts):
-        count = len(range(*slice(*parts).indices(extent)))
-        return Bound(count) if type(extent) is Bound else count
-    stop = one.stop
-    if isinstance(one.start, Length) and isinstance(stop, (int, Length)) and one.step is None:
-        count = lengths.plus(stop, one.start, -1)
-        if isinstance(count, int):
-            return max(0, min(count, extent))
-    if isinstance(stop, Length) and stop.high is not None and one.start in (None, 0):
-        return Bound(min(stop.high, extent))
-    return Bound(extent)
 
 
 def binary(run: Run, left: Value, right: Value, *, divide: bool = False) -> Value:

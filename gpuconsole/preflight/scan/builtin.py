@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan import (
     drawn,
     exceptions,
     introspection,
+    kinds,
     lengths,
     mappings,
     records,
@@ -19,7 +20,7 @@ from gpuconsole.preflight.scan import (
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.exceptions import Raised
-from gpuconsole.preflight.scan.generators import Walk
+from gpuconsole.preflight.scan.extents import extent_of
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.stdlib import Open
 from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
@@ -42,6 +43,7 @@ from gpuconsole.preflight.scan.values import (
     Value,
     first_unknown,
     formed,
+    plain,
 )
 
 
@@ -60,6 +62,8 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         return constants.Lazy(walk(), total_of(items))
 
     def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
+        if any(isinstance(one, More) for one in parts):
+            return _columns(calls, parts)
         sizes = [total_of(one) for one in parts]
         known = [one for one in sizes if one is not None]
         total = min(known) if known and len(known) == len(sizes) else None
@@ -106,7 +110,7 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
         "abs": lambda run, x: _abs(calls, x),
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
         "pow": lambda run, a, b: calls.binary(ast.Pow, a, b),
-        "isinstance": lambda run, x, kinds: _isinstance(calls, x, kinds),
+        "isinstance": lambda run, x, wanted: kinds.is_instance(calls, x, wanted),
         "hasattr": lambda run, x, name: _hasattr(calls, x, name),
         "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
         "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
@@ -131,6 +135,15 @@ def builtins(calls: Calls) -> dict[str, Value]:
 
 def _exit(run: Run, *args: Value) -> Value:
     raise Exit
+
+
+def _columns(calls: Calls, rows: tuple[Value, ...]) -> Value:
+    """Return `zip(*rows)` of rows of which nobody knows how many there are."""
+    more = next(one for one in rows if isinstance(one, More))
+    known = [list(calls.iterate(one)) for one in rows if not isinstance(one, More)]
+    if not known:
+        return plain(more)
+    return constants.Lazy(iter([(*one, more) for one in zip(*known, strict=False)]))
 
 
 def _hashable(value: Value) -> bool:
@@ -187,7 +200,9 @@ def _len(calls: Calls, value: Value) -> Value:
         return length
     if isinstance(value, (str, range, bytes)):
         return len(value)
-    if isinstance(value, (Tensor, Array)):
+    if isinstance(value, Array):
+        return extent_of(value.shape[0])
+    if isinstance(value, Tensor):
         return value.shape[0]
     members = records.members_of(value)
     if members is not None:
@@ -202,10 +217,16 @@ def _len(calls: Calls, value: Value) -> Value:
 
 
 def _range(run: Run, *args: Value) -> Value:
-    last = args[min(1, len(args) - 1)]
-    count = lengths.between(args[0] if len(args) > 1 else 0, last) if len(args) < 3 else None
+    start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+    count = lengths.between(start, stop)
     if count is not None:
-        return lengths.opened(SomeInt(run.file, run.line, "a count"), count)
+        high = getattr(stop, "high", stop)
+        item = lengths.some(run, "a count", None if high is None else max(0, high - 1))
+        if len(args) > 2:
+            step, most = args[2], count if isinstance(count, int) else count.high
+            known = isinstance(step, int) and step > 0 and most is not None
+            count = lengths.some(run, "a count", -(-most // step) if known else None, stop)
+        return lengths.opened(item, count)
     unknown = first_unknown(*args)
     return unknown if unknown is not None else range(*args)
 
@@ -332,51 +353,3 @@ def _hasattr(calls: Calls, value: Value, name: Value) -> Value:
         return not isinstance(calls.get_attr(value, name), Unknown)
     except Raised:
         return False
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
-    "dict": (dict,), "bool": (bool,), "set": (set,),
-}  # fmt: skip
-
-
-_ABSTRACT: dict[str, tuple[type, ...]] = {
-    "Iterable": (list, tuple, dict, set, frozenset, str, range),
-    "Sequence": (list, tuple, str, range), "Mapping": (dict, mappings.Mapping),
-    "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float),
-    "MutableMapping": (dict, mappings.Mapping), "Set": (set, frozenset),
-    "Iterator": (constants.Lazy, constants.Items, Walk), "Generator": (constants.Items, Walk),
-}  # fmt: skip
-
-
-def _is_native(calls: Calls, value: Value, kind: NativeClass) -> bool:
-    if kind.type is not Native:
-        return isinstance(value, kind.type)
-    if kind.name in ("object", "Any"):
-        return True
-    if kind.name == "Callable":
-        return calls.truth(calls.call(calls.builtins["callable"], [value], {})) is True
-    if kind.name == "Iterable" and hasattr(value, "iterate"):
-        return True
-    return isinstance(value, _ABSTRACT.get(kind.name, ()))
-
-
-def _isinstance(calls: Calls, value: Value, kinds: Value) -> Value:
-    if isinstance(value, Unknown):
-        return value
-    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        if isinstance(kind, NativeFunction) and kind.name in _TYPES:
-            if isinstance(value, _TYPES[kind.name]):
-                return True
-            if kind.name == "dict" and isinstance(value, mappings.Mapping):
-                return True
-        elif isinstance(kind, NativeClass):
-            if _is_native(calls, value, kind):
-                return True
-        elif isinstance(kind, UserClass):
-            cls = getattr(value, "cls", None)
-            if cls is not None and kind in cls.mro():
-                return True
-        elif isinstance(kind, Unknown):
-            return kind
-    return False

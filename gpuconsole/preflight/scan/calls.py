@@ -17,6 +17,7 @@ from gpuconsole.preflight.scan import (
 )
 from gpuconsole.preflight.scan.attributes import Attributes
 from gpuconsole.preflight.scan.exceptions import Raised
+from gpuconsole.preflight.scan.extents import is_open
 from gpuconsole.preflight.scan.run import MAX_STEPS, Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -168,10 +169,13 @@ class Calls(Attributes):
         try:
             return function(run, *args, **(kwargs or {}))
         except ShapeFault as fault:
+            if is_open(fault):
+                return run.unknown("an extent that is not known")
             run.fault(fault.message, fault.shapes)
             return run.unknown(fault.message)
         except FOLLOW_ERRORS as error:
-            unknown = first_unknown(list(args), dict(kwargs or {}))
+            unknown = getattr(error, "unknown", None)
+            unknown = unknown or first_unknown(list(args), dict(kwargs or {}))
             if unknown is None:
                 unknown = run.unknown(f"{name}: this use is not known to the analysis ({error})")
             if any(isinstance(one, Tensor) and one.needs_grad for one in args):

@@ -9,7 +9,7 @@ from typing import Any
 from gpuconsole.preflight.scan import constants, drawn, lengths
 from gpuconsole.preflight.scan.roots import Roots
 from gpuconsole.preflight.scan.turns import Turns, total_of
-from gpuconsole.preflight.scan.values import More, Scope, Value
+from gpuconsole.preflight.scan.values import More, Scope, Unknown, Value
 
 
 class Comprehensions(Roots):
@@ -36,6 +36,9 @@ class Comprehensions(Roots):
             rest.append(lengths.fewer(self.run, None))
         if isinstance(node, ast.DictComp):
             mapping = {k: v for k, v in made if constants.is_key(k)}
+            for key, value in made:
+                if isinstance(key, Unknown):
+                    mapping.setdefault(lengths.SOME_KEY, value)
             return mapping | {one: one for one in rest[:1]}
         if isinstance(node, ast.SetComp):
             known = {one for one in made if constants.is_key(one)}
@@ -87,7 +90,9 @@ class Comprehensions(Roots):
         """Take the items that are left to be like those that were made."""
         left = turns.left()
         turns.finish(self, (), Scope(None))
-        if len(parts) == 1 and not parts[0].ifs and left is not None and made:
-            made.extend(made[-1:] * min(left, lengths.MAX_KNOWN))
+        each, rest = divmod(len(made), turns.count)
+        even = not rest and not any(one.ifs for one in parts)
+        if even and left is not None and each * left <= lengths.MAX_KNOWN:
+            made.extend(made[-each:] * left if each else [])
         else:
             add_more(lengths.fewer(self.run, None))

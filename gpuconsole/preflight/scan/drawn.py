@@ -74,6 +74,7 @@ def joined(run: Run, between: str, parts: list[Value]) -> Value:
 
 def mapped(run: Run, text: DrawnText, change: Callable[[str], Value]) -> Value:
     """Return the text with each word changed."""
+    run.calls.tick(len(text.words))
     made = [change(one) for one in text.words]
     if not all(isinstance(one, str) for one in made):
         return plain(replace(text))

@@ -11,7 +11,7 @@ from gpuconsole.preflight.scan.ends import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.scan.generators import Generators
 from gpuconsole.preflight.scan.roots import weightless
 from gpuconsole.preflight.scan.run import CYCLES
-from gpuconsole.preflight.scan.turns import Turns, total_of
+from gpuconsole.preflight.scan.turns import Turns, containers, filled, total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
@@ -171,7 +171,7 @@ class Flow(Generators):
         `turned` is how many turns came before, for items that were known.
         """
         run = self.run
-        before = lengths.containers(scope)
+        before = containers(scope)
         sizes = [lengths.length_of(container) for container, _ in before]
         self.assign(node.target, lengths.likeness(item), scope)
         item = None
@@ -180,7 +180,7 @@ class Flow(Generators):
         always = not any(map(_leaves_out, node.body))
         for (container, _), size in zip(before, sizes, strict=True):
             if lengths.length_of(container) != size and not (
-                always and lengths.filled(container, size, more, turned)
+                always and filled(container, size, more, turned)
             ):
                 lengths.open_up(run, container, more)
         before.clear()

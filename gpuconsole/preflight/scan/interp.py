@@ -16,6 +16,7 @@ from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
     Function,
+    More,
     Native,
     NativeClass,
     Scope,
@@ -113,6 +114,10 @@ class Interpreter(Modules):
             tail = len(targets) - star - 1
             middle = items[star : len(items) - tail]
             items = [*items[:star], middle, *items[len(items) - tail :]]
+        if items and isinstance(items[-1], More):
+            rest = lengths.likeness(items.pop())
+            items += [rest] * (len(targets) - len(items))
+            items = items[: len(targets)]
         if len(items) != len(targets):
             if len(items) == 1 and isinstance(items[0], Unknown):
                 items = items * len(targets)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.scan.values import (
     Length,
     More,
-    Native,
-    Scope,
     SomeInt,
     SomeNumber,
     Symbol,
@@ -30,6 +28,8 @@ MAX_KNOWN = 100_000
 """Items that a list of known length is written out to."""
 MAX_LOOKED_AT = 256
 MAX_KEY = 300
+SOME_KEY = "?"
+"""Stands for all keys that are not known: its value is like theirs."""
 MAX_TERMS = 32
 
 
@@ -248,6 +248,10 @@ def part(run: Run, value: Value, key: Value) -> Value:
         return None
     length = length_of(value)
     start, stop = key.start or 0, key.stop
+    if length is not None and isinstance(start, Length) and isinstance(stop, (int, Length)):
+        width = plus(stop, start, -1)
+        if isinstance(width, int) and width >= 0:
+            return opened(_item_of(run, value), width)
     if length is None or not (isinstance(length, Length) or isinstance(stop, Length)):
         return None
     if isinstance(stop, Length) and stop.high is not None:
@@ -262,9 +266,12 @@ def part(run: Run, value: Value, key: Value) -> Value:
         made = length
     else:
         made = _part_length(run, value, length, (start, stop), high)
+    return opened(_item_of(run, value), made)
+
+
+def _item_of(run: Run, value: Value) -> Value:
     items = [] if isinstance(value, Unknown) else items_of(value)[:1]
-    item = items[0] if items else SomeInt(run.file, run.line, "an item of a file's data")
-    return opened(item, made)
+    return items[0] if items else SomeInt(run.file, run.line, "an item of a file's data")
 
 
 def _part_length(run: Run, value: Value, of: Value, ends: Value, high: int | None) -> Length:
@@ -351,46 +358,3 @@ def open_up(run: Run, container: Value, cause: Unknown) -> None:
             container[more] = more
     elif isinstance(container, set) and old is None:
         container.add(more)
-
-
-def filled(container: Value, before: Value, more: More, turned: int) -> bool:
-    """Give a list the length that so many turns like the last one make; whether that is told.
-
-    `before` is its length before that turn, after `turned` others. `ids` that a loop over
-    `range(64 - len(ids))` appends to has 64 items.
-    """
-    each = plus(length_of(container), before, -1)
-    if not isinstance(container, list) or not isinstance(each, int) or each < 1:
-        return False
-    if not isinstance(more.length, Length):
-        return False
-    left = plus(more.length, turned, -1)
-    total = plus(before, left * each if isinstance(left, int) else times(left, each), 1)
-    items = items_of(container)
-    if isinstance(total, int):
-        items += items[-each:] * (max(0, min(total, MAX_KNOWN) - len(items)) // each + 1)
-        container[:] = items[: max(total, 0)]
-    else:
-        container[:] = [*items, More(total.file, total.line, total.reason, total.root, total)]
-    return True
-
-
-def containers(scope: Scope) -> list[tuple[Value, int]]:
-    """Return the containers that a loop's body can fill, with their present lengths."""
-    found: list[tuple[Value, int]] = []
-    pending: list[tuple[Value, int]] = []
-    at: Scope | None = scope
-    while at is not None:
-        pending.extend((one, 0) for one in list(at.names.values()))
-        at = at.parent
-    for value, depth in pending:
-        if isinstance(value, (list, dict, set)):
-            found.append((value, len(value)))
-            if depth < 2 and len(value) <= MAX_LOOKED_AT and not isinstance(value, set):
-                inner = value.values() if isinstance(value, dict) else value
-                pending.extend((one, depth + 1) for one in list(inner))
-        elif isinstance(value, Native) and depth < 1 and value.cls is not None:
-            pending.extend((one, depth + 1) for one in list(value.attrs.values()))
-        if len(pending) > 4096:
-            break
-    return found

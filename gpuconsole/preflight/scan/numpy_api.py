@@ -75,8 +75,8 @@ def _full_like(run: Run, value: Value, fill: Value = 0, dtype: Value = None, **_
 def _arange(run: Run, *args: Value, dtype: Value = None, **_: Value) -> Value:
     plain_args = [one.data if isinstance(one, Array) and one.data is not None else one
                   for one in args]  # fmt: skip
-    if len(args) == 1 and isinstance(args[0], Length) and args[0].high is not None:
-        return Array((Bound(args[0].high),), dtype_name(dtype, "int64"))
+    if len(args) == 1 and isinstance(args[0], Length):
+        return Array((Bound.of(args[0]),), dtype_name(dtype, "int64"))
     unknown = first_unknown(plain_args)
     if unknown is not None:
         return plain(unknown)

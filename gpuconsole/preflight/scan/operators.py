@@ -204,7 +204,7 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
             target[key] = value
         elif isinstance(key, Unknown):
             # Nobody knows how many different keys there will be.
-            target.setdefault("?", value)
+            target.setdefault(lengths.SOME_KEY, value)
             lengths.open_up(calls.run, target, key)
     elif isinstance(target, list):
         if isinstance(key, int) and -len(target) <= key < len(target):

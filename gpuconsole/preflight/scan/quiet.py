@@ -12,15 +12,16 @@ SILENT = frozenset([
     "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
     "pprint", "wandb", "tensorboardX", "swanlab", "loguru", "termcolor", "colorama", "rich",
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
-    "paddleslim", "nvidia", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile", "pstats",
+    "paddleslim", "nvidia", "datetime", "shutil", "uuid", "platform", "hashlib",
+    "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
+    "pstats",
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
-    "datetime", "shutil", "subprocess", "threading", "tempfile", "platform", "socket",
-    "pickle", "csv", "uuid", "inspect", "hashlib", "zipfile", "tarfile",
+    "threading", "tempfile", "csv", "inspect", "zipfile", "tarfile",
     "urllib", "requests", "queue", "multiprocessing", "struct", "base64", "io", "codecs",
-    "decimal", "fractions", "numbers", "unicodedata", "select",
-    "concurrent", "pkgutil", "ctypes", "resource", "weakref", "contextvars", "gzip", "bz2",
+    "decimal", "fractions", "numbers", "select",
+    "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
 ])  # fmt: skip
 """Standard modules whose results nobody can tell by reading the script."""
 

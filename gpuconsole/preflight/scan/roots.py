@@ -31,7 +31,8 @@ NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item",
 """Functions of an unknown number that give a number again; of others nobody knows what comes."""
 
 
-_TEXTS = (drawn.METHODS, "random.", "re.", "RandomState.", "np.random.", "join", "str", "next")
+_TEXTS = (drawn.METHODS, "random.", "re.", "RandomState.", "np.random.", "join", "str", "next",
+          "unicodedata.")
 """Functions that give drawn text, rather than an unknown made of one."""
 
 

@@ -12,8 +12,10 @@ from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault
 from gpuconsole.core.fleet import Backend
 from gpuconsole.preflight.scan import asking
 from gpuconsole.preflight.scan.asking import Answers
+from gpuconsole.preflight.scan.extents import UnsettledError
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Parameter, Tensor
 from gpuconsole.preflight.scan.values import (
+    OPEN,
     Blocked,
     Bound,
     ShapeFault,
@@ -231,6 +233,8 @@ class Run:
         dtype = dtype or self.dtype
         if any(type(extent) is Bound for extent in shape):
             self.flags.add("variable-shape")
+            if prod(shape) >= OPEN:
+                raise UnsettledError(max(shape))
         if any(extent < 0 for extent in shape):
             raise ShapeFault(f"a tensor cannot have the shape {list(shape)}", shape)
         return Tensor(shape, dtype, self.storage(prod(shape) * ITEM_BYTES[dtype], kind))

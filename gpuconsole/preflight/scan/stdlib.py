@@ -58,6 +58,7 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "fire": lambda: _clicking().fire(), "string": _string, "re": regular.namespace,
         "regex": regular.namespace, "operator": tools.operator, "bisect": tools.bisect,
         "heapq": tools.heapq, "statistics": tools.statistics, "textwrap": tools.textwrap,
+        "unicodedata": tools.unicodedata, "pickle": tools.pickle,
         "transformers": lambda: _data_parsers(root),
     }  # fmt: skip
     if root in makers:

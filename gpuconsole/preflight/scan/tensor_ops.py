@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from gpuconsole.preflight.scan import arrays, maxima, ops, picking
+from gpuconsole.preflight.scan import maxima, ops, picking
 from gpuconsole.preflight.scan.arrays import Array
+from gpuconsole.preflight.scan.extents import sliced
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor, broadcast
 from gpuconsole.preflight.scan.values import Bound, ShapeFault, Unknown, Value
@@ -205,7 +206,7 @@ def _length(one: slice, extent: int) -> int:
     parts = (one.start, one.stop, one.step)
     if all(part is None or isinstance(part, int) for part in parts):
         return len(range(*one.indices(extent)))
-    width = arrays.sliced(one, extent)
+    width = sliced(one, extent)
     if type(width) is Bound and width == extent:
         raise TypeError("a slice whose ends are not known")
     return width

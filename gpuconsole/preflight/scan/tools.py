@@ -6,10 +6,11 @@ import ast
 import bisect as real_bisect
 import statistics as real_statistics
 import textwrap as real_textwrap
+import unicodedata as real_unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import constants
+from gpuconsole.preflight.scan import constants, drawn
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -154,6 +155,40 @@ def statistics() -> Namespace:
 
     names = ("mean", "fmean", "median", "stdev", "pstdev", "variance", "mode")
     return _functions("statistics", {name: measured(name) for name in names})
+
+
+def unicodedata() -> Namespace:
+    """Return `unicodedata`; of text that is drawn, each word is asked for."""
+
+    def of_text(name: str, place: int) -> Callable[..., Value]:
+        ask = _known(getattr(real_unicodedata, name))
+
+        def call(run: Run, *args: Value) -> Value:
+            text = args[place]
+            if isinstance(text, drawn.DrawnText):
+                before, after = args[:place], args[place + 1 :]
+                return drawn.mapped(run, text, lambda one: ask(run, *before, one, *after))
+            return ask(run, *args)
+
+        return call
+
+    return _functions("unicodedata", {
+        "normalize": of_text("normalize", 1), "category": of_text("category", 0),
+        "name": of_text("name", 0), "combining": _known(real_unicodedata.combining),
+    })  # fmt: skip
+
+
+def pickle() -> Namespace:
+    """Return `pickle`: what a file holds is not read."""
+
+    def loaded(run: Run, *_: Value, **__: Value) -> Value:
+        return run.unknown("what a pickle holds")
+
+    def written(run: Run, *_: Value, **__: Value) -> None:
+        return None
+
+    return _functions("pickle", {"load": loaded, "loads": loaded, "dump": written,
+                                 "dumps": loaded})  # fmt: skip
 
 
 def textwrap() -> Namespace:

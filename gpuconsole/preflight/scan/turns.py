@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.scan import lengths
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.run import MAX_STEPS
-from gpuconsole.preflight.scan.values import More, Scope, Unknown, Value, formed
+from gpuconsole.preflight.scan.values import (
+    Length,
+    More,
+    Native,
+    Scope,
+    Unknown,
+    Value,
+    formed,
+)
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.calls import Calls
@@ -80,7 +88,7 @@ class Turns:
 
     def _watch(self, body: Sequence[ast.AST], scope: Scope) -> None:
         self._from = self.count
-        self._filled = lengths.containers(scope)
+        self._filled = containers(scope)
         self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
 
     def finish(
@@ -185,4 +193,48 @@ def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:
                 home = scope.find(one.target.id)
                 if home is not None and isinstance(home.names[one.target.id], (int, float)):
                     found[one.target.id] = home
+    return found
+
+
+def filled(container: Value, before: Value, more: More, turned: int) -> bool:
+    """Give a list the length that so many turns like the last one make; whether that is told.
+
+    `before` is its length before that turn, after `turned` others. `ids` that a loop over
+    `range(64 - len(ids))` appends to has 64 items.
+    """
+    each = lengths.plus(lengths.length_of(container), before, -1)
+    if not isinstance(container, list) or not isinstance(each, int) or each < 1:
+        return False
+    if not isinstance(more.length, Length):
+        return False
+    left = lengths.plus(more.length, turned, -1)
+    added = left * each if isinstance(left, int) else lengths.times(left, each)
+    total = lengths.plus(before, added, 1)
+    items = lengths.items_of(container)
+    if isinstance(total, int):
+        items += items[-each:] * (max(0, min(total, lengths.MAX_KNOWN) - len(items)) // each + 1)
+        container[:] = items[: max(total, 0)]
+    else:
+        container[:] = [*items, More(total.file, total.line, total.reason, total.root, total)]
+    return True
+
+
+def containers(scope: Scope) -> list[tuple[Value, int]]:
+    """Return the containers that a loop's body can fill, with their present lengths."""
+    found: list[tuple[Value, int]] = []
+    pending: list[tuple[Value, int]] = []
+    at: Scope | None = scope
+    while at is not None:
+        pending.extend((one, 0) for one in list(at.names.values()))
+        at = at.parent
+    for value, depth in pending:
+        if isinstance(value, (list, dict, set)):
+            found.append((value, len(value)))
+            if depth < 2 and len(value) <= lengths.MAX_LOOKED_AT and not isinstance(value, set):
+                inner = value.values() if isinstance(value, dict) else value
+                pending.extend((one, depth + 1) for one in list(inner))
+        elif isinstance(value, Native) and depth < 1 and value.cls is not None:
+            pending.extend((one, depth + 1) for one in list(value.attrs.values()))
+        if len(pending) > 4096:
+            break
     return found

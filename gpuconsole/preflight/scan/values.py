@@ -53,10 +53,7 @@ class SomeInt(SomeNumber):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A length that nobody knows, never below 0; `high` where something bounds it.
-
-    With `signed` it is any whole number, of which nothing is known but that it is one number.
-    """
+    """A length that nobody knows; `high` where something bounds it, below 0 only if `signed`."""
 
     key: str
     high: int | None = None
@@ -229,16 +226,20 @@ class UserClass:
         return MISSING
 
 
+OPEN = 2**40
+"""An extent from here on stands for one that nothing bounds."""
+
+
 class Bound(int):
-    """An extent that is the largest of those that can occur."""
+    """An extent that is the largest of those that can occur; `OPEN` and more where none is."""
 
     length: Length | None = None
     """What is known of it, where it was made from a length."""
 
     @classmethod
     def of(cls, length: Length) -> Bound:
-        """Return the largest that a bounded length can be."""
-        one = cls(length.high or 0)
+        """Return the largest that a length can be."""
+        one = cls(OPEN**2 if length.high is None else length.high)
         one.length = length
         return one
 
