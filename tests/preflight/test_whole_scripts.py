@@ -154,3 +154,44 @@ for (x,) in paddle.io.DataLoader(Waves(), batch_size=8):
         found = scan(text).estimate(backend="cpu")
         assert not found.errors, found.errors
         assert found.memory is None
+
+
+CROPPED = """
+class Waves(paddle.io.Dataset):
+    def __getitem__(self, i):
+        n = int(100 * np.random.uniform(0.5, 2.0))
+        wave = np.sin(np.arange(n) / 16).astype("float32") + np.zeros(n, "float32")
+        wave = wave / np.abs(wave).max()
+        if wave.shape[0] >= 100:
+            start = np.random.randint(0, len(wave) - 100 + 1)
+            wave = wave[start:start + 100]
+        else:
+            wave = np.pad(wave, (0, 100 - wave.shape[0]))
+        return (WAVE,)
+    def __len__(self):
+        return 100
+net = nn.Linear(100, 5)
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for (x,) in paddle.io.DataLoader(Waves(), batch_size=8):
+    net(x).sum().backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_what_is_cut_or_padded_to_a_length_has_it(scan: Callable[..., Analysis]) -> None:
+    text = HEAD + CROPPED.replace("WAVE", "wave")
+    fixed = HEAD + CROPPED.replace("WAVE", 'np.zeros([100], "float32")')
+    assert bytes_of(scan(text).estimate(backend="cpu")) == bytes_of(
+        scan(fixed).estimate(backend="cpu"))  # fmt: skip
+
+
+def test_an_open_length_never_becomes_a_size(scan: Callable[..., Analysis]) -> None:
+    for made in ("np.zeros(n)", "np.ones([4, n]).T", "np.zeros([n, 5]).reshape(10, 50)",
+                 "np.zeros(n).reshape(-1, 16)", "np.zeros(np.zeros([n, 2]).size // 7)",
+                 "np.stack([np.zeros(n), np.zeros(7)])", "np.array([1.0 for _ in range(n)])",
+                 "np.array([one for one in np.zeros(n)])", "np.zeros(n)[3:]"):  # fmt: skip
+        text = CROPPED.replace("WAVE", f'{made}.astype("float32")').replace("100, 5", "7, 5")
+        found = scan(HEAD + text).estimate(backend="cpu")
+        assert not found.errors, (made, found.errors)
+        assert found.memory is None, made
