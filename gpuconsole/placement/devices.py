@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -47,6 +47,15 @@ class Wish(NamedTuple):
     reason: str
 
 
+class Room(NamedTuple):
+    """How far a number that is left open may grow."""
+
+    spare: int | None = None
+    """Free devices for which no job waits; None for any number."""
+    ceiling: int | None = None
+    """Devices that a quota leaves to who asks; None for any number."""
+
+
 def need_on(task: Task, need_mib: float, optimizer_mib: float, count: int) -> float:
     """Return the upper bound of memory (MiB) on each of `count` devices; `need_mib` is one's alone.
 
@@ -67,12 +76,13 @@ def devices_wanted(
     most: float,
     work: Work | None = None,
     gradients_mib: float = 0.0,
+    room: Room = Room(),  # noqa: B008
 ) -> Wish:
     """Return how many devices a task gets; `most` is the lab's memory threshold.
 
     The task's own number wins. Left open (`auto`) it is the smallest of 1, 2, 4, 8, 16 on which
     each one's part fits, and 1 where none is or memory cannot be told. It grows from there while
-    so many are free, and while the speed-up that `work` and the links predict is worth them.
+    there is room, and while the speed-up that `work` and the links predict is worth it.
     """
     if task.devices is not None:
         return Wish(task.devices, "")
@@ -91,25 +101,32 @@ def devices_wanted(
     least = next((count for count in STEPS if fitting(count)), None)
     if least is None:
         return Wish(1, "1 device is taken: it fits on no number of them.")
-    wide = task.distributed_strategy in SPREADING
-    why = "it fits on 1" if least == 1 else f"it fits on no fewer than {least}"
-    if not wide:
+    if task.distributed_strategy not in SPREADING:
         return Wish(least, f"{_number(least)} taken: the task names no way to train on several.")
-    chosen, outcome = least, ""
+    chosen, why, end = least, f"it fits on {'1' if least == 1 else f'no fewer than {least}'}", ""
     for count in STEPS[STEPS.index(least) + 1 :]:
         free = [group for group in fitting(count) if group.free]
-        if not free:
-            outcome = f"{count} that fit are not free together"
+        end = _full(count, least, free, room)
+        gain = None if end else _best(free, count, work, gradients_mib)
+        if gain is None:
+            end = end or f"what {count} would gain cannot be told"
             break
-        found = _best(free, count, work, gradients_mib)
-        if found is None:
-            outcome = f"what {count} would gain cannot be told"
+        if gain[0].efficiency < LEAST_EFFICIENCY:
+            end = f"{_gain(count, *gain)}, below the {LEAST_EFFICIENCY:.0%} that are asked"
             break
-        if found[0].efficiency < LEAST_EFFICIENCY:
-            outcome = f"{_gain(count, *found)}, below the {LEAST_EFFICIENCY:.0%} that are asked"
-            break
-        chosen, why = count, _gain(count, *found)
-    return Wish(chosen, f"{_number(chosen)} taken: {why}{f'; {outcome}' if outcome else ''}.")
+        chosen, why = count, _gain(count, *gain)
+    return Wish(chosen, f"{_number(chosen)} taken: {why}{f'; {end}' if end else ''}.")
+
+
+def _full(count: int, least: int, free: Sequence[Group], room: Room) -> str:
+    """Return why there is no room for so many, or ""."""
+    if room.ceiling is not None and count > room.ceiling:
+        return f"a quota leaves no room for {count}"
+    if not free:
+        return f"{count} that fit are not free together"
+    if room.spare is not None and count - least > room.spare:
+        return "other jobs wait for the rest"
+    return ""
 
 
 def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Groups:
@@ -123,6 +140,13 @@ def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Group
             _on_one_host(found, host, devices, held)
     _on_several_hosts(found, snapshot, held)
     return {key: sorted(groups) for key, groups in found.items()}
+
+
+def free_devices(snapshot: FleetSnapshot, held: Collection[str]) -> Mapping[str, int]:
+    """Return how many devices nobody uses, by back end."""
+    return Counter(
+        device.backend for host in snapshot.hosts for device in _free(host, host.devices, held)
+    )
 
 
 def _alike(host: Host) -> Iterator[list[Device]]:
@@ -169,7 +193,7 @@ def _on_several_hosts(
                     found[backend, count].add(Group(model, memory, NETWORK, hosts, free))
 
 
-def _free(host: Host, devices: list[Device], held: Collection[str]) -> list[Device]:
+def _free(host: Host, devices: Sequence[Device], held: Collection[str]) -> list[Device]:
     if host.state is not HostState.UP or host.drained or host.engine_error:
         return []
     return [device for device in devices if device.uuid not in held and not device.processes]

@@ -261,6 +261,17 @@ class Limits:
         has = f"{request.user} holds {held} on {host}" if held else f"it asks for {request.devices}"
         return Refusal("host-quota", f"One user may have {_devices(most)} on one host; {has}.")
 
+    def room(self, request: Request, use: Use) -> int | None:
+        """Return how many devices a job may take now at most; None for any number."""
+        left = [
+            quota.devices - use.devices(quota.kind, name)
+            for quota, name in self._for(request)
+            if quota.devices is not None
+        ]
+        if self.max_devices_per_host is not None:
+            left.append(self.max_devices_per_host * request.task.hosts)
+        return min(left, default=None)
+
     def never(self, request: Request) -> Refusal | None:
         """Return why a job could not start even if its owner had nothing else; None when it
         could."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,7 +29,7 @@ from gpuconsole.placement import (
     pass_over,
     policy_for,
 )
-from gpuconsole.placement.devices import Groups, Wish
+from gpuconsole.placement.devices import Groups, Room, Wish, free_devices
 from gpuconsole.placement.model import FREE, Rules
 from gpuconsole.placement.quotas import Limits
 from gpuconsole.placement.rules import LabRules, any_image, limits_of
@@ -161,10 +162,8 @@ class Placer:
                     ready.append(job)
                 else:
                     held_back[job.id] = why
-        auto = any(job.task.devices is None for job in ready)
         held = holders(jobs, leases, avoid, now, ledger)
-        groups = largest_groups(snapshot, held) if auto else {}
-        wishes = {job.id: self._wish_of(job, groups) for job in ready}
+        wishes = self._wishes(ready, snapshot, held, ledger)
         return Standing(
             [_request_of(job, wishes[job.id].devices, ledger) for job in ready],
             held,
@@ -191,10 +190,11 @@ class Placer:
         ledger.follow(jobs, snapshot)
         held = holders(jobs, leases, frozenset(), now, ledger)
         groups = largest_groups(snapshot, held) if task.devices is None else {}
-        wish = self._wish(task, memory or Memory(), groups, work, known=memory is not None)
         need = None if memory is None else memory.high_mib
+        asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
+        room = Room(None, self._ceiling(asked, ledger))
+        wish = self._wish(asked, memory or Memory(), groups, work, room)
         request = _request("", task, need, memory or Memory(), wish.devices, now)
-        asked = Job("", task, self._user, JobState.QUEUED, now)
         request = _foreseen(replace(request, work=work), asked, ledger)
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
@@ -212,18 +212,44 @@ class Placer:
         host = snapshot.host(chosen.host)
         return "" if self._images is None or host is None else self._images.note(task, host)
 
-    def _wish_of(self, job: Job, groups: Groups) -> Wish:
-        work = recorded_work(job.estimate)
-        known = job.estimate_mib is not None
-        return self._wish(job.task, _memory_of(job), groups, work, known=known)
+    def _wishes(
+        self,
+        ready: Sequence[Job],
+        snapshot: FleetSnapshot,
+        held: Mapping[str, Holder],
+        ledger: Ledger,
+    ) -> dict[str, Wish]:
+        """Return how many devices each job gets: a number that is left open grows into what is
+        free and no other job waits for."""
+        auto = any(job.task.devices is None for job in ready)
+        groups = largest_groups(snapshot, held) if auto else {}
+        spare = Counter(free_devices(snapshot, held)) if auto else Counter[str]()
+        for job in ready:
+            spare[job.task.backend] -= job.task.devices or 1
+        wishes = {}
+        for job in ready:
+            room = Room(max(0, spare[job.task.backend]), self._ceiling(job, ledger))
+            work = recorded_work(job.estimate)
+            wishes[job.id] = self._wish(job, _memory_of(job), groups, work, room)
+        return wishes
+
+    def _ceiling(self, job: Job, ledger: Ledger) -> int | None:
+        """Return how many devices quotas leave to a job."""
+        asks = Request(job.id, job.task, None, 1, 0.0, user=job.user)
+        return None if self._limits == Limits() else self._limits.room(asks, ledger.use)
 
     def _wish(
-        self, task: Task, memory: Memory, groups: Groups, work: Work | None, *, known: bool
+        self, job: Job, memory: Memory, groups: Groups, work: Work | None, room: Room
     ) -> Wish:
-        need = memory.high_mib if known else None
-        most = self._settings.memory_threshold
         return devices_wanted(
-            task, need, memory.optimizer_mib, groups, most, work, memory.gradients_mib
+            job.task,
+            job.estimate_mib,
+            memory.optimizer_mib,
+            groups,
+            self._settings.memory_threshold,
+            work,
+            memory.gradients_mib,
+            room,
         )
 
 

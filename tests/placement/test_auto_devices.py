@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState, PeerLink
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.devices import Wish, closest_link, devices_wanted, largest_groups
+from gpuconsole.placement.devices import (
+    Room,
+    Wish,
+    closest_link,
+    devices_wanted,
+    free_devices,
+    largest_groups,
+)
 from gpuconsole.preflight.cost import Work
 
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -40,11 +47,12 @@ def wish(
     work: Work | None = STEP_30_MS,
     strategy: str = "ddp",
     spread: int = 1,
+    room: Room = Room(),  # noqa: B008
 ) -> Wish:
     groups = largest_groups(FleetSnapshot(1, 0.0, hosts), held)
     need = None if need_gib is None else need_gib * GIB
     task = Task("t", devices=None, distributed_strategy=strategy, hosts=spread)
-    return devices_wanted(task, need, 0.0, groups, 0.85, work, GRADIENTS_MIB)
+    return devices_wanted(task, need, 0.0, groups, 0.85, work, GRADIENTS_MIB, room)
 
 
 def test_it_grows_while_the_gradients_hide_behind_the_backward_pass() -> None:
@@ -79,6 +87,33 @@ def test_only_free_devices_make_it_grow() -> None:
     assert wish(replace(lab, devices=(busy, *lab.devices[1:]))).devices == 2
     assert wish(replace(lab, drained="moving")).devices == 1
     assert wish(replace(lab, state=HostState.DOWN)).devices == 1
+
+
+def test_it_takes_nothing_that_others_wait_for() -> None:
+    lab = host("a", 8, link="NV12")
+    assert wish(lab, room=Room(spare=7)).devices == 8
+    found = wish(lab, room=Room(spare=6))
+    assert found.devices == 4
+    assert found.reason.endswith("; other jobs wait for the rest.")
+    assert wish(lab, room=Room(spare=0)).devices == 1
+
+
+def test_it_stays_within_a_quota() -> None:
+    found = wish(host("a", 8, link="NV12"), room=Room(ceiling=3))
+    assert found.devices == 2
+    assert found.reason.endswith("; a quota leaves no room for 4.")
+    # Less than it needs at least: that it waits for its quota, the queue says.
+    assert wish(host("a", 8, link="NV12"), room=Room(ceiling=0)).devices == 1
+
+
+def test_free_devices_are_counted_by_back_end() -> None:
+    lab = host("a", 3)
+    npu = replace(
+        host("n", 2), devices=tuple(replace(d, backend="npu") for d in host("n", 2).devices)
+    )
+    down = replace(host("d", 4), state=HostState.DOWN)
+    fleet = FleetSnapshot(1, 0.0, (lab, npu, down))
+    assert free_devices(fleet, {"a-1"}) == {"gpu": 2, "npu": 2}
 
 
 def test_what_cannot_be_told_does_not_make_it_grow() -> None:

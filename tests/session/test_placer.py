@@ -100,3 +100,23 @@ def test_sharded_states_count_once_among_the_devices_that_share_them() -> None:
     assert [choice.device_uuids for choice in plan.choices] == [("GPU-0", "GPU-1")]
     whole = replace(large, estimate=None)
     assert "needs up to" in placer.plan([whole], FLEET, {}, frozenset(), NOW).waiting["q"].reason
+
+
+def test_a_number_left_open_grows_into_what_nobody_waits_for() -> None:
+    memory = {"memory": {"optimizer_mib": 0.0, "gradients_mib": 10.0}}
+    estimate = {**memory, "flops_per_step": 1e13, "bytes_per_step": 1e9}
+    wide = job("wide", devices=None, distributed_strategy="ddp")
+    wide = replace(wide, estimate=estimate)
+    model = replace(FLEET.hosts[0].devices[0], model="NVIDIA A100-SXM4-40GB")
+    devices = tuple(replace(model, uuid=f"GPU-{n}", index=n) for n in range(2))
+    fleet = replace(FLEET, hosts=(replace(FLEET.hosts[0], devices=devices),))
+    (choice,) = Placer(LabSettings()).plan([wide], fleet, {}, frozenset(), NOW).choices
+    assert choice.device_uuids == ("GPU-0", "GPU-1")
+    assert choice.reasons[0].startswith("2 devices are taken: 2 NVIDIA A100-SXM4-40GB should")
+    plan = Placer(LabSettings()).plan([wide, job("narrow")], fleet, {}, frozenset(), NOW)
+    assert {len(choice.device_uuids) for choice in plan.choices} == {1}
+    assert len(plan.choices) == 2
+    quota = LabSettings.model_validate({"quotas": [{"user": "ada", "devices": 1}]})
+    (choice,) = Placer(quota).plan([wide], fleet, {}, frozenset(), NOW).choices
+    assert len(choice.device_uuids) == 1
+    assert "a quota leaves no room for 2" in choice.reasons[0]
