@@ -10,8 +10,9 @@ from pathlib import Path
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.command import Meeting
+from gpuconsole.placement.command import Meeting, launch_command
 from gpuconsole.session.clock import Clock
+from gpuconsole.session.parts import Parts
 from gpuconsole.state import Journal
 
 PARALLEL_LAUNCHES = 16
@@ -39,3 +40,17 @@ class Bench:
     def bundle(self, job_id: str) -> Path:
         """Return where a job's packed project lies."""
         return self.state / "bundles" / f"{job_id}.tar.gz"
+
+
+def bench_of(parts: Parts, hosts: Hosts) -> Bench:
+    """Return the bench of a session's parts, with its hosts as the session sees them."""
+    return Bench(
+        hosts=hosts,
+        journal=parts.journal,
+        clock=parts.clock,
+        settings=parts.settings,
+        state=parts.journal.folder,
+        user=parts.user,
+        command=launch_command,
+        default_image=parts.default_image,
+    )

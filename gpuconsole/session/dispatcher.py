@@ -45,10 +45,13 @@ class Dispatcher:
         leases: LeaseBoard,
         owner: str,
         on_trouble: Callable[[Event], None] = lambda event: None,
+        look_on: Callable[[int], None] = lambda epoch: None,
     ) -> None:
-        """`on_trouble` hears errors that cannot be written into the journal either."""
+        """`on_trouble` hears errors that cannot be written into the journal either; `look_on` is
+        called each second with the epoch, while this console dispatches."""
         self._bench = bench
         self._on_trouble = on_trouble
+        self._look_on = look_on
         self._outlook = outlook
         self._leases = leases
         self._owner = owner
@@ -102,6 +105,8 @@ class Dispatcher:
         self._observe()
         self._make_room()
         self._sweep_back()
+        assert self._epoch is not None
+        self._look_on(self._epoch)
         await self._place()
 
     def _hold_role(self) -> bool:

@@ -30,11 +30,19 @@ class Estimating:
         self._preflights = parts.preflights or Preflights(self._measurements)
         self._assumptions = Assumptions(folder)
 
-    async def report(self, task: Task, tier: str = "", *, empty: bool = False) -> Report:
-        """Estimate a task and hold it against the fleet; with `empty` as if nobody used it."""
+    async def report(
+        self,
+        task: Task,
+        tier: str = "",
+        *,
+        empty: bool = False,
+        fleet: FleetSnapshot | None = None,
+    ) -> Report:
+        """Estimate a task and hold it against the fleet, or a part of it; with `empty` as if
+        nobody used it."""
         return await self._preflights.report(
             task,
-            self._snapshot(),
+            self._snapshot() if fleet is None else fleet,
             self._parts.settings,
             tier,
             empty=empty,

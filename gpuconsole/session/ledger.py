@@ -42,6 +42,8 @@ class Ledger:
         self.runs = RunTimes()
         self._models: dict[tuple[str, int], str] = {}
         self._seen: dict[str, Job] = {}
+        self._followed: Sequence[Job] | None = None
+        self._picture: FleetSnapshot | None = None
         self._over: set[_Mark] = set()
         self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
         self._busy: dict[tuple[str, str, tuple[str, ...] | None], float] = {}
@@ -55,7 +57,14 @@ class Ledger:
 
     def follow(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
         """Take in what has changed."""
-        changed = [job for job in jobs if self._seen.get(job.id) is not job]
+        if jobs is not self._followed:
+            self._followed = jobs
+            self._take_in([job for job in jobs if self._seen.get(job.id) is not job], snapshot)
+        if snapshot is not self._picture:
+            self._picture = snapshot
+            self._measure(jobs, snapshot)
+
+    def _take_in(self, changed: Sequence[Job], snapshot: FleetSnapshot) -> None:
         moments: list[tuple[float, int, Callable[[], None]]] = []
         for job in changed:
             self._seen[job.id] = job
@@ -64,7 +73,6 @@ class Ledger:
         # Use fades and periods change: what happened is told in its order.
         for _, _, happen in sorted(moments, key=itemgetter(0, 1)):
             happen()
-        self._measure(jobs, snapshot)
 
     def prediction(self, job: Job, devices: int, model: str = "") -> Prediction | None:
         """Return how long a job should run, by those before it."""

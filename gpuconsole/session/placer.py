@@ -38,6 +38,7 @@ from gpuconsole.session.after import Order
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
+from gpuconsole.session.prospects import Prospect, prospect_of
 from gpuconsole.session.reasons import Reasons
 from gpuconsole.session.sharing import pairs, willing
 
@@ -198,6 +199,13 @@ class Placer:
         request = _foreseen(replace(request, work=work), asked, ledger)
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
+
+    def prospect(
+        self, job: Job, jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
+    ) -> Prospect:
+        """Return what can be foreseen of a job by the journal it is in."""
+        self._other.follow(jobs, snapshot)
+        return prospect_of(job, self._other, now)
 
     def _rules(
         self, tasks: Sequence[Task], snapshot: FleetSnapshot, ledger: Ledger, now: float

@@ -21,11 +21,11 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.sweeps import Axis
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.placement import Candidate, Decision, launch_command
+from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.arrivals import first_frames
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
@@ -46,6 +46,7 @@ from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recovery import is_out_of_sight
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
+from gpuconsole.session.retrying import Retrying
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -75,23 +76,15 @@ class Session:
         self._placer = Placer(parts.settings, user=parts.user, images=self._images)
         self.fleet = DrainedHosts(parts.hosts, parts.journal)
         self._leases = LeaseBoard(self.fleet, parts.clock)
-        self._bench = Bench(
-            hosts=self.fleet,
-            journal=parts.journal,
-            clock=parts.clock,
-            settings=parts.settings,
-            state=parts.journal.folder,
-            user=parts.user,
-            command=launch_command,
-            default_image=parts.default_image,
-        )
+        self._bench = bench_of(parts, self.fleet)
         self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
+        self._retrying = Retrying(self._bench, self._estimating, parts.pack)
         self._dispatcher = Dispatcher(
-            self._bench, self._outlook, self._leases, owner, self._news.tell
+            self._bench, self._outlook, self._leases, owner, self._news.tell, self._retrying.look
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -284,8 +277,10 @@ class Session:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
         waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
+        nobody, now = not self.dispatcher, self.now()
         expected = self.foresight.known.get(job.id)
-        return why_of(job, waiting, nobody=not self.dispatcher, expected=expected)
+        prospect = self._placer.prospect(job, self.jobs(), self.snapshot(), now)
+        return why_of(job, waiting, nobody=nobody, expected=expected, prospect=prospect, now=now)
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
@@ -383,6 +378,7 @@ class Session:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
+            await self._retrying.close()
             await self.hosts.close()
         finally:
             self._journal.close()

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.placement.forecast import Expected
+from gpuconsole.session.ledger import devices_by_host
 from gpuconsole.session.placing import Why
+from gpuconsole.session.prospects import Prospect, running_sentences, waiting_sentences
 
 NOBODY = Why(
     "queued",
@@ -22,23 +24,30 @@ def why_of(
     *,
     nobody: bool = False,
     expected: Expected | None = None,
+    prospect: Prospect | None = None,
+    now: float = 0.0,
 ) -> Why:
     """Return the reason of a job's state; `waiting` are the reasons of queued ones, `nobody` says
-    that no console starts jobs now, and `expected` when a waiting job should start."""
+    that no console starts jobs now, `expected` when a waiting job should start, and `prospect`
+    what else can be foreseen of it."""
     state = job.state.value
     attempt = job.attempt
-    host = attempt.host if attempt else "its host"
+    host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
     if job.state is JobState.QUEUED:
         soon = Why(state, job.detail or "It starts at the next occasion.")
         why = waiting.get(job.id) or (NOBODY if nobody else soon)
-        return why if expected is None else replace(why, estimated_start=expected.starts_at)
+        start = why.estimated_start if expected is None else expected.starts_at
+        more = () if prospect is None else waiting_sentences(job, prospect, start, now)
+        return replace(why, reason=" ".join((why.reason, *more)), estimated_start=start)
     if job.state is JobState.HELD:
         return Why(state, "It is held.", options=("Release it: it joins the queue again.",))
     if job.state is JobState.LAUNCHING:
         return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
     if job.state is JobState.RUNNING:
-        reasons = " ".join(attempt.placement_reasons) if attempt else ""
-        return Why(state, f"It runs on {host}. {reasons} {job.detail}".strip())
+        reasons = attempt.placement_reasons if attempt else ()
+        more = () if prospect is None else running_sentences(job, prospect, now)
+        told = (f"It runs on {host}.", *reasons, job.detail, *more)
+        return Why(state, " ".join(sentence for sentence in told if sentence))
     if job.state is JobState.UNKNOWN:
         wish = " It will be stopped then." if job.cancel_requested else ""
         return Why(
@@ -49,7 +58,8 @@ def why_of(
         )
     if job.state is JobState.SUCCEEDED:
         return Why(state, "It ended well.", options=("Fetch its results.",))
-    return Why(state, job.cause or f"It {state}.", options=_options(job))
+    cause = job.cause or f"It {state}."
+    return Why(state, f"{cause} {job.detail}".strip(), options=_options(job))
 
 
 def _options(job: Job) -> tuple[str, ...]:

@@ -1,0 +1,124 @@
+"""What can be foreseen of one job, in sentences: its wait against the usual one, its run time, its
+deadline, and what its owner has had of the lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.units import format_duration, iso_utc, parse_time
+from gpuconsole.placement.fairshare import Share
+from gpuconsole.session.ledger import Ledger, devices_by_host, worked_s
+
+NOTABLE_WAIT_S = 60.0
+LONG = 3.0
+"""A wait so many times the usual one is called long."""
+UNEVEN = 0.05
+"""Use so far beside what is due is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """One job as the ledger sees it now."""
+
+    waited_s: float
+    usual: tuple[float, int] | None = None
+    """Median wait of the latest starts, and of how many."""
+    share: Share | None = None
+    """Of its user or account, whichever has had more of its due."""
+    length: str = ""
+    """How long it should run and by what, as a sentence."""
+    left_s: float | None = None
+    """How long it should run from its start, or from now where it runs."""
+
+
+def prospect_of(job: Job, ledger: Ledger, now: float) -> Prospect:
+    """Return what a ledger that follows the journal can tell of a job."""
+    since = job.submitted_at if job.queued_at is None else job.queued_at
+    share = ledger.usage.share(job.user, job.task.account, now)
+    attempt = job.attempt
+    devices = job.task.devices or 1
+    if job.state.active and attempt is not None:
+        devices = sum(devices_by_host(attempt).values())
+        ends_at = ledger.ends_at(job, attempt, now)
+        left = None if ends_at is None else ends_at - now
+    else:
+        left = ledger.run_time_s(job, devices)
+    length = ""
+    if job.task.run_time_s is not None:
+        length = f"Its task says that it runs {format_duration(job.task.run_time_s)}."
+    elif (found := ledger.prediction(job, devices)) is not None:
+        length = found.sentence()
+    return Prospect(max(0.0, now - since), ledger.usual_wait(), share, length, left)
+
+
+def waiting_sentences(
+    job: Job, prospect: Prospect, starts_at: float | None, now: float
+) -> tuple[str, ...]:
+    """Return what a waiting job's owner wants to know beside what it waits for."""
+    found = [_before(job), _wait(prospect)]
+    share = prospect.share
+    if share is not None and abs(share.over) > UNEVEN and share.due < 1.0:
+        moved = "later" if share.over > 0 else "earlier"
+        found.append(f"{share.sentence()[:-1]}: it comes {moved} for that.")
+    found += [prospect.length, _deadline(job, prospect, max(now, starts_at or now))]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ...]:
+    """Return what a running job's owner wants to know beside where it runs."""
+    left = prospect.left_s
+    end = ""
+    if left is not None and left > 0:
+        end = f"It should end in about {format_duration(left)}."
+    elif left is not None:
+        end = f"It runs {format_duration(-left)} longer than its task says."
+    found = [_before(job), end, _deadline(job, prospect, now)]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _before(job: Job) -> str:
+    """Say how the last try ended, where there was one before this state."""
+    tries = job.attempts[:-1] if job.state.active else job.attempts
+    ended = [one for one in tries if one.ended_at is not None and one.starting_at is not None]
+    if not ended:
+        return ""
+    last = ended[-1]
+    how = {
+        "preempted": "made room for another job",
+        "crowded-out": "made room for the job it shared a device with",
+        "lost-host": "was lost with its host",
+        "oom": "ran out of memory",
+        "gang": "ended with another host of its gang",
+    }.get(last.ended_by, "ended")
+    worked = worked_s(job) if job.state is JobState.QUEUED else 0.0
+    kept = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""
+    why = f" ({last.cause.rstrip('.')})" if last.cause else ""
+    return f"Try {last.number} on {last.host} {how}{why}{kept}."
+
+
+def _wait(prospect: Prospect) -> str:
+    if prospect.waited_s < NOTABLE_WAIT_S:
+        return ""
+    waited = f"It has waited {format_duration(prospect.waited_s)}"
+    if prospect.usual is None:
+        return f"{waited}."
+    usual, count = prospect.usual
+    word = ", longer than usual" if prospect.waited_s > LONG * max(usual, NOTABLE_WAIT_S) else ""
+    return f"{waited}{word}: the last {count} jobs waited {format_duration(usual)} (median)."
+
+
+def _deadline(job: Job, prospect: Prospect, starts_at: float) -> str:
+    """Say whether a job's deadline can be met, where it has one and that is in doubt."""
+    if not job.task.deadline:
+        return ""
+    deadline = parse_time(job.task.deadline)
+    when = (iso_utc(deadline) or "")[:16].replace("T", " ") + " UTC"
+    if starts_at >= deadline:
+        return f"Its deadline of {when} cannot be met: it is over before a start."
+    if prospect.left_s is None:
+        return f"Whether it meets its deadline of {when} cannot be told."
+    late = starts_at + prospect.left_s - deadline
+    if late <= 0:
+        return f"It should meet its deadline of {when}."
+    return f"Its deadline of {when} cannot be met: it should end {format_duration(late)} later."

@@ -1,0 +1,171 @@
+"""Trying again after device memory ran out, with the batch size that should fit.
+
+Only jobs that ask for it (`auto_batch`), never more often than their `retries`, and never as they
+were: the same batch would run out again. What was changed and why stands in the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.estimate import Report
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, JournalError, RefusedError
+from gpuconsole.preflight import analyse
+from gpuconsole.preflight.advice import rounded_batch
+from gpuconsole.preflight.changes import Change
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.submission import Packer, pack_task, refuse_hopeless
+from gpuconsole.session.tasks import cancel_all
+
+
+def times_out_of_memory(job: Job) -> int:
+    """Return how often a job has run out of device memory."""
+    return sum(attempt.ended_by == "oom" for attempt in job.attempts)
+
+
+def is_due(job: Job) -> bool:
+    """Tell whether a job is to be tried with another batch size, and nobody has yet."""
+    return (
+        job.state is JobState.OOM
+        and job.task.auto_batch
+        and not job.cancel_requested
+        and not job.detail
+    )
+
+
+class Retrying:
+    """Looks for jobs that ran out of memory and puts them back with a smaller batch."""
+
+    def __init__(self, bench: Bench, estimating: Estimating, pack: Packer) -> None:
+        self._bench = bench
+        self._estimating = estimating
+        self._pack = pack
+        self._looked: Sequence[Job] = ()
+        self._working: dict[str, asyncio.Task[None]] = {}
+
+    def look(self, epoch: int) -> None:
+        """Begin with what is due; called by the dispatcher, whose role `epoch` proves."""
+        jobs = self._bench.journal.jobs()
+        if jobs is self._looked:
+            return
+        self._looked = jobs
+        self._working = {job: task for job, task in self._working.items() if not task.done()}
+        for job in jobs:
+            if is_due(job) and job.id not in self._working:
+                self._working[job.id] = asyncio.ensure_future(self._again(job, epoch))
+
+    async def close(self) -> None:
+        """Leave the rest to the next dispatcher."""
+        await cancel_all(self._working.values())
+
+    async def _again(self, job: Job, epoch: int) -> None:
+        """Put one job back, or say why not."""
+        try:
+            if times_out_of_memory(job) > job.task.retries:
+                times = "once" if job.task.retries == 1 else f"{job.task.retries} times"
+                raise RefusedError("Tried often enough", f"It may be tried again {times} at most.")
+            changed = await self._changed(job)
+        except ConsoleError as error:
+            told = clean(f"Not tried again: {error.message}", 500)
+            changed = replace(job, detail=told)
+        # Whoever moved the job on, or took over, decides.
+        with contextlib.suppress(JournalError):
+            self._bench.journal.save(job, changed, epoch=epoch)
+
+    async def _changed(self, job: Job) -> Job:
+        """Return the job as it goes back into the queue. ConsoleError says why it cannot."""
+        attempt, task = job.attempt, job.task
+        if attempt is None:
+            raise RefusedError("It has not run", "It has not run.")
+        report = await self._estimating.report(task, empty=True, fleet=self._where(attempt))
+        batch = report.estimate.batch_size
+        if report.estimate.digest != str((job.estimate or {}).get("digest") or ""):
+            raise RefusedError("The script has changed", "its script has changed since.")
+        if batch is None:
+            raise RefusedError("No batch size", "its batch size cannot be told.")
+        size, why = _smaller(report, batch)
+        change = await asyncio.to_thread(_change, task, size)
+        if change.args is None and not change.edits:
+            raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
+        smaller = _with_batch(task, change, size)
+        fresh = await self._estimating.report(smaller, empty=True)
+        if fresh.estimate.batch_size != size:
+            raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
+        refuse_hopeless(smaller, fresh)
+        if smaller.edits != task.edits:
+            await asyncio.to_thread(self._pack_anew, job, smaller)
+        told = f"Ran out of memory with batch size {batch}; tried again with {size}, {why}."
+        return _queued(job, attempt, smaller, fresh, told, self._bench.clock.now())
+
+    def _where(self, attempt: Attempt) -> FleetSnapshot:
+        """Return the devices on which an attempt ran, or the fleet where they are not seen."""
+        snapshot = self._bench.hosts.snapshot()
+        host = snapshot.host(attempt.host)
+        own = tuple(
+            device
+            for device in (host.devices if host is not None else ())
+            if device.uuid in attempt.device_uuids
+        )
+        if host is None or not own:
+            return snapshot
+        return replace(snapshot, hosts=(replace(host, devices=own),))
+
+    def _pack_anew(self, job: Job, task: Task) -> None:
+        bundle = self._bench.bundle(job.id)
+        fresh = bundle.with_suffix(".new")
+        try:
+            pack_task(task, fresh, self._bench.settings.code_size_limit, self._pack)
+            os.replace(fresh, bundle)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+def _smaller(report: Report, batch: int) -> tuple[int, str]:
+    """Return a smaller batch size, and why this one."""
+    verdict = report.verdicts[0] if report.verdicts else None
+    largest = (verdict.max_batch_size if verdict is not None else None) or 0
+    if verdict is not None and 0 < largest < batch:
+        return rounded_batch(largest), f"the largest that should fit on {verdict.device}"
+    if batch == 1:
+        raise RefusedError("Nothing smaller", "its batch size is 1 already.")
+    return batch // 2, "half of it, as the estimate had found room for more"
+
+
+def _change(task: Task, size: int) -> Change:
+    project = Path(task.project) if task.project else None
+    known = analyse(Path(task.script), task.args, assumptions=task.assumptions, project=project)
+    return known.set_batch(size)
+
+
+def _with_batch(task: Task, change: Change, size: int) -> Task:
+    if change.args is not None:
+        asked = None if task.batch_size is None else size
+        return replace(task, args=change.args, batch_size=asked)
+    places = {(edit.file, edit.line) for edit in change.edits}
+    kept = tuple(edit for edit in task.edits if (edit.file, edit.line) not in places)
+    return replace(task, edits=(*kept, *change.edits), batch_size=size)
+
+
+def _queued(job: Job, attempt: Attempt, task: Task, report: Report, told: str, now: float) -> Job:
+    memory = report.estimate.memory
+    ended = replace(attempt, cause=f"{attempt.cause} {told}".strip())
+    return replace(
+        job,
+        state=JobState.QUEUED,
+        queued_at=now,
+        task=task,
+        attempts=(*job.attempts[:-1], ended),
+        cause="",
+        detail=told,
+        estimate_mib=None if memory is None else memory.high_mib,
+        estimate=report.as_json(),
+    )
