@@ -95,8 +95,8 @@ class Prediction:
 
     def sentence(self) -> str:
         """Return what a person is told."""
-        low, high = format_duration(self.low_s), format_duration(self.high_s)
-        about = format_duration(self.run_time_s)
+        low, high = format_duration(round(self.low_s)), format_duration(round(self.high_s))
+        about = format_duration(round(self.run_time_s))
         return f"It should run about {about} ({low} to {high}), by {self.source}."
 
 

@@ -70,9 +70,9 @@ def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ..
     left = prospect.left_s
     end = ""
     if left is not None and left > 0:
-        end = f"It should end in about {format_duration(left)}."
+        end = f"It should end in about {format_duration(round(left))}."
     elif left is not None:
-        end = f"It runs {format_duration(-left)} longer than its task says."
+        end = f"It runs {format_duration(round(-left))} longer than its task says."
     found = [_before(job), end, _deadline(job, prospect, now)]
     return tuple(sentence for sentence in found if sentence)
 
@@ -121,4 +121,6 @@ def _deadline(job: Job, prospect: Prospect, starts_at: float) -> str:
     late = starts_at + prospect.left_s - deadline
     if late <= 0:
         return f"It should meet its deadline of {when}."
-    return f"Its deadline of {when} cannot be met: it should end {format_duration(late)} later."
+    return (
+        f"Its deadline of {when} cannot be met: it should end {format_duration(round(late))} later."
+    )
