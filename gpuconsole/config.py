@@ -34,28 +34,30 @@ __all__ = ["LabSettings", "Weights", "combined", "config_path", "load_settings",
 class Weights(Section):
     """How much each part of the `weighted` policy counts; 0 switches a part off."""
 
-    idle: float = Field(6.0, ge=0, le=100)
+    idle: float = Field(9.0, ge=0, le=100)
     """Take a device on which nobody works; above `speed` an idle slow one beats a busy fast one."""
-    fit: float = Field(1.0, ge=0, le=100)
+    fit: float = Field(1.4, ge=0, le=100)
     """Take the device that leaves the least memory unused."""
     balance: float = Field(0.0, ge=0, le=100)
     """Take the host with fewer busy devices."""
-    pack: float = Field(1.2, ge=0, le=100)
+    pack: float = Field(0.4, ge=0, le=100)
     """Take the host on which fewer devices are left free."""
-    fragments: float = Field(1.0, ge=0, le=100)
+    fragments: float = Field(0.7, ge=0, le=100)
     """Leave no rest of a host that the next jobs could not use."""
-    preferred: float = Field(2.0, ge=0, le=100)
+    preferred: float = Field(3.0, ge=0, le=100)
     """Follow the order of the task's preferred devices."""
-    speed: float = Field(4.0, ge=0, le=100)
+    speed: float = Field(6.0, ge=0, le=100)
     """Take the device with the higher FP16 rate."""
-    length: float = Field(1.5, ge=0, le=100)
+    length: float = Field(2.0, ge=0, le=100)
     """The same, the more the longer the job runs."""
-    links: float = Field(3.0, ge=0, le=100)
+    links: float = Field(2.5, ge=0, le=100)
     """For several devices: take those that are closer to each other."""
     domestic: float = Field(0.0, ge=0, le=100)
     """Bonus for Chinese accelerators; above 1 it costs noticeable waiting time."""
-    price: float = Field(1.5, ge=0, le=100)
+    price: float = Field(2.4, ge=0, le=100)
     """Take the cheaper device, by its price per hour."""
+    bulk: float = Field(1.8, ge=0, le=100)
+    """The same, the more the more devices the job takes."""
 
 
 class PollLimits(Section):
@@ -191,7 +193,7 @@ class LabSettings(Section):
     """Let two jobs that both say `share: true` use one device while no whole one is free."""
     preemption: bool = False
     """Let a job of higher priority stop jobs that can resume from a checkpoint."""
-    fair_share: float = Field(0.3, ge=0, le=10)
+    fair_share: float = Field(0.2, ge=0, le=10)
     """How much use beyond one's share moves a job back in the queue; 0 switches it off."""
     patience: float = Field(0.1, ge=0, le=10)
     """How much waiting moves a job forward in the queue; 0 switches it off."""

@@ -111,6 +111,7 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "length": "",
         "links": _links_text(chosen),
         "domestic": "Made in China" if view.spec is not None and view.spec.domestic else "",
+        "bulk": "",
         "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}",
     }
 

@@ -14,7 +14,7 @@ from gpuconsole.placement.profile import Profile
 
 TERMS = (
     *("idle", "fit", "balance", "pack", "fragments", "preferred", "speed", "length"),
-    *("links", "domestic", "price"),
+    *("links", "domestic", "price", "bulk"),
 )
 
 
@@ -30,6 +30,7 @@ class Scorer:
         self.cheapest = board.cheapest
         self.mix = tuple(sorted(made.policy.mix.items()))
         self.length = made.length()
+        self.gang = features.gang_size(made.request)
         self._kinds = [self._kind_terms(number) for number in range(len(made.views))]
         w = self.weights
         self._base = [
@@ -51,8 +52,8 @@ class Scorer:
             total += w["pack"] * (1.0 - (shelf.site_free - count) / shelf.size)
         if w["fragments"]:
             total += w["fragments"] * wholeness(shelf.site_free, count, self.mix)
-        if w["price"]:
-            total += w["price"] * thrift(shelf.price, self.cheapest)
+        if price := w["price"] + w["bulk"] * self.gang:
+            total += price * thrift(shelf.price, self.cheapest)
         if self.profile.policy.learned is not None:
             total += self.correction(shelf)
         return round(total, 9)
@@ -83,6 +84,7 @@ class Scorer:
             "links": links,
             "domestic": domestic,
             "price": thrift(shelf.price, self.cheapest),
+            "bulk": thrift(shelf.price, self.cheapest) * self.gang,
         }
 
     def _kind_terms(self, number: int) -> tuple[float, float, float]:

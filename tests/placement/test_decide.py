@@ -224,10 +224,10 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 14.00 = idle 6.00 + fit 0.50 + pack 1.20 + fragments 0.55 + preferred 1.00"
-        " + speed 4.00 + price 0.75.",
+        "Score 19.18 = idle 9.00 + fit 0.70 + pack 0.40 + fragments 0.39 + preferred 1.50"
+        " + speed 6.00 + price 1.20.",
     )
-    assert by_host["h"].score == pytest.approx(14.0)
+    assert by_host["h"].score == pytest.approx(19.185)
     assert decision.chosen is by_host["c"]
 
 
@@ -272,7 +272,7 @@ def test_several_devices_are_those_with_the_best_links() -> None:
     assert chosen_uuids(decision) == ["u1", "u3"]
     assert decision.chosen is not None
     assert "The devices reach each other by NV12." in decision.chosen.reasons
-    assert "links 3.00" in decision.chosen.reasons[-1]
+    assert "links 2.50" in decision.chosen.reasons[-1]
 
 
 def test_several_devices_are_of_one_model_on_one_host() -> None:

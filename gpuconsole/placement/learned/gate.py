@@ -1,0 +1,93 @@
+"""Whether trained weights may be used: only where replay shows them better than `weighted`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, sqrt
+
+MARGIN = 0.01
+"""By so much the mean completion time must fall."""
+WAIT_MARGIN = 0.05
+"""By so much the 99th percentile of the waits may rise."""
+LEAST_PLAYS = 4
+"""Below so many plays nothing is shown."""
+_WAIT_UNIT_S = 600.0
+"""Added to both waits of a ratio: shorter ones are all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One window under one policy: mean completion time and 99th percentile of waits, seconds."""
+
+    mean_jct_s: float
+    p99_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What replay said of trained weights; ratios are to the weighted policy."""
+
+    plays: int
+    mean_jct_ratio: float
+    """Geometric mean over the plays."""
+    error: float
+    """Standard error of its logarithm."""
+    p99_wait_ratio: float
+    weighted_jct_s: float
+    rl_based_jct_s: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the weights may be used: the gain is asked for, beyond its own error, and not
+        at the cost of the longest waits."""
+        gain = log(self.mean_jct_ratio)
+        return (
+            self.plays >= LEAST_PLAYS
+            and gain <= log(1.0 - MARGIN)
+            and gain + self.error < 0.0
+            and self.p99_wait_ratio <= 1.0 + WAIT_MARGIN
+        )
+
+    def sentence(self) -> str:
+        """Return what a person is told."""
+        gain = 1.0 - self.mean_jct_ratio
+        against = "shorter" if gain >= 0 else "longer"
+        told = (
+            f"In {self.plays} replays of held-out history rl_based made jobs"
+            f" {abs(gain):.1%} {against} (± {self.error:.1%}) than weighted"
+        )
+        if self.passed:
+            return f"{told}, so it ranks."
+        if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
+            told += f" and the longest waits {self.p99_wait_ratio - 1.0:.0%} longer"
+        return (
+            f"{told}; {MARGIN:.0%} and more than the error is asked for, so the weighted policy"
+            " ranks."
+        )
+
+
+def judge(weighted: Sequence[Play], trained: Sequence[Play]) -> Verdict:
+    """Return the verdict over the same windows, in the same order, under both policies."""
+    gains = [
+        log(own.mean_jct_s / base.mean_jct_s)
+        for own, base in zip(trained, weighted, strict=True)
+        if own.mean_jct_s > 0 and base.mean_jct_s > 0
+    ]
+    if not gains:
+        return Verdict(0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    count = len(gains)
+    mean = fsum(gains) / count
+    spread = fsum((gain - mean) ** 2 for gain in gains)
+    waits = [
+        log((own.p99_wait_s + _WAIT_UNIT_S) / (base.p99_wait_s + _WAIT_UNIT_S))
+        for own, base in zip(trained, weighted, strict=True)
+    ]
+    return Verdict(
+        count,
+        exp(mean),
+        sqrt(spread / (count * max(1, count - 1))),
+        exp(fsum(waits) / len(waits)),
+        fsum(play.mean_jct_s for play in weighted) / len(weighted),
+        fsum(play.mean_jct_s for play in trained) / len(trained),
+    )

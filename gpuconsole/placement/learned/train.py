@@ -1,0 +1,159 @@
+"""Training of `rl_based`: policy search over the weights of a correction, by simulation.
+
+It is called what it is: an evolution strategy that plays windows of history with many candidates
+and keeps what made jobs end sooner; no gradients, no value function. Every candidate plays the
+same windows as `weighted`, with the lab's own settings, the reservation on, and is judged by
+
+    log(mean JCT) + 0.25 log(1 + p99 wait in hours), less the same for `weighted`
+
+so that no window counts more for being long, and long waits are not the price of a better mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
+from gpuconsole.placement.learned.gate import Play, Verdict, judge
+from gpuconsole.placement.learned.search import POPULATION, Point, search
+from gpuconsole.placement.learned.windows import History
+from gpuconsole.placement.model import Learned, Policy
+from gpuconsole.placement.simulate.lab import Lab
+from gpuconsole.placement.simulate.loop import simulate
+from gpuconsole.placement.simulate.metrics import metrics
+from gpuconsole.placement.simulate.traces import Dice
+from gpuconsole.placement.simulate.workload import Workload
+
+WAIT_WEIGHT = 0.25
+WIDTH = 0.3
+"""First width of the search, in units of the score."""
+WINDOWS_EACH = 4
+"""Windows that a round plays."""
+MODESTY = 0.002
+"""Loss for each squared unit of a weight: what does not help goes to 0."""
+MOST_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far training is."""
+
+    round: int
+    plays: int
+    """Windows played so far."""
+    loss: float
+    """Mean of the last round; below 0 is better than `weighted` on the windows it was trained
+    on."""
+
+
+Going = Callable[[Step], bool]
+"""Hears how far training is after each play; False ends it."""
+
+
+def learned_of(point: Sequence[float]) -> Learned:
+    """Return the weights that a point of the search stands for."""
+    names = len(PLACE_FEATURES)
+    return Learned(
+        dict(zip(PLACE_FEATURES, point[:names], strict=True)),
+        dict(zip(ORDER_FEATURES, point[names:], strict=True)),
+    )
+
+
+def train(
+    lab: Lab,
+    windows: Sequence[Workload],
+    base: Policy,
+    dice: Dice,
+    going_on: Going,
+    rounds: int = MOST_ROUNDS,
+) -> tuple[Learned, int]:
+    """Return weights for the `base` policy, and after how many rounds; `going_on` may end it.
+
+    Equal arguments give equal weights.
+    """
+    course = _Course(lab, windows, base, dice, going_on)
+    start = (0.0,) * (len(PLACE_FEATURES) + len(ORDER_FEATURES))
+    found = search(course.losses, start, WIDTH, dice, rounds)
+    return learned_of(found), course.rounds
+
+
+def replay(
+    lab: Lab,
+    windows: Sequence[Workload],
+    base: Policy,
+    learned: Learned,
+    dice: Dice,
+    heard: Callable[[float], None] = lambda share: None,
+) -> Verdict:
+    """Return what held-out windows say of weights; `heard` is told the share done."""
+    trained = replace(base, name="rl_based", learned=learned)
+    plays: tuple[list[Play], list[Play]] = ([], [])
+    for number, window in enumerate(windows, 1):
+        for policy, found in zip((base, trained), plays, strict=True):
+            found.append(play(lab, window, policy, dice))
+        heard(number / len(windows))
+    return judge(*plays)
+
+
+def trained_and_judged(
+    lab: Lab, past: History, base: Policy, dice: Dice, going_on: Going, rounds: int = MOST_ROUNDS
+) -> tuple[Learned, int, Verdict]:
+    """Train on the earlier windows, and judge by the held-out ones."""
+    learned, done = train(lab, past.train, base, dice, going_on, rounds)
+    return learned, done, replay(lab, past.held_out, base, learned, dice)
+
+
+def play(lab: Lab, window: Workload, policy: Policy, dice: Dice) -> Play:
+    """Play one window; jobs that never end count with the figures of those that do."""
+    found = metrics(simulate(lab, window, policy, dice))
+    return Play(found.mean_jct_s or 0.0, found.p99_wait_s or 0.0)
+
+
+class _Course:
+    """Judges populations by windows drawn anew for each round."""
+
+    def __init__(
+        self, lab: Lab, windows: Sequence[Workload], base: Policy, dice: Dice, going_on: Going
+    ) -> None:
+        self.rounds = 0
+        self._lab = lab
+        self._windows = windows
+        self._base = base
+        self._dice = dice
+        self._going_on = going_on
+        self._weighted: dict[int, float] = {}
+        self._plays = 0
+        self._loss = 0.0
+
+    def losses(self, points: Sequence[Point]) -> list[float] | None:
+        """Return how bad points are; None when training ends here."""
+        numbers = list(range(len(self._windows)))
+        self._dice.shuffle(numbers)
+        chosen = numbers[:WINDOWS_EACH]
+        found = []
+        for point in points:
+            policy = replace(self._base, learned=learned_of(point))
+            total = 0.0
+            for number in chosen:
+                if not self._going_on(Step(self.rounds, self._plays, self._loss)):
+                    return None
+                total += self._cost(number, policy) - self._of_weighted(number)
+                self._plays += 1
+            found.append(total / len(chosen) + MODESTY * sum(one * one for one in point))
+        self.rounds += 1
+        self._loss = sum(found) / len(found)
+        return found
+
+    def _of_weighted(self, number: int) -> float:
+        if number not in self._weighted:
+            self._weighted[number] = self._cost(number, self._base)
+        return self._weighted[number]
+
+    def _cost(self, number: int, policy: Policy) -> float:
+        found = play(self._lab, self._windows[number], policy, self._dice)
+        return log(max(1.0, found.mean_jct_s)) + WAIT_WEIGHT * log(1.0 + found.p99_wait_s / 3600.0)
+
+
+PLAYS_PER_ROUND = POPULATION * WINDOWS_EACH
