@@ -12,7 +12,7 @@ the plain queue.
 from __future__ import annotations
 
 import heapq
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -26,6 +26,9 @@ from gpuconsole.placement.profile import Profile, profile
 Key = tuple[float, float, float, str]
 _LONGEST = 1e12
 """Stands for the length (s) of a job of which nothing is predicted."""
+ORDER_S = 1.0
+"""Where the order changes with time, the line is put into order anew so often (s) for each job in
+it: a short line as good as always, one of a thousand jobs every quarter of an hour."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +42,9 @@ class _Group:
     sites: Sequence[Site] | None
     """Hosts that would do; None for all."""
     waiting: list[tuple[Key, Request]] = field(default_factory=list)
+    """In order."""
+    lengths: list[float] = field(default_factory=list)
+    """Of the same jobs, shortest first."""
     refused_s: float = inf
     """Length of the shortest job that this pass has refused."""
     looked: int = -1
@@ -63,9 +69,8 @@ class Line(Sequence[Request]):
         """Free devices of each host by kind, most first."""
         self._partners: list[Cell] = []
         self._looks = 0
-        # With a fixed order by length, nobody behind a refused job of a group is shorter.
         self._fixed = not (policy.fair_share or policy.patience)
-        self._by_length = self._fixed and policy.order != "fifo" and policy.learned is None
+        self._sorted_at = 0.0
 
     def __len__(self) -> int:
         return self._waiting
@@ -80,6 +85,7 @@ class Line(Sequence[Request]):
         group = self._group(made)
         key = sort_key(request, self._policy, now, self._shares)
         insort(group.waiting, (key, request))
+        insort(group.lengths, _length(request))
         self._waiting += 1
 
     def profile(self, request: Request) -> Profile:
@@ -98,7 +104,7 @@ class Line(Sequence[Request]):
         )
 
     def __iter__(self) -> Iterator[Request]:
-        if not self._fixed:
+        if not self._fixed and self._now - self._sorted_at >= ORDER_S * self._waiting:
             self._sort()
         mode = self._policy.backfill
         groups = [group for group in self._groups.values() if group.waiting]
@@ -149,14 +155,14 @@ class Line(Sequence[Request]):
 
     def _started(self, group: _Group, index: int) -> None:
         _, request = group.waiting.pop(index)
+        del group.lengths[bisect_left(group.lengths, _length(request))]
         del self._profiles[request.job]
         self._waiting -= 1
         self._look()
 
     def _refused(self, group: _Group, request: Request) -> None:
         easy = self._policy.backfill == "easy"
-        seconds = request.run_time_s if easy else 0.0
-        group.refused_s = min(group.refused_s, _LONGEST if seconds is None else seconds)
+        group.refused_s = min(group.refused_s, _length(request) if easy else 0.0)
 
     def _look(self) -> None:
         """Take stock of what is free, and of who shares."""
@@ -201,27 +207,31 @@ class Line(Sequence[Request]):
         if self._partners and group.devices == 1:
             alone = self._room_alone(group)
             return next((p for p in places if self._may_share(group, p, alone)), None)
-        if self._by_length:
-            places = places[:1]
-        return next((p for p in places if self._length(group, p) < group.refused_s), None)
+        if group.refused_s == inf:
+            return next(iter(places), None)
+        if not group.lengths or group.lengths[0] >= group.refused_s:
+            return None
+        return next((p for p in places if _length(group.waiting[p][1]) < group.refused_s), None)
 
     def _may_share(self, group: _Group, index: int, alone: bool) -> bool:
-        if alone and self._length(group, index) < group.refused_s:
+        request = group.waiting[index][1]
+        if alone and _length(request) < group.refused_s:
             return True
-        made = self._profiles[group.waiting[index][1].job]
+        made = self._profiles[request.job]
         return made.request.task.share and any(
             not shared_code(made, self._board, cell) for cell in self._partners
         )
 
-    def _length(self, group: _Group, index: int) -> float:
-        seconds = group.waiting[index][1].run_time_s
-        return _LONGEST if seconds is None else seconds
-
     def _sort(self) -> None:
-        """Put all groups into order anew, where it changes with time."""
+        """Put all groups into order anew."""
+        self._sorted_at = self._now
         for group in self._groups.values():
             keyed = (
                 (sort_key(request, self._policy, self._now, self._shares), request)
                 for _, request in group.waiting
             )
             group.waiting = sorted(keyed)
+
+
+def _length(request: Request) -> float:
+    return _LONGEST if request.run_time_s is None else request.run_time_s
