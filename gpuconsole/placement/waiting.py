@@ -104,10 +104,22 @@ def _reason(survey: Survey, able: Refused, start: float | None) -> str:
     silent = next((cell.site.host for cell, code in able if code == "engine"), None)
     if silent is not None:
         reason += f" {engine_fault(silent.name, silent.engine_error)}"
+    reason += _ruled(survey, able)
     if start is not None:
         wait = format_duration(max(0.0, start - made.now))
         reason += f" The first should be free in about {wait}."
     return reason
+
+
+def _ruled(survey: Survey, able: Refused) -> str:
+    """Say which rule of the lab keeps a host from the job, where one does."""
+    made = survey.profile
+    site = next((cell.site for cell, code in able if code in ("window", "quota")), None)
+    if site is None:
+        return ""
+    own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
+    ruling = made.rules.host(made.request, site.host, own)
+    return "" if ruling is None else f" {ruling.sentence}"
 
 
 def _estimated_start(survey: Survey, able: Refused) -> float | None:
