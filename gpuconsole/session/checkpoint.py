@@ -33,7 +33,7 @@ def pack_parents(task: Task, target: Path) -> bool:
     """Write a tar of the folders that lead to the checkpoints, below the working folder; False
     where there are none. Docker would make them root's."""
     path = PurePosixPath(checkpoint_path(task) or "/")
-    if not path.is_relative_to(WORKING_DIR) or len(path.parents) == 3:
+    if not path.is_relative_to(WORKING_DIR) or path.parent == PurePosixPath(WORKING_DIR):
         return False
     with tarfile.open(target, "w") as tar:
         for folder in reversed(path.relative_to(WORKING_DIR).parents[:-1]):

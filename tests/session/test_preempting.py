@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.checkpoint import pack_parents
 from gpuconsole.session.preempting import interrupt, preempt
 from gpuconsole.session.spec import checkpoint_path
 from gpuconsole.state import Journal
@@ -191,6 +193,15 @@ async def test_a_script_that_failed_while_its_host_was_away_has_failed(lab: Lab)
     await lab.clock.until(lambda: desk.job(job.id).state.ended)
     assert ended_by(desk.job(job.id)) == ["own"]
     assert desk.job(job.id).cause == "Exit code 1. ValueError: no"
+
+
+def test_folders_above_the_checkpoints_are_made_for_the_script(tmp_path: Path) -> None:
+    packed = tmp_path / "parents.tar"
+    assert pack_parents(Task("t", checkpoint_dir="a/b/ckpt"), packed)
+    with tarfile.open(packed) as tar:
+        assert [(entry.name, entry.isdir()) for entry in tar] == [("a", True), ("a/b", True)]
+    for needless in ("", "ckpt", "/data/ckpt"):
+        assert not pack_parents(Task("t", checkpoint_dir=needless), packed)
 
 
 def test_where_checkpoints_may_lie() -> None:

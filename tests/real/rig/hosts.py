@@ -325,6 +325,13 @@ class Lab:
             lines += [f"    docker_socket: {host.socket}"]
         return "\n".join(lines) + "\n"
 
+    def connect(self) -> None:
+        """Let the hosts reach each other, through this process's network."""
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        for host in self.hosts:
+            route = ["ip", "route", "replace", "default", "via", f"{SUBNET}.{host.number}.1"]
+            host.run(route).check_returncode()
+
     def close(self) -> None:
         """Take all hosts down."""
         for host in self.hosts:
