@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from statistics import median
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.fleet import Device, FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.observation import Observation
 from gpuconsole.placement.quotas import Use
 from gpuconsole.placement.rules import usage_of
 from gpuconsole.placement.runtimes import PastRun, Prediction, RunTimes
+from gpuconsole.session.observing import Watch
 
 KEPT_WAITS = 200
 """The latest starts, from which the usual wait is told."""
 ENOUGH_WAITS = 5
-MEASURED = 60
-"""Readings after which a job's own utilisation is believed."""
 
 _Mark = tuple[str, int, float]
 """A try: job, number, and when it was begun; numbers of tries that never started come again."""
@@ -48,12 +47,14 @@ class Ledger:
         self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
         self._busy: dict[tuple[str, str, tuple[str, ...] | None], float] = {}
         """By user, script and arguments; None stands for any."""
-        self._readings: dict[str, tuple[int, float]] = {}
+        self._watches: dict[str, Watch] = {}
 
     def remember(self, seen: Iterable[Observation]) -> None:
         """Take in what was seen of runs before this console was opened."""
         for one in seen:
             self._models[one.job, one.attempt] = one.device
+            if one.utilization is not None:
+                self._keep("", one.script, one.args, one.utilization)
 
     def follow(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
         """Take in what has changed."""
@@ -108,12 +109,13 @@ class Ledger:
     def utilization(self, job: Job) -> float | None:
         """Return the percent of a device that a job keeps busy: as measured on it, else as its
         like did."""
-        count, mean = self._readings.get(job.id, (0, 0.0))
-        if count >= MEASURED:
-            return mean
-        alike = self._busy.get((job.user, job.task.script, job.task.args))
-        # With other arguments it says less, but more than nothing.
-        return self._busy.get((job.user, job.task.script, None)) if alike is None else alike
+        watch = self._watches.get(job.id)
+        if watch is not None and watch.utilization is not None:
+            return watch.utilization
+        task = job.task
+        # Whoever ran it; with other arguments it says less, but more than nothing.
+        keys = ((user, task.script, args) for args in (task.args, None) for user in (job.user, ""))
+        return next((self._busy[key] for key in keys if key in self._busy), None)
 
     def usual_wait(self) -> tuple[float, int] | None:
         """Return the median wait of the latest starts, and how many they are."""
@@ -159,9 +161,9 @@ class Ledger:
 
     def _learn(self, job: Job, attempt: Attempt, count: int) -> None:
         """Take from an ended attempt what it teaches about the next."""
-        _, mean = self._readings.pop(job.id, (0, 0.0))
-        if mean:
-            self._keep(job, mean)
+        watch = self._watches.pop(job.id, None)
+        if watch is not None and watch.readings:
+            self._keep(job.user, job.task.script, job.task.args, watch.busy)
         if attempt.number == 1 and attempt.starting_at is not None:
             since = job.submitted_at if job.queued_at is None else job.queued_at
             if since <= attempt.created_at:
@@ -195,29 +197,17 @@ class Ledger:
 
     def _measure(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
         """Take one reading of how busy each running job keeps its device."""
-        running = [
-            (job, job.attempt)
-            for job in jobs
-            if job.state is JobState.RUNNING and job.attempt is not None
-        ]
-        if not running:
-            return
-        used = {attempt.host for _, attempt in running}
-        hosts = (host for host in snapshot.hosts if host.name in used)
-        devices = {device.uuid: device for host in hosts for device in host.devices}
-        for job, attempt in running:
-            busy = _own_share(attempt, devices)
-            if busy is not None:
-                count, mean = self._readings.get(job.id, (0, 0.0))
-                mean += (busy - mean) / (count + 1)
-                self._readings[job.id] = (count + 1, mean)
-                if count + 1 >= MEASURED:
-                    self._keep(job, mean)
+        for job in jobs:
+            if job.state is not JobState.RUNNING or job.attempt is None:
+                continue
+            watch = self._watches.setdefault(job.id, Watch())
+            watch.see(snapshot, job.attempt)
+            if watch.utilization is not None:
+                self._keep(job.user, job.task.script, job.task.args, watch.utilization)
 
-    def _keep(self, job: Job, mean: float) -> None:
+    def _keep(self, user: str, script: str, args: tuple[str, ...], mean: float) -> None:
         """Keep how busy a job made its device, for those like it."""
-        self._busy[job.user, job.task.script, job.task.args] = mean
-        self._busy[job.user, job.task.script, None] = mean
+        self._busy[user, script, args] = self._busy[user, script, None] = mean
 
 
 def _key(job: Job, attempt: Attempt) -> str:
@@ -239,16 +229,3 @@ def worked_s(job: Job, before: Attempt | None = None) -> float:
             or (one is job.attempt and job.state.ended)
         )
     )
-
-
-def _own_share(attempt: Attempt, devices: Mapping[str, Device]) -> float | None:
-    """Return the mean utilisation of an attempt's devices; None while others work there too."""
-    read = []
-    for uuid in attempt.device_uuids:
-        device = devices.get(uuid)
-        if device is None or device.utilization is None:
-            return None
-        if any(process.container_id != attempt.container_id for process in device.processes):
-            return None
-        read.append(device.utilization)
-    return sum(read) / len(read) if read else None

@@ -21,6 +21,8 @@ from gpuconsole.session.outcome import Outcome, find_device_oom
 
 MOST_MIB = 2.0**24
 """No device has 16 TiB; a larger figure is none."""
+ENOUGH_READINGS = 60
+"""Readings after which a mean utilisation is believed: about a minute."""
 ENOUGH_STEPS = 2
 """By the end of the second step a training script has seen its peak."""
 SURE_STEPS = 20
@@ -37,9 +39,22 @@ class Watch:
     others_mib: float | None = None
     """The most that others held on the device meanwhile; None until it could be told."""
     capacity_mib: float | None = None
+    readings: int = 0
+    """Of how busy the devices were, while nobody else worked there."""
+    busy: float = 0.0
+    """The mean of these, percent."""
+
+    @property
+    def utilization(self) -> float | None:
+        """How busy the attempt kept its devices, percent; None until it can be told."""
+        return self.busy if self.readings >= ENOUGH_READINGS else None
 
     def see(self, snapshot: FleetSnapshot, attempt: Attempt) -> None:
         """Note one reading."""
+        read = own_utilization(attempt, devices_of(snapshot, attempt))
+        if read is not None:
+            self.readings += 1
+            self.busy += (read - self.busy) / self.readings
         for device in devices_of(snapshot, attempt):
             held = sum(
                 process.memory_mib or 0.0
@@ -58,6 +73,20 @@ class Watch:
         if self.capacity_mib is None:
             return None
         return max(0.0, self.capacity_mib - (self.others_mib or 0.0))
+
+
+def own_utilization(attempt: Attempt, devices: Sequence[Device]) -> float | None:
+    """Return the mean utilisation (percent) of an attempt's devices; None where it cannot be read
+    or others work there too."""
+    own = {part.container_id for part in attempt.parts}
+    read = []
+    for device in devices:
+        if device.utilization is None:
+            return None
+        if any(process.container_id not in own for process in device.processes):
+            return None
+        read.append(device.utilization)
+    return sum(read) / len(read) if read else None
 
 
 def devices_of(snapshot: FleetSnapshot, attempt: Attempt) -> tuple[Device, ...]:
@@ -176,6 +205,7 @@ class Ended:
             steps=said.steps,
             paddle=said.paddle,
             image=self.image,
+            utilization=self.watch.utilization,
         )
 
     def _ending(self) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
+from gpuconsole.core.observation import Observation
 from gpuconsole.session.ledger import Ledger, worked_s
 
 NOW = 1_800_000_000.0
@@ -164,3 +165,14 @@ def test_a_gang_counts_on_each_of_its_hosts() -> None:
     ledger.follow([job("1", JobState.RUNNING, gang)], EMPTY)
     assert ledger.use.devices("user", "ada") == 3
     assert (ledger.use.on_host("ada", "a"), ledger.use.on_host("ada", "b")) == (1, 2)
+
+
+def test_utilisation_seen_before_this_console_was_opened_counts_for_its_like() -> None:
+    ledger = Ledger(LabSettings())
+    seen = Observation("old", 1, NOW, "ok", "d", "/p/train.py", ("--a",), utilization=35.0)
+    ledger.remember([seen])
+    alike = job("q", JobState.QUEUED, args=("--a",))
+    assert ledger.utilization(alike) == 35.0
+    assert ledger.utilization(job("q", JobState.QUEUED)) == 35.0
+    other = replace(alike, task=replace(alike.task, script="/p/other.py"))
+    assert ledger.utilization(other) is None

@@ -210,3 +210,23 @@ async def test_the_dispatcher_writes_the_history_at_a_job_s_end(lab: Lab) -> Non
 
 def test_an_empty_report_says_nothing() -> None:
     assert read_reports({}) == Reported()
+
+
+def test_how_busy_a_job_keeps_its_device_is_kept_from_a_minute_on() -> None:
+    def seen(busy: float, foreign: bool = False) -> FleetSnapshot:
+        others = (DeviceProcess(7, "bob", 100.0),) if foreign else ()
+        device = Device("GPU-0", 0, "A100", utilization=busy, processes=others)
+        return FleetSnapshot(1, 0.0, (Host("a", HostState.UP, devices=(device,)),))
+
+    attempt = Attempt(1, "a", ("GPU-0",), (0,), container_id="c" * 64)
+    watch = Watch()
+    for _ in range(100):
+        watch.see(seen(90.0, foreign=True), attempt)
+    assert watch.utilization is None
+    for number in range(60):
+        assert watch.utilization is None
+        watch.see(seen(40.0 if number % 2 else 20.0), attempt)
+    assert watch.utilization == pytest.approx(30.0)
+    observation = ended(said(), watch=watch).observation()
+    assert observation is not None
+    assert observation.utilization == pytest.approx(30.0)
