@@ -148,6 +148,8 @@ RECURRENT = [
       for kind in ("LSTM", "GRU", "SimpleRNN")),
     LayerCase("nn.BiRNN(nn.GRUCell(24, 32), nn.GRUCell(24, 32))", STEPS, loss="y[0]"),
     LayerCase("nn.LSTM(24, 32)", STEPS, "net(x)[1][0]"),
+    LayerCase("nn.LSTM(24, 32, num_layers=2, proj_size=8)", STEPS, "net(x)[0]"),
+    LayerCase("nn.LSTM(24, 32, direction='bidirect', proj_size=8)", STEPS, "net(x)[0]"),
     LayerCase("nn.LSTM(24, 32)", "x=f(N,17,24) n=i(N,<17)",
               "net(x, sequence_length=n + 1)", "y[0]"),
     LayerCase("nn.GRU(24, 32)", "x=f(N,17,24) h=f(1,N,32)", "net(x, h)", "y[0]"),

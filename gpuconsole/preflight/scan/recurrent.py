@@ -10,6 +10,8 @@ from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import ShapeFault, Value
 
+_CELLS = "cells"
+
 
 class Room(NamedTuple):
     """Bytes of one run over a sequence: kept for backward, and needed for a moment."""
@@ -39,8 +41,13 @@ class Recurrent(Layer):
 
     def init(self, run: Run, input_size: int, hidden_size: int, num_layers: int = 1,
              direction: str = "forward", time_major: Value = False, dropout: Value = 0.0,
-             *_: Value, **__: Value) -> None:  # fmt: skip
+             *_: Value, proj_size: Value = 0, **__: Value) -> None:  # fmt: skip
         """Make the weights of every layer and direction."""
+        if proj_size:
+            sides = 2 if direction in ("bidirect", "bidirectional") else 1
+            sizes = (input_size, hidden_size, num_layers, sides, time_major, dropout)
+            self._by_cells(run, sizes, proj_size)
+            return
         self.input, self.hidden, self.count_layers = input_size, hidden_size, num_layers
         self.directions = 2 if direction in ("bidirect", "bidirectional") else 1
         self.time_major = time_major is True
@@ -60,6 +67,9 @@ class Recurrent(Layer):
     def forward(self, run: Run, x: Tensor, initial_states: Value = None,
                 sequence_length: Value = None) -> Value:  # fmt: skip
         """Run over the sequence; gives (output, final states)."""
+        if _CELLS in self.attrs:
+            given = [x, initial_states, sequence_length]
+            return run.calls.call(self.attrs[_CELLS], given, {})
         if len(x.shape) != 3 or x.shape[-1] != self.input:
             raise ShapeFault(
                 f"{self.label} expects [*, *, {self.input}], {list(x.shape)} arrives", x.shape
@@ -87,6 +97,14 @@ class Recurrent(Layer):
         if not self.time_major:
             out = ops.transpose(run, out, (1, 0, 2))
         return (out, tuple(states) if self.states > 1 else states[0])
+
+    def _by_cells(self, run: Run, sizes: tuple[Value, ...], proj_size: Value) -> None:
+        """Run cell by cell, as Paddle does with a projection, which its kernel does not know."""
+        calls = run.calls
+        space = calls.module("paddle.nn")
+        cell = calls.get_attr(space, f"{self.label}Cell")
+        made = [cell, *sizes, self.states, proj_size, {"proj_size": proj_size}]
+        self.attrs[_CELLS] = calls.call(calls.get_attr(space, "CellByCell"), made, {})
 
     def _start(self, run: Run, given: Value, batch: int) -> list[Tensor]:
         """Return the states before the first step: those given, or zeros."""

@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan import (
     collected,
     mappings,
     numpy_random,
+    operators,
     paths,
     quiet,
     records,
@@ -103,7 +104,11 @@ def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:
 def _math() -> Namespace:
     def wrap(function: Callable[..., Any]) -> Callable[..., Value]:
         def call(run: Run, *args: Value) -> Value:
-            return first_unknown(*args) or function(*args)
+            # A number that NumPy or Paddle holds is one all the same.
+            numbers = [operators.plain_key(run, one) for one in args]
+            if first_unknown(*args) is None and first_unknown(*numbers) is not None:
+                return run.number("a number out of data")
+            return first_unknown(*args) or function(*numbers)
 
         return call
 

@@ -196,3 +196,53 @@ class BiRNN(nn.Layer):
                           **options)  # fmt: skip
         outputs = paddle.concat([left, right], -1)
         return outputs, (forth, back)
+
+
+def _flattened(states):
+    found = []
+    for one in states:
+        found += _flattened(one) if isinstance(one, (list, tuple)) else [one]
+    return found
+
+
+class CellByCell(nn.LayerList):
+    """`LSTM` with a projection, which the kernel cannot run."""
+
+    def __init__(self, cell, input_size, hidden_size, num_layers, sides, time_major, dropout,
+                 components, proj_size, options):  # fmt: skip
+        super().__init__()
+        self.hidden_size, self.proj_size, self.sides = hidden_size, proj_size, sides
+        self.num_layers, self.time_major, self.dropout = num_layers, time_major, dropout
+        self.components = components
+        width = input_size
+        for _ in range(num_layers):
+            cells = [cell(width, hidden_size, **options) for _ in range(sides)]
+            self.append(RNN(cells[0], False, time_major) if sides == 1 else (
+                BiRNN(cells[0], cells[1], time_major)))  # fmt: skip
+            width = sides * (proj_size or hidden_size)
+
+    def forward(self, inputs, initial_states=None, sequence_length=None):
+        if initial_states is None:
+            rows = inputs.shape[1 if self.time_major else 0]
+            widths = [self.proj_size or self.hidden_size, self.hidden_size]
+            initial_states = [
+                paddle.full([self.num_layers * self.sides, rows, widths[place]], 0.0)
+                for place in range(self.components)
+            ]
+        elif self.components == 1:
+            initial_states = [initial_states]
+        states = [paddle.unstack(one) for one in initial_states]
+        final = []
+        for place, layer in enumerate(self):
+            if place > 0:
+                inputs = nn.functional.dropout(inputs, self.dropout, training=self.training)
+            own = []
+            for side in range(self.sides):
+                parts = tuple(one[place * self.sides + side] for one in states)
+                own.append(parts if self.components > 1 else parts[0])
+            inputs, last = layer(inputs, own[0] if self.sides == 1 else own, sequence_length)
+            final.append(last)
+        flat = _flattened(final)
+        if self.components == 1:
+            return inputs, paddle.stack(flat)
+        return inputs, tuple(paddle.stack(flat[place :: 2]) for place in range(2))
