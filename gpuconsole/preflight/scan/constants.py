@@ -19,6 +19,7 @@ from gpuconsole.preflight.scan.values import (
     More,
     Native,
     NativeFunction,
+    SomeInt,
     Unknown,
     Value,
     first_unknown,
@@ -214,6 +215,12 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
         why = args[0] if isinstance(args[0], Unknown) else more
         if why is not None and (why is not more or args[0] not in value):
             return lengths.looked_up(calls.run, value, why)
+    if unknown is not None and isinstance(value, (str, list, tuple)):
+        if name in ("index", "rindex") and value:
+            return lengths.some(calls.run, "the place of an item", len(value) - 1, unknown)
+        if name in ("find", "rfind", "count"):
+            why = "the place or count of an item"
+            return SomeInt(calls.run.file, calls.run.line, why, unknown.root)
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)
@@ -341,4 +348,5 @@ def same(left: Value, right: Value) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, (int, float, str, bool, type(None))):
         return type(left) is type(right) and left == right
-    return False
+    alike = getattr(left, "alike", None)
+    return alike is not None and type(left) is type(right) and bool(alike(right))

@@ -343,6 +343,10 @@ def namespace() -> Namespace:
     for name, kind in (("iinfo", numpy_picks.Limits), ("finfo", numpy_picks.Limits),
                        ("vectorize", numpy_picks.Vectorized)):  # fmt: skip
         names[name] = NativeClass(kind, f"np.{name}")
+    strides = {name: NativeFunction(call, f"np.lib.stride_tricks.{name}")
+               for name, call in numpy_joins.STRIDES.items()}  # fmt: skip
+    tricks = Namespace("numpy.lib.stride_tricks", dict(strides))
+    names["lib"] = Namespace("numpy.lib", {"stride_tricks": tricks})
     for name in ("integer", "floating", "number", "generic", "inexact"):
         names[name] = NativeClass(Native, f"np.{name}")
     names["set_printoptions"] = NativeFunction(methods.nothing, "np.set_printoptions")

@@ -238,6 +238,35 @@ def indices(run: Run, shape: Value, **_: Value) -> Value:
     return found if isinstance(found, Unknown) else Array((len(found), *found), "int64")
 
 
+def sliding_window_view(run: Run, x: Value, window_shape: Value, axis: Value = None, *_: Value,
+                        **__: Value) -> Value:  # fmt: skip
+    """Look at all windows over some axes, whose lengths come last."""
+    array = make(run, x)
+    if isinstance(array, Unknown):
+        return array
+    sizes, shape = as_shape(window_shape), list(array.shape)
+    axes = tuple(range(len(shape))) if axis is None else as_shape(axis)
+    for place, size in zip(axes, sizes, strict=True):
+        if size > shape[place]:
+            raise ShapeFault(f"windows of {size} over an axis of {shape[place]}", array.shape)
+        shape[place] -= size - 1
+    return Array((*shape, *sizes), array.dtype)
+
+
+def as_strided(run: Run, x: Value, shape: Value = None, *_: Value, **__: Value) -> Value:
+    """Look at an array's memory in another shape."""
+    array = make(run, x)
+    found = array.shape if shape is None or isinstance(array, Unknown) else extents(run, shape)
+    for one in (array, found):
+        if isinstance(one, Unknown):
+            return one
+    return Array(found, array.dtype)
+
+
+STRIDES: dict[str, Callable[..., Value]] = {
+    "sliding_window_view": sliding_window_view, "as_strided": as_strided,
+    "broadcast_to": broadcast_to,
+}  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "concatenate": concatenate, "stack": stack, "vstack": vstack, "row_stack": vstack,
     "hstack": hstack, "dstack": dstack, "column_stack": column_stack, "append": append,

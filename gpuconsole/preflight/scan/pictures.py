@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.preflight.scan.arrays import Array, shape_of
+from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Function,
@@ -43,6 +44,11 @@ class Picture(Native):
         if self.channels == 1:
             return (self.height, self.width)
         return (self.height, self.width, self.channels)
+
+    def alike(self, other: Picture) -> bool:
+        """Whether two pictures have one size, as far as it is known."""
+        sizes = (self.height, self.width, self.channels)
+        return None not in sizes and sizes == (other.height, other.width, other.channels)
 
     def get_size(self, run: Run) -> Value:
         """Give (width, height)."""
@@ -153,6 +159,7 @@ def pil() -> Namespace:
             ("Brightness", "Color", "Contrast", "Sharpness"), NativeFunction(keep, "enhance"))),
         "ImageFilter": Namespace("PIL.ImageFilter", dict.fromkeys(
             ("GaussianBlur", "BoxBlur", "BLUR"), NativeFunction(keep, "filter"))),
+        "ImageDraw": Silent(), "ImageFont": Silent(),
     })  # fmt: skip
 
 
