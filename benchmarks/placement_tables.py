@@ -74,13 +74,15 @@ def page(runs: Sequence[Run], timed: Sequence[tuple[str, str, str]], days: int) 
 def _absolute(runs: Sequence[Run]) -> str:
     lines = [
         "## All policies\n",
-        "Means over windows, seeds and sigma. JCT and wait in hours; allocated and utilised are"
-        " shares of device time until the last arrival.\n",
+        "Means over windows and sigma, with the first seed. JCT and wait in hours; allocated and"
+        " utilised are shares of device time until the last arrival.\n",
         "| lab | load | policy | mean JCT | p99 wait | allocated | utilised | unfinished |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (lab, load), some in sorted(_grouped(runs, lambda run: (run.lab, run.load)).items()):
-        for policy, own in _grouped(some, lambda run: run.policy).items():
+        first = min(run.seed for run in some)
+        same = [run for run in some if run.seed == first]
+        for policy, own in _grouped(same, lambda run: run.policy).items():
             lines.append(
                 f"| {lab} | {load:g} | {policy} | {_mean(r.mean_jct_s for r in own) / 3600:.1f}"
                 f" | {_mean(r.p99_wait_s for r in own) / 3600:.1f}"
@@ -138,8 +140,9 @@ def _today(runs: Sequence[Run]) -> str:
             _geometric(m.mean_jct_s / t.mean_jct_s for m, t in _pairs(some, own, "weighted"))
             for own in ("fifo_strict", "host_per_user")
         ]
+        first = min(run.seed for run in some)
         rates = [
-            _mean(run.allocation_rate for run in some if run.policy == policy)
+            _mean(run.allocation_rate for run in some if run.policy == policy and run.seed == first)
             for policy in ("fifo_strict", "host_per_user", "weighted")
         ]
         cells = [f"{one:.1f}" for one in factors] + [f"{one:.2f}" for one in rates]

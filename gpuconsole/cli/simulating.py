@@ -8,13 +8,16 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from gpuconsole.core.places import state_dir
 from gpuconsole.documents import read_text
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.policy import named_policy
+from gpuconsole.placement.learned import weights
+from gpuconsole.placement.policy import BASELINES, POLICIES, named_policy
 from gpuconsole.placement.simulate import traces
 from gpuconsole.placement.simulate.compare import Comparison, compare
 from gpuconsole.placement.simulate.lab import Lab
@@ -123,12 +126,10 @@ def _bar(names: Sequence[str], visible: bool) -> Iterator[Callable[[str, float],
         yield lambda name, share: shown.update(tasks[name], completed=share)
 
 
-def policies(names: Sequence[str], *, sharing: bool, state: Path | None) -> tuple[Policy, ...]:
+def policies(
+    names: Sequence[str], lab: Lab, *, sharing: bool, state: Path | None
+) -> tuple[Policy, ...]:
     """Return the policies that are compared; each name once, in the order given."""
-    from dataclasses import replace
-
-    from gpuconsole.placement.policy import BASELINES, POLICIES
-
     chosen = []
     for name in dict.fromkeys(names or DEFAULT_POLICIES):
         if name not in (*POLICIES, *BASELINES):
@@ -137,5 +138,15 @@ def policies(names: Sequence[str], *, sharing: bool, state: Path | None) -> tupl
                 f"{name!r} is no policy.",
                 f"There are {', '.join((*POLICIES, *BASELINES))}.",
             )
-        chosen.append(replace(named_policy(name), sharing=sharing))
+        policy = _trained(lab, state) if name == "rl_based" else named_policy(name)
+        chosen.append(replace(policy, sharing=sharing))
     return tuple(chosen)
+
+
+def _trained(lab: Lab, state: Path | None) -> Policy:
+    """Return `rl_based` with the weights of the state folder, where they may be used here."""
+    path = (state or state_dir()).expanduser() / weights.FILE_NAME
+    if not path.exists():
+        return named_policy("rl_based")
+    learned, note = weights.read(path).usable(host.model for host in lab.hosts)
+    return named_policy("rl_based", learned=learned, note=note)

@@ -35,7 +35,7 @@ def report(found: Comparison) -> Iterator[RenderableType]:
     yield from _users(found)
     yield text("")
     yield text("What was assumed and drawn in this simulation", "bold")
-    for note in found.workload.notes:
+    for note in found.notes:
         yield text(f"  {note}")
 
 

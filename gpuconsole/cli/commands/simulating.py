@@ -90,8 +90,8 @@ def simulate(
     from gpuconsole.placement.simulate.workload import Cut
 
     cut = Cut(load, start_day, window_days, sigma=sigma)
-    policies = simulating.policies(names, sharing=sharing, state=options().state)
     lab = simulating.read_lab(lab_file)
+    policies = simulating.policies(names, lab, sharing=sharing, state=options().state)
     if trace_file is None and (form != "native" or rates_file is not None):
         raise UsageError("No trace", "--format and --rates tell of a file.", "Add --trace FILE.")
     trace = simulating.read_trace(trace_file, form, rates_file)

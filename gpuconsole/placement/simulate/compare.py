@@ -25,6 +25,8 @@ class Comparison:
     seed: int
     outcomes: tuple[Outcome, ...]
     metrics: tuple[Metrics, ...]
+    notes: tuple[str, ...]
+    """Sentences: what was left out, what was drawn, and what a policy has to say."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `simulate --json`."""
@@ -43,7 +45,7 @@ class Comparison:
             "offered_load": self.workload.offered_load,
             "sigma": self.cut.sigma,
             "seed": self.seed,
-            "notes": list(self.workload.notes),
+            "notes": list(self.notes),
             "policies": [{**one.as_json(), "ratio": ratios(one, first)} for one in self.metrics],
         }
 
@@ -72,4 +74,5 @@ def compare(
         )
         outcomes.append(found)
     figures = tuple(metrics(outcome) for outcome in outcomes)
-    return Comparison(trace, lab, workload, cut, seed, tuple(outcomes), figures)
+    notes = (*workload.notes, *(policy.note for policy in policies if policy.note))
+    return Comparison(trace, lab, workload, cut, seed, tuple(outcomes), figures, notes)
