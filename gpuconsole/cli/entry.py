@@ -36,6 +36,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("planning", "preflight submit"),
             ("foreseeing", "what-if"),
             ("simulating", "simulate"),
+            ("learning", "learn"),
         ),
     ),
     (

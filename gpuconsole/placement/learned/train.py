@@ -17,8 +17,7 @@ from math import log
 
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play, Verdict, judge
-from gpuconsole.placement.learned.search import POPULATION, Point, search
-from gpuconsole.placement.learned.windows import History
+from gpuconsole.placement.learned.search import Point, search
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.simulate.lab import Lab
 from gpuconsole.placement.simulate.loop import simulate
@@ -61,6 +60,14 @@ def learned_of(point: Sequence[float]) -> Learned:
     )
 
 
+def point_of(learned: Learned) -> Point:
+    """Return the point of the search that stands for weights."""
+    return (
+        *(learned.place.get(name, 0.0) for name in PLACE_FEATURES),
+        *(learned.order.get(name, 0.0) for name in ORDER_FEATURES),
+    )
+
+
 def train(
     lab: Lab,
     windows: Sequence[Workload],
@@ -68,14 +75,14 @@ def train(
     dice: Dice,
     going_on: Going,
     rounds: int = MOST_ROUNDS,
+    start: Learned | None = None,
 ) -> tuple[Learned, int]:
     """Return weights for the `base` policy, and after how many rounds; `going_on` may end it.
 
-    Equal arguments give equal weights.
+    The search begins at `start`, else at no correction. Equal arguments give equal weights.
     """
     course = _Course(lab, windows, base, dice, going_on)
-    start = (0.0,) * (len(PLACE_FEATURES) + len(ORDER_FEATURES))
-    found = search(course.losses, start, WIDTH, dice, rounds)
+    found = search(course.losses, point_of(start or Learned()), WIDTH, dice, rounds)
     return learned_of(found), course.rounds
 
 
@@ -95,14 +102,6 @@ def replay(
             found.append(play(lab, window, policy, dice))
         heard(number / len(windows))
     return judge(*plays)
-
-
-def trained_and_judged(
-    lab: Lab, past: History, base: Policy, dice: Dice, going_on: Going, rounds: int = MOST_ROUNDS
-) -> tuple[Learned, int, Verdict]:
-    """Train on the earlier windows, and judge by the held-out ones."""
-    learned, done = train(lab, past.train, base, dice, going_on, rounds)
-    return learned, done, replay(lab, past.held_out, base, learned, dice)
 
 
 def play(lab: Lab, window: Workload, policy: Policy, dice: Dice) -> Play:
@@ -154,6 +153,3 @@ class _Course:
     def _cost(self, number: int, policy: Policy) -> float:
         found = play(self._lab, self._windows[number], policy, self._dice)
         return log(max(1.0, found.mean_jct_s)) + WAIT_WEIGHT * log(1.0 + found.p99_wait_s / 3600.0)
-
-
-PLAYS_PER_ROUND = POPULATION * WINDOWS_EACH
