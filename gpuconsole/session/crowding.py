@@ -102,6 +102,12 @@ class Crowding:
     def look(self, jobs: Sequence[Job]) -> list[tuple[str, str]]:
         """Return the jobs that have to make room now, and why."""
         by_id = {job.id: job for job in jobs if job.state.active}
+        if not self._bench.settings.sharing and not any(
+            job.attempt is not None and job.attempt.shared for job in by_id.values()
+        ):
+            # Nobody came beside another while the lab allowed it, and nobody will.
+            self._made_for, self._pairs = (None, None), ()
+            return []
         self._pair(jobs)
         self._read(by_id)
         snapshot = self._bench.hosts.snapshot()

@@ -247,3 +247,19 @@ def test_a_pair_of_jobs_that_came_without_saying_so_is_told_apart_by_time() -> N
 
     (pair,) = pairs([at("late", 9.0), at("early", 5.0)], {})
     assert (pair.first.job, pair.later.job) == ("early", "late")
+
+
+async def test_a_lab_that_shares_nothing_costs_nothing(lab: Lab) -> None:
+    room = Room(lab.desk(), lab)
+    room.run("first")
+
+    def unasked(journal: str) -> Mapping[str, Sequence[Lease]]:
+        raise AssertionError("nobody shares")
+
+    crowding = Crowding(room.desk.bench, unasked)
+    assert crowding.look(room.desk.journal.jobs()) == []
+    assert crowding.told(room.desk.journal.jobs()) == []
+    # What began to share while the lab allowed it is watched to its end.
+    room.run("later", shared=True)
+    with pytest.raises(AssertionError, match="nobody shares"):
+        crowding.look(room.desk.journal.jobs())
