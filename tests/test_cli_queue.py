@@ -45,6 +45,7 @@ def test_a_sweep_is_one_name_to_every_command(
     cancelled = run("cancel", "train", *lab, "--json")
     assert [one["state"] for one in cancelled.document["jobs"]] == ["cancelled"] * 4
     assert run("wait", "train", *lab, "--json").code == 1
+    assert states("retry") == ["queued"] * 4
     again = run("submit", script, "--sweep", "seed=0..1", *lab)
     assert again.out.strip() == "train-2"
 

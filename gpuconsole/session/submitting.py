@@ -13,7 +13,8 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
-from gpuconsole.errors import RefusedError
+from gpuconsole.core.units import parse_time
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
@@ -59,6 +60,8 @@ class Submitting:
     def _resolved(self, task: Task) -> Task:
         task = completed(task)
         require_gang_network(task, self._parts.settings)
+        if task.deadline and parse_time(task.deadline) <= self._parts.clock.now():
+            raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
         jobs = self._journal.jobs()
         after = tuple(queue.find_group(jobs, needed) for needed in task.after)
         return replace(task, after=after)

@@ -159,3 +159,21 @@ async def test_a_whole_sweep_is_held_released_and_cancelled(room: Room) -> None:
         assert {job.state for job in await each("cancel")} == {JobState.CANCELLED}
         with pytest.raises(RefusedError, match="is cancelled"):
             await session.release(jobs[0].id)
+
+
+async def test_a_deadline_must_be_a_time_to_come(room: Room) -> None:
+    async with opened(room, dispatch=False) as session:
+        sized(session)
+        with pytest.raises(UsageError, match="is past"):
+            await session.submit(room.task(deadline="2020-01-31T18:00:00.000Z"))
+        job = await session.submit(room.task(deadline="2090-01-31T18:00:00.000Z"))
+        assert "deadline of 2090-01-31 18:00 UTC" in session.why(job.id).reason
+
+
+async def test_an_argument_that_is_no_number_is_tried_with_each_of_its_values(room: Room) -> None:
+    async with opened(room, dispatch=False) as session:
+        answers = sized(session)
+        jobs = await session.sweep(room.task(), read_axes(["net=a,b,c,d,e", "seed=0..9"]))
+        assert len(jobs) == 50
+        # Five nets, and two more seeds: the first combination is in both.
+        assert len(answers.asked) == 7

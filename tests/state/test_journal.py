@@ -449,3 +449,28 @@ def test_no_room_for_shared_memory_is_a_full_disk(
             monkeypatch.setattr(shutil, "disk_usage", free)
         with pytest.raises(JournalError, match=title), plain_errors(tmp_path / "journal.sqlite"):
             raise sqlite3.OperationalError("disk I/O error")
+
+
+def test_drained_hosts_are_kept_with_reason_and_person(journal: Journal, clock: Clock) -> None:
+    assert journal.drains() == {}
+    journal.drain("a", "fans", "ada")
+    journal.drain("b", "", "bob")
+    found = journal.drains()
+    assert found is journal.drains()
+    assert (found["a"].text, found["b"].text) == ("drained by ada: fans", "drained by bob")
+    journal.drain("a", "new fans", "bob")
+    assert journal.drains()["a"].text == "drained by bob: new fans"
+    assert journal.undrain("a")
+    assert not journal.undrain("a")
+    other = Journal(journal.folder, clock=clock)
+    assert list(other.drains()) == ["b"]
+    other.close()
+
+
+def test_jobs_added_together_are_there_all_or_none(journal: Journal) -> None:
+    one, two, three = a_job("one"), a_job("two"), a_job("three")
+    journal.add_all([one, two])
+    assert [job.task.name for job in journal.jobs()] == ["one", "two"]
+    with pytest.raises(JournalError):
+        journal.add_all([three, one])
+    assert [job.task.name for job in journal.jobs()] == ["one", "two"]

@@ -161,12 +161,14 @@ def cancel(job: str) -> int:
 @click.argument("job")
 @common
 def retry(job: str) -> int:
-    """Queue an ended job again as a new attempt."""
+    """Queue an ended job again, or those of a sweep that did not succeed."""
 
-    async def work(session: Session) -> Job:
-        return await session.retry(job)
+    async def work(session: Session) -> list[Job]:
+        found = session.group(job)
+        bad = [one for one in found if one.state.ended and one.state is not JobState.SUCCEEDED]
+        return [await session.retry(one.id) for one in bad or found[:1]]
 
-    _tell(drive(work, fleet=False))
+    _tell_all(job, drive(work, fleet=False))
     return 0
 
 
