@@ -23,11 +23,9 @@ from gpuconsole.placement import (
     Request,
     decide,
     devices_wanted,
-    lab_policy,
     largest_groups,
     need_on,
     pass_over,
-    policy_for,
 )
 from gpuconsole.placement.devices import Groups, Room, Wish, free_devices
 from gpuconsole.placement.model import FREE, Rules
@@ -38,6 +36,7 @@ from gpuconsole.session.after import Order
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
+from gpuconsole.session.policies import Policies
 from gpuconsole.session.prospects import Prospect, prospect_of
 from gpuconsole.session.reasons import Reasons
 from gpuconsole.session.sharing import pairs, willing
@@ -69,10 +68,12 @@ class Placer:
         *,
         user: str = "",
         images: ImageBoard | None = None,
+        policies: Policies | None = None,
     ) -> None:
         """`user` asks for tasks that are not queued; `images` knows which host can run which
-        image."""
+        image; `policies` know the trained weights."""
         self._settings = settings
+        self._policies = policies or Policies(settings)
         self._user = user
         self._images = images
         self._limits = limits_of(settings)
@@ -168,8 +169,8 @@ class Placer:
         return Standing(
             [_request_of(job, wishes[job.id].devices, ledger) for job in ready],
             held,
-            {job.id: policy_for(self._settings, job.task) for job in ready},
-            lab_policy(self._settings),
+            {job.id: self._policies.of(job.task, snapshot) for job in ready},
+            self._policies.lab(snapshot),
             self._rules([job.task for job in ready], snapshot, ledger, now),
             wishes,
             held_back,
@@ -186,7 +187,7 @@ class Placer:
         work: Work | None = None,
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
-        policy = policy_for(self._settings, task)
+        policy = self._policies.of(task, snapshot)
         ledger = self._other
         ledger.follow(jobs, snapshot)
         held = holders(jobs, leases, frozenset(), now, ledger)

@@ -41,6 +41,7 @@ from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
+from gpuconsole.session.policies import Policies
 from gpuconsole.session.preempting import is_over, preempt
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recovery import is_out_of_sight
@@ -73,7 +74,12 @@ class Session:
         self._journal = parts.journal
         self._estimating = Estimating(parts)
         self._images = ImageBoard(parts.hosts, parts.clock, parts.default_image)
-        self._placer = Placer(parts.settings, user=parts.user, images=self._images)
+        self._placer = Placer(
+            parts.settings,
+            user=parts.user,
+            images=self._images,
+            policies=Policies(parts.settings, parts.journal.folder),
+        )
         self.fleet = DrainedHosts(parts.hosts, parts.journal)
         self._leases = LeaseBoard(self.fleet, parts.clock)
         self._bench = bench_of(parts, self.fleet)
