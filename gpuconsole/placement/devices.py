@@ -135,10 +135,15 @@ def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Group
     `held` are UUIDs of devices that jobs hold: with those they are not free.
     """
     found: dict[tuple[str, int], set[Group]] = defaultdict(set)
+    sizes: dict[tuple[str, str, float], list[tuple[int, int]]] = defaultdict(list)
     for host in snapshot.hosts:
         for devices in _alike(host):
-            _on_one_host(found, host, devices, held)
-    _on_several_hosts(found, snapshot, held)
+            free = _free(host, devices, held)
+            _on_one_host(found, devices, free)
+            first = devices[0]
+            key = (first.backend, first.model, first.memory_total_mib or 0.0)
+            sizes[key].append((len(devices), len(free)))
+    _on_several_hosts(found, sizes)
     return {key: sorted(groups) for key, groups in found.items()}
 
 
@@ -158,15 +163,12 @@ def _alike(host: Host) -> Iterator[list[Device]]:
 
 
 def _on_one_host(
-    found: dict[tuple[str, int], set[Group]],
-    host: Host,
-    devices: list[Device],
-    held: Collection[str],
+    found: dict[tuple[str, int], set[Group]], devices: list[Device], free: list[Device]
 ) -> None:
-    free = _free(host, devices, held)
     first = devices[0]
     memory = first.memory_total_mib or 0.0
-    every, spare = _links(devices), _links(free)
+    every = _links(devices)
+    spare = every if len(free) == len(devices) else _links(free)
     for count in STEPS:
         if count <= len(devices):
             link = closest_link(spare if count <= len(free) else every, count)
@@ -175,15 +177,11 @@ def _on_one_host(
 
 
 def _on_several_hosts(
-    found: dict[tuple[str, int], set[Group]], snapshot: FleetSnapshot, held: Collection[str]
+    found: dict[tuple[str, int], set[Group]],
+    sizes: Mapping[tuple[str, str, float], Sequence[tuple[int, int]]],
 ) -> None:
-    """Add groups with equally many devices on each of several hosts."""
-    sizes: dict[tuple[str, str, float], list[tuple[int, int]]] = defaultdict(list)
-    for host in snapshot.hosts:
-        for devices in _alike(host):
-            first = devices[0]
-            key = (first.backend, first.model, first.memory_total_mib or 0.0)
-            sizes[key].append((len(devices), len(_free(host, devices, held))))
+    """Add groups with equally many devices on each of several hosts; `sizes` are, for each kind,
+    how many a host has and how many of them are free."""
     for (backend, model, memory), present in sizes.items():
         for count in STEPS:
             for hosts in (number for number in STEPS if 1 < number <= count):
