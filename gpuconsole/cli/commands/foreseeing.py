@@ -26,7 +26,9 @@ _SHOWN = 20
 @click.argument("change", nargs=-1, required=True)
 @common
 def what_if(change: tuple[str, ...]) -> int:
-    """Say when waiting jobs would start after a CHANGE; nothing is changed.
+    """Say when waiting jobs would start after a CHANGE.
+
+    Nothing is changed.
 
     CHANGE is one of: drain HOST, add COUNT MODEL, priority JOB NUMBER.
     """

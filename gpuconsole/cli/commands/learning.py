@@ -51,7 +51,9 @@ def learn(
     minutes: float,
     seed: int,
 ) -> int:
-    """Train the policy rl_based on past jobs, and say whether it beats weighted.
+    """Train the policy rl_based on past jobs and judge it.
+
+    Says whether it beats weighted.
 
     Past windows are played again and again with other weights: policy search in simulation. The
     latest windows are held out; only where they show a gain are the weights used. Ctrl-C ends the

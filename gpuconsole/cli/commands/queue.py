@@ -161,14 +161,18 @@ def cancel(job: str) -> int:
 @click.argument("job")
 @common
 def retry(job: str) -> int:
-    """Queue an ended job again, or those of a sweep that did not succeed."""
+    """Queue an ended job again, or what did not succeed of a sweep."""
+
+    async def lost(session: Session) -> bool:
+        return any(one.state is JobState.UNKNOWN for one in session.group(job))
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
         bad = [one for one in found if one.state.ended and one.state is not JobState.SUCCEEDED]
         return [await session.retry(one.id) for one in bad or found[:1]]
 
-    _tell_all(job, drive(work, fleet=False))
+    # Only the inventory tells that a host is gone for good.
+    _tell_all(job, drive(work, fleet=drive(lost, fleet=False)))
     return 0
 
 

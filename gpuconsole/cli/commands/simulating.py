@@ -81,7 +81,9 @@ def simulate(
     names: tuple[str, ...],
     sharing: bool,
 ) -> int:
-    """Play a trace of jobs on a lab, under one policy or several: a simulation, no host is asked.
+    """Play a trace of jobs on a lab, under one policy or several.
+
+    A simulation: no host is asked.
 
     The engine that decides is the one that starts real jobs. Without arguments a synthetic trace
     runs on a made-up lab of 8 hosts.
