@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,13 @@ class Items(Native):
 
     def __init__(self, items: list[Value] | None = None) -> None:
         super().__init__()
-        self.items = items if items is not None else []
+        self.items = deque(items if items is not None else ())
 
     def iterate(self, calls: Calls) -> Iterator[Value]:
         """Give the items in order, each once."""
         while self.items:
             calls.tick()
-            yield self.items.pop(0)
+            yield self.items.popleft()
 
 
 class Lazy(Native):
