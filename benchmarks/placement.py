@@ -105,25 +105,31 @@ def lab_of(name: str) -> Lab:
     return parse_lab(path.read_text(encoding="utf-8"), path.name)
 
 
-def play(task: tuple[Cell, Path, Path | None]) -> list[Run]:
-    """Play all policies on one cell."""
-    cell, folder, learned = task
+class Task(NamedTuple):
+    """What a worker gets: a cell, the policies that are missing there, and two folders."""
+
+    cell: Cell
+    names: tuple[str, ...]
+    traces: Path
+    learned: Path | None
+
+
+def play(task: Task) -> list[Run]:
+    """Play policies on one cell."""
+    cell = task.cell
     lab = lab_of(cell.lab)
     found: list[Run] = []
     for sigma in SIGMAS:
         cut = Cut(cell.load, cell.day, DAYS, sigma=sigma)
-        jobs = build(trace_of(cell.trace, folder), lab, cut, dice(cell.seed))
-        seeing = [played_one(cell, sigma, named_policy(name), lab, jobs) for name in SEEING]
-        trained = trained_policy(cell.lab, learned)
-        if trained.learned is None:
-            # Without weights that pass their gate it is the same policy.
-            seeing.append(replace(seeing[-1], policy="rl_based"))
-        else:
-            seeing.append(played_one(cell, sigma, trained, lab, jobs))
-        found += seeing
-        if sigma == SIGMAS[0] and cell.seed == SEEDS[0]:
-            blind = [played_one(cell, sigma, named_policy(name), lab, jobs) for name in BLIND]
-            found += [replace(run, sigma=other) for run in blind for other in SIGMAS]
+        jobs = build(trace_of(cell.trace, task.traces), lab, cut, dice(cell.seed))
+        for name in task.names:
+            if name not in BLIND:
+                found.append(
+                    played_one(cell, sigma, policy(name, cell.lab, task.learned), lab, jobs)
+                )
+            elif sigma == SIGMAS[0]:
+                run = played_one(cell, sigma, named_policy(name), lab, jobs)
+                found += [replace(run, sigma=other) for other in SIGMAS]
     return found
 
 
@@ -148,14 +154,21 @@ def played_one(cell: Cell, sigma: float, policy: Policy, lab: Lab, jobs: Workloa
 
 
 @cache
-def trained_policy(lab: str, folder: Path | None) -> Policy:
-    """Return `rl_based` with the weights trained for a lab, where there are usable ones."""
+def policy(name: str, lab: str, folder: Path | None) -> Policy:
+    """Return a policy; `rl_based` with the weights trained for a lab, where they may be used."""
     path = None if folder is None else folder / f"{lab}.json"
-    if path is None or not path.exists():
-        return named_policy("rl_based")
+    if name != "rl_based" or path is None or not path.exists():
+        return named_policy(name)
     models = {host.model for host in lab_of(lab).hosts}
     learned, note = weights.read(path).usable(models)
-    return named_policy("rl_based", learned=learned, note=note)
+    return named_policy(name, learned=learned, note=note)
+
+
+def wanted(cell: Cell, learned: Path | None) -> tuple[str, ...]:
+    """Return the policies of a cell; `rl_based` without weights is `weighted`, and not played."""
+    trained = policy("rl_based", cell.lab, learned).learned is not None
+    blind = BLIND if cell.seed == SEEDS[0] else ()
+    return (*SEEING, *(("rl_based",) if trained else ()), *blind)
 
 
 def dice(seed: int) -> tables.DiceOf:
@@ -175,14 +188,11 @@ def cells(quick: bool) -> list[Cell]:
     ]
 
 
-def played(
-    todo: Sequence[Cell], folder: Path, learned: Path | None, workers: int
-) -> Iterator[list[Run]]:
-    """Play all cells on some processes, telling how far it is."""
+def played(todo: Sequence[Task], workers: int) -> Iterator[list[Run]]:
+    """Play everything on some processes, telling how far it is."""
     began = time.monotonic()
     with get_context("spawn").Pool(workers) as pool:
-        tasks = [(cell, folder, learned) for cell in todo]
-        for number, runs in enumerate(pool.imap_unordered(play, tasks), 1):
+        for number, runs in enumerate(pool.imap_unordered(play, todo), 1):
             passed = time.monotonic() - began
             left = passed / number * (len(todo) - number)
             print(f"\r{number}/{len(todo)}, {left / 60:.0f} min left ", end="", file=sys.stderr)
@@ -204,9 +214,24 @@ def keep(path: Path | None, runs: Sequence[Run]) -> None:
             file.writelines(f"{json.dumps(asdict(run))}\n" for run in runs)
 
 
-def run_cell(run: Run) -> Cell:
-    """Return the cell of a run."""
-    return Cell(run.trace, run.day, run.lab, run.load, run.seed)
+def missing(
+    every: Sequence[Cell], runs: Sequence[Run], traces: Path, learned: Path | None
+) -> list[Task]:
+    """Return what is still to be played."""
+    done = {(Cell(r.trace, r.day, r.lab, r.load, r.seed), r.policy) for r in runs}
+    tasks = []
+    for cell in every:
+        names = tuple(name for name in wanted(cell, learned) if (cell, name) not in done)
+        if names:
+            tasks.append(Task(cell, names, traces, learned))
+    return tasks
+
+
+def with_untrained(runs: Sequence[Run]) -> list[Run]:
+    """Add `rl_based` to the labs that have no weights: there it is `weighted`."""
+    trained = {run.lab for run in runs if run.policy == "rl_based"}
+    same = [r for r in runs if r.policy == "weighted" and r.lab not in trained]
+    return [*runs, *(replace(run, policy="rl_based") for run in same)]
 
 
 def main() -> int:
@@ -220,24 +245,23 @@ def main() -> int:
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--no-times", action="store_true", help="leave the timings out")
     given = parser.parse_args()
-    missing = [file for file, _ in FILES.values() if not (given.traces / file).exists()]
-    if missing:
+    lacking = [file for file, _ in FILES.values() if not (given.traces / file).exists()]
+    if lacking:
         print(
-            f"{given.traces} lacks {', '.join(missing)}: the public traces are not part of this"
+            f"{given.traces} lacks {', '.join(lacking)}: the public traces are not part of this"
             " repository; docs/simulate.md says where they come from.",
             file=sys.stderr,
         )
         return 2
     runs = known(given.raw)
-    done = {run_cell(run) for run in runs}
-    todo = [cell for cell in cells(given.quick) if cell not in done]
-    for found in played(todo, given.traces, given.learned, given.jobs):
+    todo = missing(cells(given.quick), runs, given.traces, given.learned)
+    for found in played(todo, given.jobs):
         runs += found
         keep(given.raw, found)
     timed = (
         [] if given.no_times else times.all_of(trace_of("philly", given.traces), lab_of("lab20"))
     )
-    page = tables.page(runs, timed, DAYS)
+    page = tables.page(with_untrained(runs), timed, DAYS)
     print(page)
     if not given.quick and not given.no_write:
         TARGET.write_text(page, encoding="utf-8")

@@ -9,8 +9,21 @@ from statistics import median
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement import Board, Holder, Request, decide, decide_on, engine, named_policy
+from gpuconsole.placement import (
+    Board,
+    Candidate,
+    Holder,
+    Policy,
+    Request,
+    decide,
+    decide_on,
+    engine,
+    named_policy,
+)
 from gpuconsole.placement.order import ordered
+from gpuconsole.placement.picking import pick
+from gpuconsole.placement.profile import profile
+from gpuconsole.placement.reasons import candidate
 from gpuconsole.placement.simulate.lab import Lab
 from gpuconsole.placement.simulate.labfile import parse_lab
 from gpuconsole.placement.simulate.loop import simulate
@@ -44,15 +57,10 @@ def engine_times() -> list[Timed]:
     board = Board.of(fleet, holders)
     single, several = _request(0, 1), _request(1, 4)
     queue = ordered([_request(number) for number in range(1000)], policy, now)
-    rows = [
-        (
-            "decision for one job, 1 device, all reasons",
-            lambda: decide_on(single, board, policy, now),
-        ),
-        (
-            "decision for one job, 4 devices, all reasons",
-            lambda: decide_on(several, board, policy, now),
-        ),
+    rows: list[tuple[str, Callable[[], object]]] = [
+        ("best place for one job, with reasons", lambda: _placed(single, board, policy, now)),
+        ("the same, 4 devices", lambda: _placed(several, board, policy, now)),
+        ("all candidates and every refusal", lambda: decide_on(single, board, policy, now)),
         ("the same from a fresh picture", lambda: decide(single, fleet, holders, policy, now)),
     ]
     found = [(f"{what} (1,000 x 8)", _took(run), "5 ms") for what, run in rows]
@@ -75,6 +83,13 @@ def trace_time(trace: Trace, lab: Lab) -> Timed:
     assert made.unfinished == 0
     what = f"{len(jobs.jobs):,} jobs of Philly on {lab.devices} devices, `weighted`, load"
     return f"{what} {jobs.offered_load:.2f}", f"{took:.0f} s", "60 s"
+
+
+def _placed(request: Request, board: Board, policy: Policy, now: float) -> Candidate:
+    made = profile(request, board, policy, now)
+    found = pick(made, board)
+    assert found is not None
+    return candidate(found, made, board)
 
 
 def _request(number: int, devices: int | None = None) -> Request:

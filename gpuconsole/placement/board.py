@@ -202,6 +202,11 @@ class Board:
         found = {id(cell): cell for _, _, cell in self._shelves[shelf] if cell.shelf == shelf}
         return sorted(found.values(), key=lambda cell: cell.order)
 
+    def in_turn(self, shelf: Shelf) -> Iterator[Cell]:
+        """Yield the cells of a shelf in the order of the inventory; sorted only past the first."""
+        yield self.first(shelf)
+        yield from self.on(shelf)[1:]
+
     def site(self, name: str) -> Site | None:
         """Return the host of that name."""
         return self._sites_by_name.get(name)

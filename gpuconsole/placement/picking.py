@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from gpuconsole.placement.board import Board, Cell, Shelf, Site, Spot
 from gpuconsole.placement.ends import expected_end
@@ -125,9 +126,9 @@ def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick
     for score, shelf, cells in shelves:
         if len(found) >= most and score + weight < found[most - 1].score:
             break
-        standing = board.on(shelf) if cells is None else cells
+        standing = board.in_turn(shelf) if cells is None else iter(cells)
         perfect = 0
-        for cell in standing if weight else standing[:most]:
+        for cell in standing if weight else islice(standing, most):
             spots, links = _closest(cell, count)
             total = round(score + weight * links, 9)
             found.append(Pick(((cell, spots),), total, links))
