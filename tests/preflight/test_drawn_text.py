@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuconsole.preflight.scan import lengths
 from tests.preflight.modelled import modelled
 
 GIVEN = """
@@ -67,3 +68,30 @@ def test_all_words_are_there(model: dict[str, Any], place: int, expression: str)
 def test_the_number_of_a_word_is_below_their_count(tmp_path: Path) -> None:
     found = modelled(tmp_path / "one.py", GIVEN + "number = vocab[random.choice(words)]\n")
     assert found["number"].high == 6
+
+
+def test_a_generator_of_its_own_draws_as_the_module(tmp_path: Path) -> None:
+    text = """
+import random
+own = random.Random(3)
+tags = {own.choice(["B", "I", "O"]) for _ in range(200)}
+size = own.randint(4, 9)
+codes = {"B": 1}
+code = codes[random.Random(3).random()]
+"""
+    found = modelled(tmp_path / "one.py", text)
+    assert found["tags"] == {"B", "I", "O"}
+    assert found["size"].high == 9
+
+
+def test_a_long_generator_ends_as_unknown_many(tmp_path: Path) -> None:
+    text = """
+import random
+def samples(n):
+    for _ in range(n):
+        yield [random.choice("ab") for _ in range(30)]
+found = list(samples(50000))
+"""
+    items = modelled(tmp_path / "one.py", text)["found"]
+    assert lengths.more_in(items) is not None
+    assert len(items) > 100

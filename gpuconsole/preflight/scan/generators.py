@@ -16,6 +16,7 @@ from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.ends import BREAK, returns
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import (
     Blocked,
     Function,
@@ -123,9 +124,13 @@ class Generators(Expressions):
 
     def _step_for(self, node: ast.For, scope: Scope) -> Steps:
         run = self.run
-        items = self.iterate(self.eval(node.iter, scope))
+        walked = self.eval(node.iter, scope)
+        turns = Turns(self, total_of(walked))
+        items = self.iterate(walked)
+        del walked
         run.loop = node
         for item in items:
+            turns.count += 1
             more = lengths.rest(item)
             if more is not None:
                 end = yield from self._many_turns(node, lengths.likeness(item), scope)
@@ -139,6 +144,11 @@ class Generators(Expressions):
             if returns(end):
                 return end
             if end is BREAK:
+                return None
+            if turns.enough(self, node.body, scope):
+                turns.finish(self, node.body, scope, node)
+                why = run.unknown("how many items a generator gives")
+                yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
                 return None
         return (yield from self._steps(node.orelse, scope))
 

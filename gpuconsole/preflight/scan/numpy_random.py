@@ -217,3 +217,22 @@ STANDARD: dict[str, Callable[..., Value]] = {
                      "triangular", "expovariate"), _real),
 }  # fmt: skip
 """The functions of the standard module `random` that draw."""
+
+
+class StandardRandom(Native):
+    """`random.Random`: the module's functions as methods."""
+
+    label = "random.Random"
+
+    def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
+        """Seed, shuffle in place, or set a state: no size changes."""
+
+    do_shuffle = do_setstate = do_getstate = do_seed
+
+
+def _as_method(call: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda self, run, *args, **kwargs: call(run, *args, **kwargs)
+
+
+for _name, _call in STANDARD.items():
+    setattr(StandardRandom, f"do_{_name}", _as_method(_call))

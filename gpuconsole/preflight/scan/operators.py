@@ -18,6 +18,7 @@ from gpuconsole.preflight.scan import (
 )
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.drawn import DrawnText
+from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -161,6 +162,8 @@ def plain_key(run: Run, key: Value) -> Value:
         if isinstance(known, (int, float)):
             return known
         return SomeInt(run.file, run.line, "a number out of data")
+    if isinstance(key, Silent):
+        return run.unknown("what a module of no effect on memory gives")
     return key
 
 

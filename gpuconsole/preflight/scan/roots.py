@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from gpuconsole.preflight.scan import asking, drawn
+from gpuconsole.preflight.scan import asking, constants, drawn
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.layers import Layer
@@ -27,7 +27,8 @@ from gpuconsole.preflight.scan.values import (
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""
 
-NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item", "index", "count"}
+NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item", "index", "count",
+                      "find", "rfind", "rindex"}  # fmt: skip
 """Functions of an unknown number that give a number again; of others nobody knows what comes."""
 
 
@@ -75,7 +76,8 @@ class Roots(Calls):
         """Return what `a if test else b` is when nobody knows; each side is another run's."""
         if not weightless(first, second) and written.lineno:
             self.run.tests.setdefault((self.run.file, written.lineno), asking.text_of(written))
-        return self.run.unknown("the value depends on a condition that is not known", test)
+        why = self.run.unknown("the value depends on a condition that is not known", test)
+        return constants.one_of_two(why, first, second)
 
     def of_owner(self, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
         """Return an unknown attribute; nobody can answer for what a library gives."""

@@ -180,7 +180,8 @@ def _random() -> Namespace:
             "getstate": quiet_function,
             "setstate": quiet_function,
         },
-        Random=NativeClass(quiet.Silent, "Random"),
+        Random=NativeClass(numpy_random.StandardRandom, "Random"),
+        SystemRandom=NativeClass(numpy_random.StandardRandom, "SystemRandom"),
     )
 
 
