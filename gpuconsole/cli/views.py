@@ -104,8 +104,11 @@ def _where(job: Job) -> str:
     attempt = job.attempt
     if attempt is None or job.state in (JobState.QUEUED, JobState.HELD):
         return "-"
-    indexes = ",".join(str(index) for index in attempt.device_indexes)
-    return f"{attempt.host}:{indexes}" if indexes else attempt.host
+    places = []
+    for part in attempt.parts:
+        indexes = ",".join(str(index) for index in part.device_indexes)
+        places.append(f"{part.host}:{indexes}" if indexes else part.host)
+    return " ".join(places)
 
 
 def _elapsed(job: Job, now: float) -> float | None:

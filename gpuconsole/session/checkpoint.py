@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuconsole.core.containers import CHECKPOINT_FOLDER
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 from gpuconsole.session import gang
@@ -22,11 +23,16 @@ from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.spec import WORKING_DIR, checkpoint_path
 
 
-def holder_of(job: Job) -> str:
-    """Return the host that has the job's checkpoint; "" when it keeps none or has not run."""
+def holder_of(job: Job, snapshot: FleetSnapshot) -> str:
+    """Return the host that has the job's latest checkpoint; "" when it keeps none or has not run.
+
+    What a host had that has left the inventory is gone: an older copy may be left on another.
+    """
     if not job.task.checkpoint_dir:
         return ""
-    return next((one.host for one in reversed(job.attempts) if may_have_run(one)), "")
+    hosts = {host.name for host in snapshot.hosts}
+    ran = (one.host for one in reversed(job.attempts) if may_have_run(one))
+    return next((host for host in ran if host in hosts), "")
 
 
 def pack_parents(task: Task, target: Path) -> bool:
@@ -52,7 +58,7 @@ async def bring(
     hold it on its way.
     """
     job = entry.job
-    source = holder_of(job)
+    source = holder_of(job, bench.hosts.snapshot())
     needing = [part for part in parts if source and part.attempt.host != source]
     if not needing:
         return

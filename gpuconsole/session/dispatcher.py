@@ -212,7 +212,7 @@ class Dispatcher:
 
     def _can_resume(self, job: Job, choice: Choice) -> bool:
         """Whether the job's checkpoint is at hand: where it is placed, or on a host that is up."""
-        holder = holder_of(job)
+        holder = holder_of(job, self._bench.hosts.snapshot())
         chosen = (choice.host, *(place.host for place in choice.others))
         if not holder or holder in self._up or set(chosen) == {holder}:
             return True

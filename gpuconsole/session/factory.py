@@ -117,7 +117,7 @@ def _demo_session(
     return _session(
         hosts,
         folder,
-        LabSettings(theme=mine.theme, symbols=mine.symbols, keys=mine.keys),
+        LabSettings(gang_network="host", theme=mine.theme, symbols=mine.symbols, keys=mine.keys),
         lambda host: hosts.default_image(host) or DEFAULT_IMAGE,
         read_only=read_only,
         dispatch=dispatch,

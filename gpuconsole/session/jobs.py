@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,12 +66,14 @@ def cancel(journal: Journal, job: Job, user: str) -> Job:
         return cancel(journal, present, user)
 
 
-def retry(journal: Journal, job: Job, bundle: Path, now: float) -> Job:
-    """Put an ended job back into the queue."""
-    if not job.state.ended:
-        raise RefusedError(
-            "Job has not ended", f"Job {job.id} is {job.state}.", "Cancel it first, or wait."
-        )
+def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collection[str] = ()) -> Job:
+    """Put an ended job back into the queue, or one whose host has left the inventory for good.
+
+    `hosts` are those of the inventory; none where nobody has looked.
+    """
+    gone = _host_gone(job, hosts)
+    if not job.state.ended and not gone:
+        raise RefusedError("Job has not ended", f"Job {job.id} is {job.state}.", _before_retry(job))
     if job.task.script and not bundle.exists():
         raise UsageError(
             "Packed project is gone",
@@ -81,7 +83,24 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float) -> Job:
     queued = replace(
         job, state=JobState.QUEUED, queued_at=now, cause="", detail="", cancel_requested=False
     )
+    if gone and job.attempt is not None:
+        cause = f"{gone} was taken out of the inventory."
+        lost = replace(job.attempt, ended_by="lost-host", ended_at=now, cause=cause)
+        queued = replace(queued, attempts=(*job.attempts[:-1], lost))
     return journal.save(job, queued)
+
+
+def _host_gone(job: Job, hosts: Collection[str]) -> str:
+    """Return the host that an unknown job is on and the inventory does not name any more."""
+    if job.state is not JobState.UNKNOWN or job.attempt is None or not hosts:
+        return ""
+    return next((part.host for part in job.attempt.parts if part.host not in hosts), "")
+
+
+def _before_retry(job: Job) -> str:
+    if job.state is JobState.UNKNOWN:
+        return "Wait for its host. If that will never come back, take it out of the inventory."
+    return "Cancel it first, or wait."
 
 
 def release(journal: Journal, job: Job, now: float) -> Job:

@@ -3,11 +3,16 @@ runner does it, whichever console that is by then."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpuconsole.core.jobs import EndedBy, Job
 from gpuconsole.errors import RefusedError
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.recovery import is_out_of_sight
 from gpuconsole.state import JobMovedError, Journal
+
+LOOK_EVERY_S = 0.5
 
 
 def may_be_preempted(job: Job) -> bool:
@@ -28,6 +33,17 @@ def is_over(before: Job, now: Job) -> bool:
         return True
     same = now.attempt.container_name == before.attempt.container_name
     return not same or not now.state.active
+
+
+async def until_over(bench: Bench, job: Job, over: Callable[[Job], bool], within_s: float) -> Job:
+    """Return a job once that holds of it, its host is out of sight, or so long has passed."""
+    deadline = bench.clock.now() + within_s
+    while bench.clock.now() < deadline:
+        job = bench.journal.job(job.id) or job
+        if over(job) or is_out_of_sight(job, bench.hosts.snapshot()):
+            break
+        await bench.clock.sleep(LOOK_EVERY_S)
+    return job
 
 
 def preempt(journal: Journal, job: Job, cause: str) -> Job:

@@ -261,7 +261,7 @@ class Runner:
             self._on_silent(name, error)
             cause, state = engine_fault(name, error.message), JobState.QUEUED
         elif host is not None and host.state is HostState.DOWN:
-            cause = f"{name} went out of sight before it started there."
+            cause = f"{name} went out of sight before it could start."
             state, ended_by = JobState.QUEUED, "lost-host"
         else:
             return False

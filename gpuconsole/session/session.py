@@ -42,9 +42,8 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.policies import Policies
-from gpuconsole.session.preempting import is_over, preempt
+from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.prune import prune_hosts
-from gpuconsole.session.recovery import is_out_of_sight
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
 from gpuconsole.session.retrying import Retrying
@@ -236,10 +235,11 @@ class Session:
         return await self._stopped(job, lambda now: now.state.ended)
 
     async def retry(self, reference: str) -> Job:
-        """Queue an ended job again as a new attempt."""
+        """Queue an ended job again as a new attempt, or one whose host has left the inventory."""
         self._require_writable("Retrying")
         job = self.job(reference)
-        return queue.retry(self._journal, job, self._bench.bundle(job.id), self.now())
+        hosts = [host.name for host in self.snapshot().hosts]
+        return queue.retry(self._journal, job, self._bench.bundle(job.id), self.now(), hosts)
 
     async def hold(self, reference: str) -> Job:
         """Keep a queued job from starting; a held one is released."""
@@ -362,13 +362,8 @@ class Session:
     async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
         """Return a job that is to be stopped once it is, or its host is out of sight."""
         self._dispatch()
-        deadline = self.now() + self.settings.stop_grace + STOP_MARGIN_S
-        while self.now() < deadline:
-            job = self.job(job.id)
-            if over(job) or is_out_of_sight(job, self.snapshot()):
-                break
-            await self._clock.sleep(LOOK_EVERY_S)
-        return job
+        within = self.settings.stop_grace + STOP_MARGIN_S
+        return await until_over(self._bench, job, over, within)
 
     async def _watch_queue(self) -> None:
         """Keep others' leases, and why jobs wait, fresh while a job waits for a device."""

@@ -14,9 +14,22 @@ def _in_use(job: Job, status: ContainerStatus) -> bool:
     return any(part.container_name == status.name for part in parts)
 
 
+def _is_over(job: Job, status: ContainerStatus) -> bool:
+    """Whether a container is a leftover. A job may have gone on elsewhere since its host was lost;
+    what still runs of an attempt that was given up for that must not run beside the next."""
+    if status.state in ("created", "exited", "dead"):
+        return not _in_use(job, status)
+    return any(
+        part.container_name == status.name
+        for attempt in job.attempts
+        if attempt.ended_by == "lost-host"
+        for part in attempt.parts
+    )
+
+
 async def sweep(bench: Bench, host: str) -> None:
-    """Remove this journal's containers of ended jobs from a host. Trouble waits for the next
-    time; a running container is never touched."""
+    """Remove this journal's containers of ended attempts from a host. Trouble waits for the next
+    time; a running container is only touched when its attempt was given up as lost."""
     try:
         engine = await bench.hosts.engine(host)
         found = await engine.own(bench.journal.id)
@@ -26,8 +39,7 @@ async def sweep(bench: Bench, host: str) -> None:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
             if job is not None:
-                # A job may have gone on elsewhere since this host was lost.
-                over = not _in_use(job, status) and status.state in ("created", "exited", "dead")
+                over = _is_over(job, status)
             else:
                 # A calibration is no job. One that has not started may be another console's.
                 over = name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")

@@ -50,9 +50,11 @@ def why_of(
         return Why(state, " ".join(sentence for sentence in told if sentence))
     if job.state is JobState.UNKNOWN:
         wish = " It will be stopped then." if job.cancel_requested else ""
+        gang = attempt is not None and bool(attempt.members)
+        lost = f"Of {host} not all can be reached: one is" if gang else f"{host} is"
         return Why(
             state,
-            f"{host} is out of sight ({job.detail}). The job may run on there; it is looked at as "
+            f"{lost} out of sight ({job.detail}). The job may run on there; it is looked at as "
             f"soon as the host is back.{wish}",
             options=(f"Look at {host}.", "Cancel it: it is stopped when the host is back."),
         )

@@ -96,7 +96,8 @@ class Gallery:
                 uuid: job
                 for job in jobs
                 if job.state.active and job.attempt is not None
-                for uuid in job.attempt.device_uuids
+                for part in job.attempt.parts
+                for uuid in part.device_uuids
             }
             self._users = {uuid: job.user for uuid, job in self._owners.items()}
         return Picture(snapshot, jobs, now, self._total(snapshot), self._owners, self._users)

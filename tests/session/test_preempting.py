@@ -14,6 +14,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.checkpoint import pack_parents
+from gpuconsole.session.jobs import retry
 from gpuconsole.session.preempting import interrupt, preempt
 from gpuconsole.session.spec import checkpoint_path
 from gpuconsole.state import Journal
@@ -179,6 +180,36 @@ async def test_a_host_that_went_down_under_a_job_costs_one_retry(lab: Lab, code:
     assert ended_by(done) == ["lost-host", "lost-host"]
     assert "went away while it ran there" in done.cause
     assert sum(docker.starts for docker in lab.dockers.values()) == 2
+
+
+async def test_a_host_taken_out_of_the_inventory_gives_its_job_free(
+    lab: Lab, tmp_path: Path
+) -> None:
+    desk = lab.desk()
+    job = await running(lab, desk)
+    all_hosts = desk.hosts.snapshots
+    lost = lab.dockers["a"]
+    lost.reachable = False
+    lost.notify()
+    await lab.clock.until(lambda: desk.job(job.id).state is JobState.UNKNOWN)
+    bundle = desk.bench.bundle(job.id)
+    with pytest.raises(RefusedError) as refused:
+        retry(desk.journal, desk.job(job.id), bundle, lab.clock.now(), ("a", "b"))
+    assert "take it out of the inventory" in refused.value.hint
+    with pytest.raises(RefusedError):
+        retry(desk.journal, desk.job(job.id), bundle, lab.clock.now())
+
+    desk.hosts.snapshots = replace(all_hosts, revision=50, hosts=all_hosts.hosts[1:])
+    retry(desk.journal, desk.job(job.id), bundle, lab.clock.now(), ("b",))
+    await lab.clock.until(lambda: lab.dockers["b"].running)
+    assert ended_by(desk.job(job.id)) == ["lost-host", ""]
+    # The word was wrong: the host comes back, and what it still runs must not go on.
+    assert lost.running
+    lost.reachable = True
+    desk.hosts.snapshots = replace(all_hosts, revision=99)
+    await lab.clock.until(lambda: not lost.containers)
+    assert desk.job(job.id).state is JobState.RUNNING
+    assert lab.dockers["b"].running
 
 
 async def test_a_script_that_failed_while_its_host_was_away_has_failed(lab: Lab) -> None:

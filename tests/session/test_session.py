@@ -500,7 +500,7 @@ async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Ro
         room.docker.reachable = room.docker.pull_blocks = False
         room.docker.notify()
         await room.until(lambda: session.job(job.id).state is JobState.QUEUED)
-        assert "went out of sight before it started" in session.job(job.id).detail
+        assert "went out of sight before it could start" in session.job(job.id).detail
         ended = await room.done(session.cancel(job.id))
         assert isinstance(ended, Job)
         assert ended.state is JobState.CANCELLED

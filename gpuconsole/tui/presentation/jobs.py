@@ -102,7 +102,9 @@ def row(
 ) -> list[Text]:
     """Return the cells of a job's row; `start` is when a waiting job should."""
     attempt = job.attempt
-    where = f"{attempt.host}:{','.join(map(str, attempt.device_indexes))}" if attempt else "-"
+    parts = attempt.parts if attempt else ()
+    places = [f"{part.host}:{','.join(map(str, part.device_indexes))}" for part in parts]
+    where = " ".join(places) or "-"
     if job.state is JobState.QUEUED:
         where = start_words(start, now)
     cells: list[tuple[str, Style]] = [
