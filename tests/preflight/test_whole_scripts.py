@@ -195,3 +195,72 @@ def test_an_open_length_never_becomes_a_size(scan: Callable[..., Analysis]) -> N
         found = scan(HEAD + text).estimate(backend="cpu")
         assert not found.errors, (made, found.errors)
         assert found.memory is None, made
+
+
+READ = """
+class Data(paddle.io.Dataset):
+    def __getitem__(self, i):
+        BODY
+        return np.zeros([3], "float32"), LABEL
+    def __len__(self):
+        return 100
+net = nn.Linear(3, 5)
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Data(), batch_size=8):
+    F.cross_entropy(net(x), y.flatten()).backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_one_of_two_numbers_is_a_number(scan: Callable[..., Analysis]) -> None:
+    def of(body: str, label: str) -> int:
+        lines = body.replace("\n", "\n        ")
+        text = "import random\n" + HEAD + READ.replace("BODY", lines).replace("LABEL", label)
+        return bytes_of(scan(text).estimate(backend="cpu"))
+
+    plain = of("pass", "np.array([i], dtype='int64')")
+    drawn = "random.random() > 0.5"
+    for body, label in (
+        (f"one = 1 if {drawn} else 2", "np.array([one])"),
+        (f"one = 1\nif {drawn}:\n    one = 2", "np.array([one])"),
+        (f"def f():\n    if {drawn}:\n        return 1\n    return 2", "np.array([f()])"),
+        ("one = [1, 2, 3].index(random.randint(1, 3))", "np.array([one])"),
+        ("one = 'abc'.find(random.choice('abc'))", "np.array([one])"),
+    ):
+        assert of(body, label) == plain, body
+
+
+def test_windows_over_a_series(scan: Callable[..., Analysis]) -> None:
+    series = """
+from numpy.lib.stride_tricks import sliding_window_view
+w = sliding_window_view(np.zeros([100, 3], "float32"), 16, axis=0).transpose(0, 2, 1)
+assert w.shape == (85, 16, 3)
+net = nn.Linear(w.shape[-1], 5)
+"""
+    found = scan(HEAD + series + LOOP).estimate(backend="cpu")
+    assert bytes_of(found) == bytes_of(
+        scan(HEAD + "net = nn.Linear(3, 5)\n" + LOOP).estimate(backend="cpu"))  # fmt: skip
+
+
+def test_a_picture_that_may_be_changed_keeps_its_size(scan: Callable[..., Analysis]) -> None:
+    body = """
+import random
+from PIL import Image, ImageDraw
+class Data(paddle.io.Dataset):
+    def __getitem__(self, i):
+        img = Image.new("RGB", (6, 4))
+        ImageDraw.Draw(img).text((0, 0), "a")
+        if random.random() < 0.5:
+            img = Image.fromarray(np.array(img))
+        return (np.array(img).astype("float32"),)
+    def __len__(self):
+        return 100
+net = nn.Linear(3, 5)
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for (x,) in paddle.io.DataLoader(Data(), batch_size=8):
+    net(x).sum().backward()
+    opt.step()
+    opt.clear_grad()
+"""
+    assert bytes_of(scan(HEAD + body).estimate(backend="cpu")) > 8 * 4 * 6 * 3 * 4

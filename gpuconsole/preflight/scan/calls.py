@@ -174,8 +174,7 @@ class Calls(Attributes):
             run.fault(fault.message, fault.shapes)
             return run.unknown(fault.message)
         except FOLLOW_ERRORS as error:
-            unknown = getattr(error, "unknown", None)
-            unknown = unknown or first_unknown(list(args), dict(kwargs or {}))
+            unknown = getattr(error, "unknown", None) or first_unknown([*args], {**(kwargs or {})})
             if unknown is None:
                 unknown = run.unknown(f"{name}: this use is not known to the analysis ({error})")
             if any(isinstance(one, Tensor) and one.needs_grad for one in args):
@@ -235,7 +234,8 @@ class Calls(Attributes):
         maybe = scope.names.get("return?", MISSING)
         if maybe is MISSING or constants.same(maybe, value):
             return value
-        return self.run.unknown("the function's result depends on a condition that is not known")
+        why = self.run.unknown("the function's result depends on a condition that is not known")
+        return constants.one_of_two(why, maybe, value)
 
     def _run_generator(self, function: Function, scope: Scope) -> Value:
         """Start a generator function; the generators' part gives this."""

@@ -21,6 +21,7 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeFunction,
     SomeInt,
+    SomeNumber,
     Unknown,
     Value,
     first_unknown,
@@ -220,8 +221,8 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
         if name in ("index", "rindex") and value:
             return lengths.some(calls.run, "the place of an item", len(value) - 1, unknown)
         if name in ("find", "rfind", "count"):
-            why = "the place or count of an item"
-            return SomeInt(calls.run.file, calls.run.line, why, unknown.root)
+            run = calls.run
+            return SomeInt(run.file, run.line, "the place or count of an item", unknown.root)
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)
@@ -351,3 +352,12 @@ def same(left: Value, right: Value) -> bool:
         return type(left) is type(right) and left == right
     alike = getattr(left, "alike", None)
     return alike is not None and type(left) is type(right) and bool(alike(right))
+
+
+def one_of_two(why: Unknown, *sides: Value) -> Unknown:
+    """Return what one of two values is when nobody knows which: of two numbers it is a number."""
+    numbers = (int, float, SomeNumber)
+    if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
+        return why
+    kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
+    return kind(why.file, why.line, why.reason, why.root)

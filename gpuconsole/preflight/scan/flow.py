@@ -104,7 +104,8 @@ class Flow(Generators):
         if len(returned) == 2:
             if constants.same(*returned):
                 return Returned(returned[0])
-            return Returned(self.run.unknown("the result depends on a condition not known", test))
+            why = self.run.unknown("the result depends on a condition not known", test)
+            return Returned(constants.one_of_two(why, *returned))
         if returned:
             if outcomes[0 if ends[1] is not None else 1] is None:
                 return Returned(returned[0])
@@ -127,7 +128,7 @@ class Flow(Generators):
                 merged[name] = one
             else:
                 why = f"{name} depends on a condition that is not known"
-                merged[name] = self.run.unknown(why, test)
+                merged[name] = constants.one_of_two(self.run.unknown(why, test), one, other)
                 agreed = agreed and weightless(one, other)
         return merged, agreed
 

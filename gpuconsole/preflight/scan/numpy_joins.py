@@ -256,11 +256,10 @@ def sliding_window_view(run: Run, x: Value, window_shape: Value, axis: Value = N
 def as_strided(run: Run, x: Value, shape: Value = None, *_: Value, **__: Value) -> Value:
     """Look at an array's memory in another shape."""
     array = make(run, x)
-    found = array.shape if shape is None or isinstance(array, Unknown) else extents(run, shape)
-    for one in (array, found):
-        if isinstance(one, Unknown):
-            return one
-    return Array(found, array.dtype)
+    if isinstance(array, Unknown) or shape is None:
+        return array
+    found = extents(run, shape)
+    return found if isinstance(found, Unknown) else Array(found, array.dtype)
 
 
 STRIDES: dict[str, Callable[..., Value]] = {

@@ -33,7 +33,7 @@ NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item",
 
 
 _TEXTS = (drawn.METHODS, "random.", "re.", "RandomState.", "np.random.", "join", "str", "next",
-          "unicodedata.")
+          "unicodedata.")  # fmt: skip
 """Functions that give drawn text, rather than an unknown made of one."""
 
 
