@@ -1,0 +1,66 @@
+"""`gpuconsole learn` from the command line."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.cli import main
+from gpuconsole.placement.learned.weights import FILE_NAME, read
+
+LAB = """version: 1
+name: two cards
+hosts:
+  - {name: a, model: slow, devices: 2, memory: 32 GiB, backend: gpu, speed: 1}
+  - {name: b, model: fast, devices: 2, memory: 32 GiB, backend: gpu, speed: 2}
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    dice = random.Random(1)
+    rows = [
+        f"{n * 1500 + dice.random() * 900:.0f},{dice.uniform(60, 4000):.0f},1" for n in range(300)
+    ]
+    trace = tmp_path / "past.csv"
+    trace.write_text("\n".join(["submitted_s,run_time_s,devices", *rows]), encoding="utf-8")
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(LAB, encoding="utf-8")
+    state = str(tmp_path / "state")
+    return ["learn", "--lab", str(lab), "--trace", str(trace), "--minutes", "0.1", "--state", state]
+
+
+def test_it_tells_before_and_after_and_keeps_the_file(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*words, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == (0 if found["passed"] else 1)
+    assert found["jobs"] == 300
+    assert found["replays"] >= 4
+    assert found["before"]["mean_jct_s"] > 0
+    kept = read(tmp_path / "state" / FILE_NAME)
+    assert found["file"] == str(tmp_path / "state" / FILE_NAME)
+    assert kept.origin.lab == "two cards"
+    assert kept.origin.models == ("fast", "slow")
+    assert kept.verdict.passed == found["passed"]
+
+
+def test_without_enough_jobs_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(LAB, encoding="utf-8")
+    code = main(["learn", "--lab", str(lab), "--state", str(tmp_path / "state")])
+    told = capsys.readouterr().err
+    assert code == 2
+    assert "200 are the least" in told
+    assert "--trace" in told
+
+
+def test_it_writes_so_it_is_refused_read_only(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--read-only"]) == 2
+    assert "Read-only" in capsys.readouterr().err
