@@ -46,7 +46,7 @@ from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
-from gpuconsole.session.retrying import Retrying
+from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -315,7 +315,7 @@ class Session:
         """
         job = self.job(reference)
         self._dispatch()
-        while not job.state.ended:
+        while not job.state.ended or is_due(job):
             queue.require_not_held(job)
             await self._clock.sleep(LOOK_EVERY_S)
             job = self.job(job.id)
