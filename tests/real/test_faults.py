@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,26 +90,36 @@ def _said(log: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-async def test_an_engine_that_restarts_under_a_job_ends_it_with_a_name(
+async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
     host = docker_lab.add()
     engine = host.start_engine()
     desk = Desk(docker_lab, tmp_path / "desk", WATCHFUL)
     async with desk.session() as session:
-        job = await session.submit(desk.task(COUNT))
-        await job_is(session, job, JobState.RUNNING)
-        await until(lambda: _said(session.log_path(job.id)), what="its first line")
+        job = await session.submit(replace(desk.task(COUNT), retries=0))
+        again = await session.submit(desk.task(COUNT, "again"))
+        for one in (job, again):
+            await job_is(session, one, JobState.RUNNING)
+            path = session.log_path(one.id)
+            await until(lambda log=path: _said(log), what="its first line")  # type: ignore[misc]
         await asyncio.to_thread(engine.stop)
-        away = await job_is(session, job, JobState.UNKNOWN)
-        assert "Docker" in away.detail
+        for one in (job, again):
+            away = await job_is(session, one, JobState.UNKNOWN)
+            assert "Docker" in away.detail
         # One that is submitted meanwhile waits for the engine, and nothing of it is lost.
         waiting = await session.submit(desk.task(COUNT, "second"))
         await job_is(session, waiting, JobState.QUEUED)
         await asyncio.to_thread(engine.start)
         ended = await job_is(session, job, JobState.FAILED)
-        assert ended.cause.startswith(("Exit code 137: ended by SIGKILL", "Exit code 143: ended"))
-        assert len(ended.attempts) == 1
+        assert f"{host.name} went away while it ran there. Exit code 1" in ended.cause
+        assert [attempt.ended_by for attempt in ended.attempts] == ["lost-host"]
+        begun = await job_is(session, again, JobState.RUNNING)
+        assert [attempt.ended_by for attempt in begun.attempts] == ["lost-host", ""]
+        let_go(host, again)
+        await job_is(session, again, JobState.SUCCEEDED)
+        fetched = await session.fetch(again.id, tmp_path / "again")
+        assert (fetched / "runs").read_text() == "ran\nran\n"
         await job_is(session, waiting, JobState.RUNNING)
         let_go(host, waiting)
         await job_is(session, waiting, JobState.SUCCEEDED)
