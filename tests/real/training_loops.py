@@ -38,6 +38,12 @@ OPTIMIZERS = {
     "rmsprop-centered": f"{_OPT}RMSProp(0.1, {_ALL}, centered=True, momentum=0.9)",
     "lamb": f"{_OPT}Lamb(0.1, {_ALL})",
     "nadam": f"{_OPT}NAdam(0.1, {_ALL})",
+    "groups-clip-momentum": f"{_OPT}Momentum(0.1, parameters=[{{'params': net.a.parameters()}}, "
+    "{'params': [*net.b.parameters(), *net.c.parameters()]}], "
+    "weight_decay=1e-4, grad_clip=nn.ClipGradByNorm(1.0))",
+    "groups-clip-adamw": f"{_OPT}AdamW(0.1, parameters=[{{'params': net.a.parameters()}}, "
+    "{'params': [*net.b.parameters(), *net.c.parameters()]}], "
+    "grad_clip=nn.ClipGradByGlobalNorm(1.0))",
     "radam": f"{_OPT}RAdam(0.1, {_ALL})",
     "asgd": f"{_OPT}ASGD(0.1, {_ALL})",
     "asgd-batches": f"{_OPT}ASGD(0.1, 4, {_ALL})",

@@ -111,13 +111,26 @@ class Optimizer(Native):
         return list(seen.values())
 
     def do_step(self, run: Run, closure: Value = None) -> None:
-        """Update: make the state on the first step, and what the step needs for a moment."""
-        pairs = [(one, one.grad) for one in self.parameters() if one.grad is not None]
-        run.steps += 4 * len(pairs) + 4
-        self.update(run, pairs)
+        """Update: make the state on the first step, and what the step needs for a moment.
+
+        One group of parameters is done after the other, each clipped by itself.
+        """
+        stepped = False
+        for group, _decay in self.groups():
+            pairs = [(one, one.grad) for one in group if one.grad is not None]
+            run.steps += 4 * len(pairs) + 4
+            self._change(run, pairs)
+            stepped = stepped or bool(pairs)
+        if stepped:
+            self.count_step(run)
 
     def update(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> None:
         """Clip, decay and update the parameters with these gradients."""
+        self._change(run, pairs)
+        if pairs:
+            self.count_step(run)
+
+    def _change(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> None:
         changed: list[Storage] = []
         grads = [grad for _, grad in pairs]
         if isinstance(self.clip, Clip) and not self.clip.inplace:
@@ -139,9 +152,6 @@ class Optimizer(Native):
             if one.rows:
                 # Rows that were looked up twice are merged into a copy.
                 run.scratch(one.storage.nbytes)
-        if pairs:
-            run.optimizer_steps += 1
-            run.steps_of[self.number] += 1
 
     def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
         fused = KINDS[self.name].fused_decay
