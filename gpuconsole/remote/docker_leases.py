@@ -81,8 +81,7 @@ def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GR
         for lease in sorted(leases, key=lambda lease: lease.uuid):
             # One by one: what is claimed when another is refused must be known.
             claimed.append(_claim_one(client, lease, grace_s))  # noqa: PERF401
-        for lease in leases:
-            _refuse_beside_others(client, lease, grace_s)
+        _refuse_beside_others(client, leases, grace_s)
     except BaseException:
         for container in claimed:
             with contextlib.suppress(docker.errors.APIError):
@@ -203,19 +202,23 @@ def _create(client: docker.APIClient, lease: Lease, name: str) -> str:
     return str(client.create_container(IMAGE, **options)["Id"])
 
 
-def _refuse_beside_others(client: docker.APIClient, lease: Lease, grace_s: float) -> None:
-    """Refuse a claim that is written already where it does not fit together with who is there."""
-    found = [item for item in held(client) if item.lease.uuid == lease.uuid]
+def _refuse_beside_others(
+    client: docker.APIClient, leases: Sequence[Lease], grace_s: float
+) -> None:
+    """Refuse claims that are written already where one does not fit together with who is there."""
+    uuids = {lease.uuid for lease in leases}
+    found = [item for item in held(client) if item.lease.uuid in uuids]
     gone = {item.id for item in _stale(client, found, grace_s)}
-    there = {
-        (item.lease.job, item.lease.attempt): item.lease for item in found if item.id not in gone
-    }
-    for labels in _job_labels(client, _LIVE):
-        if lease.uuid in _devices(labels):
-            there.setdefault((labels[_JOB], labels.get(_ATTEMPT, "")), _from_labels(labels))
-    others = [other for key, other in there.items() if key != (lease.job, lease.attempt)]
-    if not fit_together(lease.share, [other.share for other in others]):
-        raise LeaseTakenError(lease.uuid, _holder(others[0]))
+    standing = [item.lease for item in found if item.id not in gone]
+    live = _job_labels(client, _LIVE)
+    for lease in leases:
+        there = {(one.job, one.attempt): one for one in standing if one.uuid == lease.uuid}
+        for labels in live:
+            if lease.uuid in _devices(labels):
+                there.setdefault((labels[_JOB], labels.get(_ATTEMPT, "")), _from_labels(labels))
+        others = [one for key, one in there.items() if key != (lease.job, lease.attempt)]
+        if not fit_together(lease.share, [one.share for one in others]):
+            raise LeaseTakenError(lease.uuid, _holder(others[0]))
 
 
 def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> tuple[Held, ...]:
