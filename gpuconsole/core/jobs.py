@@ -188,6 +188,8 @@ class Attempt:
     def parts(self) -> tuple[Attempt, ...]:
         """The attempt on each of its hosts, in the order of their ranks, as if that host were
         alone; of a job on one host the attempt itself."""
+        if not self.members:
+            return (self,)
         return (
             replace(self, members=()),
             *(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Literal
 
 from gpuconsole.core.units import format_duration, iso_utc
@@ -303,9 +304,13 @@ _PERIODS: tuple[Period, ...] = ("day", "week", "month")
 
 def period_start(period: Period, now: float) -> float:
     """Return when the calendar period of that time began, in UTC."""
-    day = datetime.fromtimestamp(now, tz=timezone.utc).replace(
-        hour=0, minute=0, second=0, microsecond=0
-    )
+    return _period_of(period, int(now // 86400))
+
+
+@lru_cache(maxsize=4096)
+def _period_of(period: Period, number: int) -> float:
+    """Return when the period of a day began; days count from the epoch."""
+    day = datetime.fromtimestamp(number * 86400, tz=timezone.utc)
     if period == "week":
         day -= timedelta(days=day.weekday())
     elif period == "month":

@@ -48,6 +48,9 @@ class Ledger:
         self._busy: dict[tuple[str, str, tuple[str, ...] | None], float] = {}
         """By user, script and arguments; None stands for any."""
         self._watches: dict[str, Watch] = {}
+        # Between two ends of runs every answer stays the same.
+        self._taught = 0
+        self._foretold: dict[tuple[str, int, int, str], Prediction | None] = {}
 
     def remember(self, seen: Iterable[Observation]) -> None:
         """Take in what was seen of runs before this console was opened."""
@@ -77,6 +80,16 @@ class Ledger:
 
     def prediction(self, job: Job, devices: int, model: str = "") -> Prediction | None:
         """Return how long a job should run, by those before it."""
+        if not job.id:
+            return self._predict(job, devices, model)
+        if self._taught != self.runs.count:
+            self._taught, self._foretold = self.runs.count, {}
+        key = (job.id, job.revision, devices, model)
+        if key not in self._foretold:
+            self._foretold[key] = self._predict(job, devices, model)
+        return self._foretold[key]
+
+    def _predict(self, job: Job, devices: int, model: str) -> Prediction | None:
         digest = str((job.estimate or {}).get("digest") or "")
         task = job.task
         return self.runs.predict(job.user, task.script, task.args, devices, model, digest)
@@ -197,11 +210,17 @@ class Ledger:
 
     def _measure(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
         """Take one reading of how busy each running job keeps its device."""
-        for job in jobs:
-            if job.state is not JobState.RUNNING or job.attempt is None:
+        running = [job for job in jobs if job.state is JobState.RUNNING]
+        if not running:
+            return
+        devices = {device.uuid: device for host in snapshot.hosts for device in host.devices}
+        for job in running:
+            if job.attempt is None:
                 continue
+            uuids = (uuid for part in job.attempt.parts for uuid in part.device_uuids)
+            own = [devices[uuid] for uuid in uuids if uuid in devices]
             watch = self._watches.setdefault(job.id, Watch())
-            watch.see(snapshot, job.attempt)
+            watch.see_busy(own, job.attempt)
             if watch.utilization is not None:
                 self._keep(job.user, job.task.script, job.task.args, watch.utilization)
 

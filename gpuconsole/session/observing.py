@@ -51,11 +51,9 @@ class Watch:
 
     def see(self, snapshot: FleetSnapshot, attempt: Attempt) -> None:
         """Note one reading."""
-        read = own_utilization(attempt, devices_of(snapshot, attempt))
-        if read is not None:
-            self.readings += 1
-            self.busy += (read - self.busy) / self.readings
-        for device in devices_of(snapshot, attempt):
+        devices = devices_of(snapshot, attempt)
+        self.see_busy(devices, attempt)
+        for device in devices:
             held = sum(
                 process.memory_mib or 0.0
                 for process in device.processes
@@ -66,6 +64,13 @@ class Watch:
             if held and device.memory_used_mib is not None:
                 others = max(0.0, device.memory_used_mib - held)
                 self.others_mib = max(self.others_mib or 0.0, others)
+
+    def see_busy(self, devices: Sequence[Device], attempt: Attempt) -> None:
+        """Note one reading of how busy the attempt's devices are."""
+        read = own_utilization(attempt, devices)
+        if read is not None:
+            self.readings += 1
+            self.busy += (read - self.busy) / self.readings
 
     @property
     def free_mib(self) -> float | None:
