@@ -39,6 +39,8 @@ def test_a_sweep_is_one_name_to_every_command(
     assert states("jobs") == ["held"] * 4
     assert states("release") == ["queued"] * 4
     assert states("hold") == ["held"] * 4
+    assert states("hold") == ["queued"] * 4
+    assert states("hold") == ["held"] * 4
     assert states("priority", "7") == ["held"] * 4
     assert len(run("jobs", "train", *state).out.splitlines()) > 4
     assert run("wait", "train", *lab, "--json").code == 1

@@ -98,14 +98,9 @@ class Refusal:
 class _Running:
     user: str
     account: str
-    places: Mapping[str, int]
-    """Devices by host."""
+    devices: int
     began: float
     ends_at: float | None
-
-    @property
-    def devices(self) -> int:
-        return sum(self.places.values())
 
     def name(self, kind: Kind) -> str:
         return self.user if kind == "user" else self.account
@@ -117,7 +112,6 @@ class Use:
     def __init__(self) -> None:
         self._running: dict[str, _Running] = {}
         self._held: dict[tuple[Kind, str], int] = {}
-        self._on_host: dict[tuple[str, str], int] = {}
         self._had: dict[tuple[Kind, str, Period], tuple[float, float]] = {}
         """Beginning of a period, and the device-seconds of what has ended in it."""
 
@@ -126,13 +120,13 @@ class Use:
         job: str,
         user: str,
         account: str,
-        places: Mapping[str, int],
+        devices: int,
         at: float,
         ends_at: float | None = None,
     ) -> None:
-        """Note that a job holds so many devices on each host; one that is noted already stays."""
+        """Note that a job holds devices from now on; one that is noted already stays."""
         if job not in self._running:
-            self._running[job] = _Running(user, account, dict(places), at, ends_at)
+            self._running[job] = _Running(user, account, devices, at, ends_at)
             self._count(self._running[job], 1)
 
     def expect(self, job: str, ends_at: float | None) -> None:
@@ -156,17 +150,12 @@ class Use:
         made = Use()
         made._running = {job: replace(one) for job, one in self._running.items()}
         made._held = dict(self._held)
-        made._on_host = dict(self._on_host)
         made._had = dict(self._had)
         return made
 
     def devices(self, kind: Kind, name: str) -> int:
         """Return the devices that a user or an account holds now."""
         return self._held.get((kind, name), 0)
-
-    def on_host(self, user: str, host: str) -> int:
-        """Return the devices that a user holds on a host."""
-        return self._on_host.get((user, host), 0)
 
     def device_hours(self, kind: Kind, name: str, period: Period, now: float) -> float:
         """Return the device-hours of the present period, those of running jobs included."""
@@ -197,9 +186,6 @@ class Use:
         for kind in _KINDS:
             if name := one.name(kind):
                 self._held[kind, name] = self._held.get((kind, name), 0) + sign * one.devices
-        for host, devices in one.places.items():
-            key = (one.user, host)
-            self._on_host[key] = self._on_host.get(key, 0) + sign * devices
 
     def _add(self, kind: Kind, name: str, period: Period, one: _Running, at: float) -> None:
         since = period_start(period, at)
@@ -278,7 +264,7 @@ class Limits:
         could."""
         for quota, name in self._for(request):
             if quota.devices is not None and request.devices > quota.devices:
-                asks = f"It asks for {_devices(request.devices)}; {_whose(quota, name)}"
+                asks = f"It asks for {_devices(request.devices)}; {quota.kind} {name}"
                 return Refusal("quota", f"{asks} may have {quota.devices} at once.")
         return None
 

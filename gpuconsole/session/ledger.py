@@ -147,13 +147,12 @@ class Ledger:
         if mark in self._over:
             return
         key = _key(job, attempt)
-        held = devices_by_host(attempt)
         account = job.task.account
-        count = sum(held.values())
+        count = sum(devices_by_host(attempt).values())
 
         def begin() -> None:
             self.usage.begin(key, job.user, account, count, attempt.created_at)
-            self.use.begin(key, job.user, account, held, attempt.created_at)
+            self.use.begin(key, job.user, account, count, attempt.created_at)
 
         def end() -> None:
             assert attempt.ended_at is not None

@@ -164,7 +164,7 @@ def test_a_gang_counts_on_each_of_its_hosts() -> None:
     gang = replace(tried(1, NOW), members=(Member("b", ("GPU-7", "GPU-8"), (0, 1), "c"),))
     ledger.follow([job("1", JobState.RUNNING, gang)], EMPTY)
     assert ledger.use.devices("user", "ada") == 3
-    assert (ledger.use.on_host("ada", "a"), ledger.use.on_host("ada", "b")) == (1, 2)
+    assert ledger.use.device_hours("user", "ada", "month", NOW + HOUR) == pytest.approx(3.0)
 
 
 def test_utilisation_seen_before_this_console_was_opened_counts_for_its_like() -> None:

@@ -197,8 +197,9 @@ def hold(job: str) -> int:
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
-        queued = [one for one in found if one.state is JobState.QUEUED] or found[:1]
-        return [await session.hold(one.id) for one in queued]
+        queued = [one for one in found if one.state is JobState.QUEUED]
+        held = [one for one in found if one.state is JobState.HELD]
+        return [await session.hold(one.id) for one in queued or held or found[:1]]
 
     _tell_all(job, drive(work, fleet=False))
     return 0
