@@ -152,6 +152,35 @@ def test_both_tiers_meet_paddles_own_count(write: Any, mode: request.Mode) -> No
     assert found.optimizer_mib > 1.9 * (found.gradients_mib - 0.5)
 
 
+@pytest.mark.parametrize("sample", ["x", "(x,)"])
+def test_a_batch_of_bare_arrays_is_handed_out_bare_and_stays(write: Any, sample: str) -> None:
+    """`net(batch)` would fail on a list; used batches stay until Python's collector runs."""
+    taken = "batch" if sample == "x" else "batch[0]"
+    script = write(
+        SETUP
+        + f"""
+class Samples(paddle.io.Dataset):
+    def __getitem__(self, i):
+        x = np.zeros([4096], "float32")
+        return {sample}
+    def __len__(self):
+        return 100_000
+
+net = nn.Linear(4096, 4096)
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+for batch in paddle.io.DataLoader(Samples(), batch_size=args.batch_size):
+    net({taken}).mean().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+    )
+    traced = measure(script).estimate(256, backend="cpu").memory
+    static = analyse(script).estimate(256, backend="cpu").memory
+    assert traced is not None
+    assert static is not None
+    assert traced.tensors_peak_mib == pytest.approx(static.tensors_peak_mib, rel=0.001)
+
+
 def test_the_tiers_agree(write: Any) -> None:
     script = write(NETWORK)
     traced = measure(script).estimate(64, backend="cpu").memory

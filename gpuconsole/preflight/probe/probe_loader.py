@@ -43,6 +43,7 @@ class Watched:
         self.number = number
         self.length = lengths(loader)
         self.open = False
+        self.bare: list[Any] = []
 
     def __iter__(self) -> Any:
         return self
@@ -65,6 +66,9 @@ class Watched:
             raise
         finally:
             session.record.mark("fetched")
+        if not isinstance(batch, (list, tuple, dict)):
+            # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
+            self.bare = [*self.bare[-1:], batch]
         return session.batch(self.number, batch)
 
     next = __next__
@@ -124,11 +128,13 @@ def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:
 
 
 def as_tensors(paddle: Any, batch: Any) -> Any:
-    """Return a collated batch with its arrays as tensors; text and the like stay."""
+    """Return a collated batch with its arrays as tensors; text and the like stay.
+
+    As with Paddle's own readers a batch that is no list is handed out as it is.
+    """
     import numpy
 
-    made = _convert(paddle, numpy, batch)
-    return made if isinstance(made, (list, tuple, dict)) else [made]
+    return _convert(paddle, numpy, batch)
 
 
 def _convert(paddle: Any, numpy: Any, value: Any) -> Any:
