@@ -100,12 +100,12 @@ def test_the_latest_days_are_held_out() -> None:
             ),
         )
     )
-    found = history(past(600, 30.0), lab, dice, most=4)
+    found = history(past(600, 30.0), lab, dice)
     assert found.train
     assert found.held_out
     latest = max(job.submitted_s for window in found.held_out for job in window.jobs)
     assert latest <= 30.0 * HELD_OUT * DAY
-    many = history(past(20_000, 30.0), lab, dice, most=4)
+    many = history(past(8_000, 30.0), lab, dice)
     assert all(len(window.jobs) < 2000 for window in (*many.train, *many.held_out))
     with pytest.raises(UsageError, match=f"{LEAST_JOBS} are the least"):
         history(past(LEAST_JOBS - 1, 30.0), lab, dice)

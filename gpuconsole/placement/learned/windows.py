@@ -18,6 +18,10 @@ MOST_DAYS = 14.0
 MOST_JOBS = 900
 """A window has about so many jobs at most: many short ones teach more than few long ones."""
 FEWEST_JOBS = 40
+TRAIN_WINDOWS = 12
+HELD_OUT_WINDOWS = 24
+"""More than to train on: a gain of a few percent is small against what one window differs from
+the next."""
 LOADS = (0.6, 0.8, 1.0)
 """To which a trace is thinned where it offers more."""
 SIGMAS = (2.0, 4.0)
@@ -33,9 +37,9 @@ class History:
 
 
 def history(
-    trace: Trace, lab: Lab, dice: Callable[[str], Dice], most: int = 12, loads: Sequence[float] = ()
+    trace: Trace, lab: Lab, dice: Callable[[str], Dice], loads: Sequence[float] = ()
 ) -> History:
-    """Return at most so many windows of each kind, thinned to `loads` in turn.
+    """Return the windows of a trace, thinned to `loads` in turn.
 
     Without loads the jobs are played as they came. UsageError where there are too few.
     """
@@ -48,8 +52,8 @@ def history(
     first, last = trace.jobs[0].submitted_s, trace.jobs[-1].submitted_s
     split = (1.0 - HELD_OUT) * (last - first) / DAY
     end = (last - first) / DAY
-    train = _windows(trace, lab, dice, (0.0, split), most, loads)
-    held_out = _windows(trace, lab, dice, (split, end), most, loads)
+    train = _windows(trace, lab, dice, (0.0, split), TRAIN_WINDOWS, loads)
+    held_out = _windows(trace, lab, dice, (split, end), HELD_OUT_WINDOWS, loads)
     if not train or not held_out:
         raise UsageError(
             "Too few jobs to learn from",
