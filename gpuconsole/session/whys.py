@@ -34,7 +34,9 @@ def why_of(
     attempt = job.attempt
     host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
     if job.state is JobState.QUEUED:
-        soon = Why(state, job.detail or "It starts at the next occasion.")
+        # How a try ended that had begun is told in a sentence of its own.
+        begun = prospect is not None and attempt is not None and attempt.starting_at is not None
+        soon = Why(state, ("" if begun else job.detail) or "It starts at the next occasion.")
         why = waiting.get(job.id) or (NOBODY if nobody else soon)
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)

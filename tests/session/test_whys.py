@@ -92,6 +92,8 @@ def test_a_job_that_is_queued_again_says_what_came_before(
     told = reason(again)
     assert told.startswith(WAITS.reason)
     assert words in told
+    soon = why_of(replace(again, detail=cause), {}, prospect=NO_PROSPECT, now=NOW)
+    assert soon.reason.startswith("It starts at the next occasion. Try 1 on a")
     second = tried(2, created_at=NOW - 100, starting_at=NOW - 100, started_at=NOW - 100)
     running = job(JobState.RUNNING, ended(by, cause), second)
     assert words in reason(running)
