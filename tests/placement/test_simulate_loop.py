@@ -224,10 +224,10 @@ def lab_of(name: str) -> Lab:
     return parse_lab((ROOT / f"inventory/{name}.yaml").read_text(encoding="utf-8"), name)
 
 
-def sample(lab: Lab, seed: int, load: float = 0.9) -> Workload:
+def sample(lab: Lab, seed: int, load: float = 0.9, days: float = 4) -> Workload:
     text = (ROOT / "gpuconsole/data/sample-trace.csv").read_text(encoding="utf-8")
     trace = read_native(text.splitlines(), "sample")
-    return build(trace, lab, Cut(load), lambda name: random.Random(f"{seed}/{name}"))
+    return build(trace, lab, Cut(load, 0, days), lambda name: random.Random(f"{seed}/{name}"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -312,6 +312,9 @@ class PlainLine(list[Request]):
     def profile(self, request: Request) -> Profile:
         return self._profiles[request.job]
 
+    def came_free(self) -> None:
+        pass
+
     def has_chance(self, now: float) -> bool:
         self._now = now
         return True
@@ -335,7 +338,7 @@ def test_the_line_spares_questions_but_changes_no_answer(
         policy = replace(named_policy("weighted"), fair_share=1.0, patience=0.5, sharing=sharing)
     else:
         policy = replace(named_policy(name), sharing=sharing)
-    jobs = sample(lab, seed, 0.8)
+    jobs = sample(lab, seed, 0.8, 2.5)
 
     def run() -> Outcome:
         return simulate(lab, jobs, policy, random.Random(1))

@@ -26,9 +26,9 @@ from gpuconsole.placement.profile import Profile, profile
 Key = tuple[float, float, float, str]
 _LONGEST = 1e12
 """Stands for the length (s) of a job of which nothing is predicted."""
-ORDER_S = 1.0
+ORDER_S = 2.0
 """Where the order changes with time, the line is put into order anew so often (s) for each job in
-it: a short line as good as always, one of a thousand jobs every quarter of an hour."""
+it: a line of ten as good as always, one of a thousand every half hour."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +69,7 @@ class Line(Sequence[Request]):
         """Free devices of each host by kind, most first."""
         self._partners: list[Cell] = []
         self._looks = 0
+        self._stale = True
         self._fixed = not (policy.fair_share or policy.patience)
         self._sorted_at = 0.0
 
@@ -92,10 +93,17 @@ class Line(Sequence[Request]):
         """Return how the board looks to a job in the line."""
         return self._profiles[request.job]
 
+    def came_free(self) -> None:
+        """Note that devices were given back, or taken outside a pass."""
+        self._stale = True
+
     def has_chance(self, now: float) -> bool:
         """Tell whether any job may start now; to be asked before a pass, which it prepares."""
+        if not self._board.free and not self._policy.sharing:
+            return False
         self._now = now
-        self._look()
+        if self._stale:
+            self._look()
         for group in self._groups.values():
             group.refused_s = inf
         return any(
@@ -167,6 +175,7 @@ class Line(Sequence[Request]):
     def _look(self) -> None:
         """Take stock of what is free, and of who shares."""
         self._looks += 1
+        self._stale = False
         free: dict[int, list[int]] = {kind: [] for kind in range(len(self._board.kinds))}
         for site in self._board.sites:
             for kind, count in site.free.items():

@@ -255,6 +255,7 @@ class _Run:
         self._settle(running, now)
         del self.running[job.id]
         self.board.release(job.id)
+        self.line.came_free()
         self.usage.end(job.id, now)
         self._working -= job.devices * job.utilization / 100.0
         if partner is None:
@@ -292,10 +293,12 @@ class _Run:
         site = self.board.site(host)
         assert site is not None
         self.board.take([(cell, tuple(cell.spots)) for cell in site.cells.values()], holder)
+        self.line.came_free()
         self._mending.add(host)
         self._plan(until, "mended", host)
 
     def _mend(self, host: str, now: float) -> None:
         self.board.release(f"repair of {host}")
+        self.line.came_free()
         self._mending.discard(host)
         self._plan_failure(now, host)
