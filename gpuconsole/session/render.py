@@ -104,8 +104,12 @@ def _imagined(job: Job, places: Sequence[Place]) -> Attempt:
 
 
 def _first_places(bench: Bench, job: Job) -> Sequence[Place]:
-    """Return the first devices of the first host. Before devices are chosen their numbers stand
-    for them; Docker takes either."""
-    hosts = bench.hosts.snapshot().hosts
-    devices = tuple(Device(str(number), number, "") for number in range(job.task.devices or 1))
-    return (Place(hosts[0].name if hosts else "", devices),)
+    """Return the first devices of the first host, or of as many as the task may use. Before
+    devices are chosen their numbers stand for them; Docker takes either."""
+    count, most = job.task.devices or 1, job.task.hosts
+    hosts = most if count % most == 0 else 1
+    names = [host.name for host in bench.hosts.snapshot().hosts[:hosts]]
+    # A fleet that is not known, or is too small, has hosts by number.
+    names += [f"host-{number}" for number in range(len(names) + 1, hosts + 1)]
+    devices = tuple(Device(str(number), number, "") for number in range(count // hosts))
+    return tuple(Place(name, devices) for name in names)
