@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuconsole.cli import main
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.placement.learned.weights import FILE_NAME, read
+from gpuconsole.state import Journal
 
 LAB = """version: 1
 name: two cards
@@ -64,3 +67,27 @@ def test_it_writes_so_it_is_refused_read_only(
 ) -> None:
     assert main([*words, "--read-only"]) == 2
     assert "Read-only" in capsys.readouterr().err
+
+
+def test_the_queues_own_past_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    journal = Journal(state, clock=lambda: 0.0)
+    dice = random.Random(2)
+    for number in range(220):
+        at = 1500.0 * number + dice.uniform(0, 900)
+        queued = journal.add(Job(f"j{number}", Task("t"), "ana", JobState.QUEUED, at))
+        attempt = Attempt(1, "a", ("u",), (0,), created_at=at, started_at=at + 5)
+        launching = replace(queued, state=JobState.LAUNCHING, attempts=(attempt,))
+        running = replace(journal.save(queued, launching), state=JobState.RUNNING)
+        running = journal.save(launching, running)
+        over = replace(attempt, ended_at=at + 5 + dice.uniform(60, 4000))
+        journal.save(running, replace(running, state=JobState.SUCCEEDED, attempts=(over,)))
+    journal.close()
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(LAB, encoding="utf-8")
+    words = ["learn", "--lab", str(lab), "--minutes", "0.1", "--state", str(state), "--json"]
+    main(words)
+    found = json.loads(capsys.readouterr().out)
+    assert found["trace"] == "the journal"
+    assert found["jobs"] == 220
+    assert read(state / FILE_NAME).origin.jobs == 220
