@@ -225,6 +225,14 @@ async def test_click_moves_the_cursor() -> None:
         assert fleet_map(console).current[1].uuid == "GPU-a2"  # type: ignore[union-attr]
 
 
+async def test_a_drained_host_says_so_with_the_reason() -> None:
+    session = FakeSession()
+    session.change(replace(session.hosts_now[0], drained="drained by ada: new fans"))
+    async with opened(session) as console:
+        await console.press("enter")
+        await console.shows("takes no new jobs: drained by ada")
+
+
 async def test_host_screen_shows_devices_processes_and_goes_back() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
     async with opened(session) as console:

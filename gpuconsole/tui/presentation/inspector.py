@@ -41,6 +41,9 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     ]
     if host.error:
         lines += [[(line, ink.bad)] for line in wrapped(host.error, width)]
+    if host.drained:
+        words = f"takes no new jobs: {host.drained}"
+        lines += [[(line, ink.warn)] for line in wrapped(words, width)]
     labels = " ".join(f"{key}:{value}" for key, value in host.labels.items())
     driver = " / ".join(filter(None, (facts.driver_version, facts.runtime_version)))
     for label, value in (("labels", labels), ("address", host.address), ("driver", driver)):

@@ -108,7 +108,8 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
     cells = [cell(ink, picture, host, device, metric) for device in host.devices[:room]]
     temperatures = [d.temperature_c for d in host.devices if d.temperature_c is not None]
     hottest = f"{max(temperatures):.0f}" if temperatures else "n/a"
-    names = dict.fromkeys(filter(None, (picture.owner_name(device) for device in host.devices)))
+    owners = (picture.owner_name(device) for device in host.devices)
+    names = dict.fromkeys(filter(None, ("drained" if host.drained else "", *owners)))
     figures = (
         f" {_percent(totals.utilization):>5} {_percent(totals.memory):>5}"
         f" {hottest:>4} {totals.power_w:>6.0f} {totals.free:>4}  "
