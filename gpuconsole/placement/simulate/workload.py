@@ -114,7 +114,7 @@ def build(trace: Trace, lab: Lab, cut: Cut, dice: Callable[[str], Dice]) -> Work
             f"No job is left at a load of {cut.load:g}.",
             "Choose a higher --load or a longer --window-days.",
         )
-    notes += _drawn(rows, cut)
+    notes += _drawn(rows, cut, lab)
     return Workload(
         tuple(jobs), _work(jobs) / (lab.capacity * span), warm, jobs[-1].submitted_s, tuple(notes)
     )
@@ -233,7 +233,7 @@ def _left_out(
     yield f"Run times of the trace are taken as run times on a {REFERENCE}."
 
 
-def _drawn(rows: Sequence[TraceJob], cut: Cut) -> Iterator[str]:
+def _drawn(rows: Sequence[TraceJob], cut: Cut, lab: Lab) -> Iterator[str]:
     """Say what does not come from the trace."""
     if not all(row.user for row in rows):
         yield f"Users are drawn: {USERS}, their activity by Zipf's law (exponent {ZIPF:g})."
@@ -244,7 +244,7 @@ def _drawn(rows: Sequence[TraceJob], cut: Cut) -> Iterator[str]:
             f"Memory is drawn: log-normal, median {format_mib(MEMORY_MEDIAN_MIB)},"
             f" sigma {MEMORY_SIGMA:g}, at most what the lab can give."
         )
-    if not all(row.backends for row in rows):
+    if len(lab.backends) > 1 and not all(row.backends for row in rows):
         yield f"{PORTABLE:.0%} of the jobs run on every back end, the others on the lab's main one."
     if any(row.utilization is None for row in rows):
         yield "The utilisation by each job is drawn: quartiles 22, 48 and 78 %."
