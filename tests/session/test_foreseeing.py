@@ -40,6 +40,7 @@ async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
         running = await session.submit(room.task("first", run_time_s=600.0))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
         one = await session.submit(room.task("second", run_time_s=300.0))
+        await room.clock.pass_time(5)  # equal jobs go by age
         two = await session.submit(room.task("third", run_time_s=300.0))
         known = await session.foresight.renew()
         assert known[one.id].starts_at == pytest.approx(session.now() + 600, abs=30)
