@@ -1,7 +1,7 @@
 """Hold the policies against each other on real traces, and time the engine.
 
     python -m benchmarks.placement [--quick] [--traces FOLDER] [--learned FOLDER] [--raw FILE]
-                                   [--jobs N] [--no-times] [--no-write]
+                                   [--days N] [--jobs N] [--no-times] [--no-write]
 
 Every figure is a simulation. Windows of days are cut from the traces, thinned to a load, completed
 by seeded draws and played under each policy. The windows reported here were never tuned on: weights
@@ -50,6 +50,7 @@ WINDOWS = (
 )
 """Trace and first day of each window reported."""
 DAYS = 14
+"""Length of a window, unless another is asked for."""
 LABS = ("lab20", "lab8", "lab4")
 LOADS = (0.6, 0.8, 1.0)
 SIGMAS = (2.0, 4.0)
@@ -109,6 +110,7 @@ class Task(NamedTuple):
     """What a worker gets: a cell, the policies that are missing there, and two folders."""
 
     cell: Cell
+    days: float
     names: tuple[str, ...]
     traces: Path
     learned: Path | None
@@ -120,7 +122,7 @@ def play(task: Task) -> list[Run]:
     lab = lab_of(cell.lab)
     found: list[Run] = []
     for sigma in SIGMAS:
-        cut = Cut(cell.load, cell.day, DAYS, sigma=sigma)
+        cut = Cut(cell.load, cell.day, task.days, sigma=sigma)
         jobs = build(trace_of(cell.trace, task.traces), lab, cut, dice(cell.seed))
         for name in task.names:
             if name not in BLIND:
@@ -215,7 +217,7 @@ def keep(path: Path | None, runs: Sequence[Run]) -> None:
 
 
 def missing(
-    every: Sequence[Cell], runs: Sequence[Run], traces: Path, learned: Path | None
+    every: Sequence[Cell], days: float, runs: Sequence[Run], traces: Path, learned: Path | None
 ) -> list[Task]:
     """Return what is still to be played."""
     done = {(Cell(r.trace, r.day, r.lab, r.load, r.seed), r.policy) for r in runs}
@@ -223,7 +225,7 @@ def missing(
     for cell in every:
         names = tuple(name for name in wanted(cell, learned) if (cell, name) not in done)
         if names:
-            tasks.append(Task(cell, names, traces, learned))
+            tasks.append(Task(cell, days, names, traces, learned))
     return tasks
 
 
@@ -240,6 +242,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one window, one seed, small labs")
     parser.add_argument("--traces", type=Path, default=TRACES, help="folder of the public traces")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--days", type=float, default=DAYS, help="length of a window")
     parser.add_argument("--learned", type=Path, help="folder of weights: lab20.json, …")
     parser.add_argument("--raw", type=Path, help="keep runs here, and take up what is there")
     parser.add_argument("--no-write", action="store_true", help="print only")
@@ -254,14 +257,14 @@ def main() -> int:
         )
         return 2
     runs = known(given.raw)
-    todo = missing(cells(given.quick), runs, given.traces, given.learned)
+    todo = missing(cells(given.quick), given.days, runs, given.traces, given.learned)
     for found in played(todo, given.jobs):
         runs += found
         keep(given.raw, found)
     timed = (
         [] if given.no_times else times.all_of(trace_of("philly", given.traces), lab_of("lab20"))
     )
-    page = tables.page(with_untrained(runs), timed, DAYS)
+    page = tables.page(with_untrained(runs), timed, given.days)
     print(page)
     if not given.quick and not given.no_write:
         TARGET.write_text(page, encoding="utf-8")

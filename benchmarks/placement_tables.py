@@ -18,7 +18,7 @@ Written by `python -m benchmarks.placement`; do not edit by hand. Every figure o
 simulation on public traces, not a measurement of a lab; [simulate.md](simulate.md) says what is
 modelled and what is drawn.
 
-- Labs: `inventory/lab20.yaml`, `lab8.yaml`, `lab4.yaml`. Windows of {days} days, the first day not
+- Labs: `inventory/lab20.yaml`, `lab8.yaml`, `lab4.yaml`. Windows of {days:g} days, the first day not
   counted, jobs of at most 16 devices, thinned to the load; seeds {seeds}.
 - Windows reported: {windows}. None of them was tuned on: the weights of `weighted` and the training
   of `rl_based` saw Venus days 14 to 96 only.
@@ -53,10 +53,10 @@ class Run(Protocol):
 Key = tuple[str, int, str, float, int, float]
 
 
-def page(runs: Sequence[Run], timed: Sequence[tuple[str, str, str]], days: int) -> str:
+def page(runs: Sequence[Run], timed: Sequence[tuple[str, str, str]], days: float) -> str:
     """Return the page as Markdown."""
     windows = sorted({(run.trace, run.day) for run in runs}, reverse=True)
-    named = ", ".join(f"{trace.title()} days {day}-{day + days}" for trace, day in windows)
+    named = ", ".join(f"{trace.title()} days {day}-{day + days:g}" for trace, day in windows)
     seeds = ", ".join(str(seed) for seed in sorted({run.seed for run in runs}))
     parts = [_HEAD.format(days=days, seeds=seeds, windows=named)]
     parts.append(_absolute(runs))
