@@ -74,9 +74,10 @@ class Retrying:
                 times = "once" if job.task.retries == 1 else f"{job.task.retries} times"
                 raise RefusedError("Tried often enough", f"It may be tried again {times} at most.")
             changed = await self._changed(job)
-        except ConsoleError as error:
-            told = clean(f"Not tried again: {error.message}", 500)
-            changed = replace(job, detail=told)
+        except Exception as error:
+            # Whatever goes wrong, the job must not stay undecided: somebody may wait for it.
+            why = error.message if isinstance(error, ConsoleError) else repr(error)
+            changed = replace(job, detail=clean(f"Not tried again: {why}", 500))
         # Whoever moved the job on, or took over, decides.
         with contextlib.suppress(JournalError):
             self._bench.journal.save(job, changed, epoch=epoch)

@@ -141,3 +141,22 @@ async def test_unasked_nothing_is_tried_again(room: Room) -> None:  # noqa: F811
         await room.until(lambda: session.job(failed.id).state is JobState.FAILED)
         await room.clock.pass_time(60)
         assert session.job(failed.id).state is JobState.FAILED
+
+
+async def test_what_goes_wrong_meanwhile_is_told_and_nobody_waits_for_ever(
+    room: Room,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(room) as session:
+        job = await submitted(session, room, BY_ARGUMENT, auto_batch=True)
+        waiting = asyncio.ensure_future(session.wait(job.id))
+
+        async def broken(*_: object, **__: object) -> None:
+            raise ValueError("a fault of ours")
+
+        await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
+        monkeypatch.setattr(session._estimating, "report", broken)
+        room.docker.finish(1, OUT_OF_MEMORY)
+        await room.until(waiting.done)
+        assert waiting.result().state is JobState.OOM
+        assert "a fault of ours" in waiting.result().detail
