@@ -182,7 +182,8 @@ class Usage:
 
 def _share(meter: Meter, shares: Mapping[str, float], name: str, now: float) -> Share:
     total = meter.total(now)
-    present = {*meter.names(now), name}
+    # In one order, so that rounding is the same in every process.
+    present = sorted({*meter.names(now), name})
     weight = sum(shares.get(one, 1.0) for one in present)
     due = shares.get(name, 1.0) / weight if weight > 0 else 0.0
     used = meter.used(name, now) / total if total > _FORGOTTEN_S else due
