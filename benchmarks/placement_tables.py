@@ -18,8 +18,8 @@ Written by `python -m benchmarks.placement`; do not edit by hand. Every figure o
 simulation on public traces, not a measurement of a lab; [simulate.md](simulate.md) says what is
 modelled and what is drawn.
 
-- Labs: `inventory/lab20.yaml`, `lab8.yaml`, `lab4.yaml`. Windows of {days:g} days, the first day not
-  counted, jobs of at most 16 devices, thinned to the load; seeds {seeds}.
+- Labs: `inventory/lab20.yaml`, `lab8.yaml`, `lab4.yaml`. Windows of {days:g} days, the first day
+  not counted, jobs of at most 16 devices, thinned to the load; seeds {seeds}.
 - Windows reported: {windows}. None of them was tuned on: the weights of `weighted` and the training
   of `rl_based` saw Venus days 14 to 96 only.
 - Predicted run times are the truth times a log-normal error of width sigma.
