@@ -17,6 +17,7 @@ from gpuconsole.session.follow import follow_part, log_file, read_tail
 from gpuconsole.session.gang import Part
 from gpuconsole.session.observing import Ended, Watch, devices_of, named, read_reports
 from gpuconsole.session.outcome import (
+    CANCELLED_RUNNING,
     KILLED_CODES,
     TAIL_BYTES,
     Outcome,
@@ -94,6 +95,15 @@ class Ending:
         job, attempt = self._entry.present()
         if job.cancel_requested:
             await self._end(parts, attempt, JobState.CANCELLED, CANCELLED_BEFORE)
+        else:
+            await self._end(parts, attempt, JobState.QUEUED, attempt.cause, attempt.ended_by)
+
+    async def abandon(self, parts: Sequence[Part], gone: str) -> None:
+        """End an attempt that is not wanted on the hosts that are left of it."""
+        job, attempt = self._entry.present()
+        if job.cancel_requested:
+            cause = f"Cancelled; {gone} was taken out of the inventory."
+            await self._end(parts, attempt, JobState.CANCELLED, cause, "lost-host")
         else:
             await self._end(parts, attempt, JobState.QUEUED, attempt.cause, attempt.ended_by)
 
@@ -243,7 +253,7 @@ def _whereto(
 ) -> tuple[JobState, EndedBy, str]:
     """Return where a job goes whose attempt ended so, what kind of end it was, and why."""
     if job.cancel_requested:
-        return outcome.state, "own", outcome.cause
+        return JobState.CANCELLED, "own", CANCELLED_RUNNING
     if outcome.state is JobState.OOM:
         return outcome.state, "oom", outcome.cause
     if attempt.ended_by:

@@ -56,11 +56,14 @@ def on_host(host: str) -> Iterator[None]:
         raise HostLostError(host, error) from error
 
 
-async def look(bench: Bench, attempt: Attempt) -> tuple[Part, ...]:
-    """Look at every container of an attempt; HostLostError when a host is out of sight."""
+async def look(bench: Bench, attempt: Attempt, but: Sequence[str] = ()) -> tuple[Part, ...]:
+    """Look at every container of an attempt, `but` those on some hosts; HostLostError when a host
+    is out of sight."""
     seen: list[Part] = []
     lost: HostLostError | None = None
     for rank, alone in enumerate(attempt.parts):
+        if alone.host in but:
+            continue
         try:
             with on_host(alone.host):
                 engine = await bench.hosts.engine(alone.host)

@@ -84,9 +84,11 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collectio
         job, state=JobState.QUEUED, queued_at=now, cause="", detail="", cancel_requested=False
     )
     if gone and job.attempt is not None:
+        # Whoever dispatches ends it first on the hosts that are left, and queues it then.
         cause = f"{gone} was taken out of the inventory."
-        lost = replace(job.attempt, ended_by="lost-host", ended_at=now, cause=cause)
-        queued = replace(queued, attempts=(*job.attempts[:-1], lost))
+        lost = replace(job.attempt, ended_by="lost-host", cause=cause)
+        attempts = (*job.attempts[:-1], lost)
+        queued = replace(job, attempts=attempts, cancel_requested=False)
     return journal.save(job, queued)
 
 

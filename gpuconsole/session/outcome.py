@@ -41,6 +41,7 @@ _PEER_GONE = re.compile(
     r"gloo::\w*Exception|Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"
     r"|remote process exited|Broken pipe"
 )
+CANCELLED_RUNNING = "Cancelled while it ran."
 KILLED_CODES = (15, 137, 143, 255)
 """How a container ends that was told to, or killed: Paddle's launcher ends with the number of the
 signal; 255 is Docker's word for one that went down with its engine."""
@@ -70,7 +71,7 @@ def outcome_of(
     if status.state == "created":
         return Outcome(JobState.FAILED, f"Could not be started: {clean(status.error, 500)}")
     if cancelled:
-        return Outcome(JobState.CANCELLED, "Cancelled while it ran.")
+        return Outcome(JobState.CANCELLED, CANCELLED_RUNNING)
     if status.exit_code == 0:
         return Outcome(JobState.SUCCEEDED)
     if status.oom_killed:

@@ -107,6 +107,11 @@ class Runner:
     async def _advance(self) -> bool:
         """Do one step; whether to rest before the next."""
         job, attempt = self._entry.present()
+        gone = self._gone(attempt)
+        if gone and gang.unwanted(job):
+            parts = await gang.look(self._bench, attempt, but=gone)
+            await self._ending.abandon(parts, " and ".join(gone))
+            return False
         if not all(self._host_is_known(part.host) for part in attempt.parts):
             return True
         try:
@@ -138,6 +143,11 @@ class Runner:
             self._mark_running(parts)
             return await self._watch(parts)
         return False
+
+    def _gone(self, attempt: Attempt) -> list[str]:
+        """Return the hosts of an attempt that the inventory does not name any more."""
+        snapshot = self._bench.hosts.snapshot()
+        return [part.host for part in attempt.parts if snapshot.host(part.host) is None]
 
     def _host_is_known(self, name: str) -> bool:
         """Whether it can be told if the host is there; not while the first connection is made.
@@ -172,7 +182,10 @@ class Runner:
         except ConsoleError as error:
             _, attempt = self._entry.present()
             seen = await gang.look(self._bench, attempt)
-            if all(part.status is None or part.status.state == "created" for part in seen):
+            waiting = _unstarted(seen)
+            # One of a gang whose engine says why it cannot be started is named by that, at the end.
+            unsaid = any(part.status is None or not part.status.error for part in waiting)
+            if unsaid or len(waiting) == len(seen):
                 await self._ending.give_up(seen, f"{error.title}: {error.message}")
 
     async def _taken(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
@@ -182,7 +195,7 @@ class Runner:
                 self._on_taken(part.attempt.host, error)
         _, attempt = self._entry.present()
         seen = await gang.look(self._bench, attempt)
-        if all(part.status is None or part.status.state == "created" for part in seen):
+        if len(_unstarted(seen)) == len(seen):
             await self._ending.requeue(seen, error)
         else:
             await self._ending.give_up(seen, error.message)
@@ -299,6 +312,10 @@ class Runner:
         while not gang.unwanted(self.job):
             await self._news.wait()
             self._news.clear()
+
+
+def _unstarted(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if part.status is None or part.status.state == "created"]
 
 
 async def _one_of(futures: Sequence[asyncio.Future[None]]) -> None:

@@ -124,6 +124,8 @@ class Docker:
         self.leases: dict[str, Lease] = {}
         self.history: list[Container] = []
         self.start_fails = ""
+        self.start_breaks = False
+        """Whether a start fails without a word in the container."""
         self.logs_break = False
         self.uid = 1000
         self.busy_ports: frozenset[int] = frozenset()
@@ -295,6 +297,8 @@ class FakeEngine:
         await self._at("start")
         found = self._known(container)
         if found.state == "created":
+            if self._docker.start_breaks:
+                raise EngineError("Container cannot start", f"{self._name} does not say why.")
             if self._docker.start_fails:
                 found.error, found.exit_code = self._docker.start_fails, 128
                 raise EngineError("Container cannot start", found.error)

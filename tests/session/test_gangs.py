@@ -14,6 +14,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import meeting_port
 from gpuconsole.session.follow import log_file
+from gpuconsole.session.jobs import retry
 from gpuconsole.session.render import rendered
 from gpuconsole.session.spec import attempt_key, require_gang_network
 from gpuconsole.state import Journal
@@ -165,6 +166,40 @@ async def test_a_gang_with_a_host_out_of_sight_is_unknown_and_comes_back(lab: La
         docker.finish(0)
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.SUCCEEDED)
     assert [docker.starts for docker in lab.dockers.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("wanted", ["retry", "cancel"])
+async def test_a_host_that_left_the_inventory_is_left_behind(lab: Lab, wanted: str) -> None:
+    desk = lab.desk()
+    job_id = await running(lab, desk)
+    both = desk.hosts.snapshots
+    lab.dockers["b"].reachable = False
+    lab.dockers["b"].notify()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
+    desk.hosts.snapshots = replace(both, revision=50, hosts=both.hosts[:1])
+    await lab.clock.pass_time(60)
+    assert lab.dockers["a"].running, "nobody has said that it is wanted elsewhere"
+    job = desk.job(job_id)
+    if wanted == "cancel":
+        desk.journal.save(job, replace(job, cancel_requested=True))
+        await lab.clock.until(lambda: desk.job(job_id).state.ended)
+        assert desk.job(job_id).cause == "Cancelled; b was taken out of the inventory."
+    else:
+        retry(desk.journal, job, desk.bench.bundle(job_id), lab.clock.now(), ("a",))
+        await lab.clock.until(lambda: desk.job(job_id).state is JobState.QUEUED)
+        assert desk.job(job_id).detail == "b was taken out of the inventory."
+    await lab.clock.until(lambda: not lab.dockers["a"].containers)
+    assert not lab.dockers["a"].leases
+
+
+async def test_a_part_that_cannot_be_started_and_says_no_more_ends_all(lab: Lab) -> None:
+    lab.dockers["b"].start_breaks = True
+    desk = lab.desk()
+    job_id = lab.submit(desk, task=GANG)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended and nothing_left(lab))
+    assert desk.job(job_id).state is JobState.FAILED
+    assert "Container cannot start" in desk.job(job_id).cause
 
 
 async def test_cancelling_stops_what_can_be_reached_at_once(lab: Lab) -> None:

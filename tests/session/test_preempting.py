@@ -200,7 +200,8 @@ async def test_a_host_taken_out_of_the_inventory_gives_its_job_free(
         retry(desk.journal, desk.job(job.id), bundle, lab.clock.now())
 
     desk.hosts.snapshots = replace(all_hosts, revision=50, hosts=all_hosts.hosts[1:])
-    retry(desk.journal, desk.job(job.id), bundle, lab.clock.now(), ("b",))
+    asked = retry(desk.journal, desk.job(job.id), bundle, lab.clock.now(), ("b",))
+    assert asked.state is JobState.UNKNOWN, "the dispatcher ends it"
     await lab.clock.until(lambda: lab.dockers["b"].running)
     assert ended_by(desk.job(job.id)) == ["lost-host", ""]
     # The word was wrong: the host comes back, and what it still runs must not go on.
