@@ -48,6 +48,9 @@ def test_a_sweep_is_one_name_to_every_command(
     assert [one["state"] for one in cancelled.document["jobs"]] == ["cancelled"] * 4
     assert run("wait", "train", *lab, "--json").code == 1
     assert states("retry") == ["queued"] * 4
+    which = run("why", "train", *lab, "--json")
+    assert which.code == 2
+    assert which.document["error"]["message"] == "'train' is a sweep of 4 jobs."
     again = run("submit", script, "--sweep", "seed=0..1", *lab)
     assert again.out.strip() == "train-2"
 

@@ -25,6 +25,12 @@ def find(jobs: Sequence[Job], reference: str) -> Job:
             raise UsageError(
                 "Which job?", f"{clean(reference, 80)!r} may be any of {ids}.", "Give the job's id."
             )
+    if swept := sum(job.task.sweep == reference for job in jobs if reference):
+        raise UsageError(
+            "Which job?",
+            f"{clean(reference, 80)!r} is a sweep of {swept} jobs.",
+            f"`gpuconsole jobs {clean(reference, 80)}` lists them.",
+        )
     raise UsageError(
         "No such job",
         f"The journal has no job {clean(reference, 80)!r}.",
