@@ -254,11 +254,11 @@ def _whereto(
     """Return where a job goes whose attempt ended so, what kind of end it was, and why."""
     if job.cancel_requested:
         return JobState.CANCELLED, "own", CANCELLED_RUNNING
-    if outcome.state is JobState.OOM:
-        return outcome.state, "oom", outcome.cause
     if attempt.ended_by:
         # Whatever its exit code: a script that saves when it is told to stop ends with 0.
         return JobState.QUEUED, attempt.ended_by, attempt.cause
+    if outcome.state is JobState.OOM:
+        return outcome.state, "oom", outcome.cause
     if away:
         before = sum(one.ended_by == "lost-host" for one in job.attempts)
         state = JobState.QUEUED if before < job.task.retries else JobState.FAILED

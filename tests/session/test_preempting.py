@@ -70,11 +70,13 @@ async def test_a_preempted_job_is_stopped_and_goes_on_from_its_checkpoint(lab: L
     assert ended_by(desk.job(job.id)) == ["preempted", "own"]
 
 
-async def test_a_script_that_saves_and_ends_well_when_stopped_has_not_succeeded(lab: Lab) -> None:
+@pytest.mark.parametrize("code", [0, 1, 143])
+async def test_however_a_script_ends_that_was_stopped_it_goes_on(lab: Lab, code: int) -> None:
     desk = lab.desk()
     job = await running(lab, desk)
     docker = lab.dockers["a"]
-    docker.stop_code = 0
+    docker.stop_code = code
+    docker.write(b"Out of memory error on GPU 0. Caught, and gone on with less.\n")
     preempt(desk.journal, job, "Preempted by ada.")
     await lab.clock.until(lambda: len(desk.job(job.id).attempts) == 2)
     assert ended_by(desk.job(job.id))[0] == "preempted"
