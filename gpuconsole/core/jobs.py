@@ -171,6 +171,7 @@ class Attempt:
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None
+    """Of a gang: that of the host that decided its end."""
     cause: str = ""
     """Why it ended, as a sentence; "" while it runs or after success."""
     peak_mib: float | None = None
@@ -178,7 +179,8 @@ class Attempt:
     creating_at: float | None = None
     """When the engine was told to create the container; from then on there may be one."""
     ended_by: EndedBy = ""
-    """What kind of end it was, where that decides what happens next."""
+    """What kind of end it was, where that decides what happens next. Set while it is active, it is
+    to be stopped for that reason."""
     members: tuple[Member, ...] = ()
     """The other hosts of a gang, in the order of their ranks; `host` above has rank 0."""
     shared: bool = False
