@@ -97,7 +97,7 @@ class Result:
         )
         yield verdict.sentence()
         if self.file is None:
-            yield "The weights were not kept; those before stay in use."
+            yield "The weights were not kept; nothing that was in use has changed."
         else:
             yield clean(f"Weights: {self.file}")
         if self.former is not None:
