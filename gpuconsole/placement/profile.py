@@ -98,6 +98,8 @@ class Profile:
             tuple(sorted(task.anti_labels.items())) if task.anti_labels else (),
             own,
             task.image if self.rules is not FREE else "",
+            # A reserved window may let through whose length nobody can tell, but not who is long.
+            self.rules is not FREE and self.request.run_time_s is None,
             () if ends is None else tuple(view.rank is None for view in self.views),
             task.share and self.policy.sharing,
         )

@@ -124,3 +124,16 @@ def test_the_journal_is_looked_through_once() -> None:
         placer.plan(jobs, FLEET, {}, frozenset(), NOW)
     placer.plan([*jobs, done("new", HOUR)], FLEET, {}, frozenset(), NOW)
     assert placer._ledger.runs.count == count + 1 == 51
+
+
+def test_a_job_of_unknown_length_is_not_held_back_by_a_long_one_before_a_window() -> None:
+    lab = settings(
+        """
+windows:
+  - {name: course, begins: 2027-01-15T12:00Z, ends: 2027-01-15T13:00Z, users: [tea]}
+"""
+    )
+    queue = [job("long", run_time_s=24 * HOUR), job("unknown")]
+    found = Placer(lab).plan(queue, FLEET, {}, frozenset(), NOW)
+    assert [choice.job for choice in found.choices] == ["unknown"]
+    assert "would not be done" in found.waiting["long"].reason
