@@ -67,7 +67,8 @@ def test_the_lab_wins_key_by_key() -> None:
     lab = parse("weights: {speed: 7}\nstop_grace: 10", "l", LabSettings)
     joined = combined(user, lab)
     assert joined.policy == "balanced"
-    assert (joined.weights.speed, joined.weights.fit, joined.weights.links) == (7.0, 9.0, 3.0)
+    assert (joined.weights.speed, joined.weights.fit) == (7.0, 9.0)
+    assert joined.weights.links == LabSettings().weights.links
     assert joined.stop_grace == 10.0
 
 
@@ -79,3 +80,31 @@ def test_every_setting_is_explained() -> None:
             assert info.description, f"{model.__name__}.{name} has no description"
             if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
                 pending.append(info.annotation)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("quotas: [{devices: 4}]", "expected either `user` or `account`"),
+        ("quotas: [{user: a, account: b, devices: 4}]", "expected either `user` or `account`"),
+        ("quotas: [{user: a}]", "expected `devices` or `device_hours`"),
+        ("quotas: [{user: a, devices: 1, per: year}]", "quotas[0].per"),
+        ("windows: [{name: c, begins: soon, ends: later}]", "expected a time such as"),
+        (
+            "windows: [{name: c, begins: 2030-01-02T00:00Z, ends: 2030-01-01T00:00Z}]",
+            "`ends` must be after `begins`",
+        ),
+        (
+            "windows: [{name: c, begins: 2030-01-01T00:00Z, ends: 2030-01-03T00:00Z, repeat: day}]",
+            "longer than the day after which it comes back",
+        ),
+        ("half_life: 0", "half_life"),
+        ("shares: {users: {ada: 0}}", "shares.users.ada"),
+        ("max_devices_per_host: 0", "max_devices_per_host"),
+    ],
+)
+def test_limits_that_cannot_be_are_told_with_their_place(text: str, words: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse(text, "c", LabSettings)
+    assert words in caught.value.message
+    assert caught.value.message.startswith("c:1:")
