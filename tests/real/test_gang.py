@@ -106,6 +106,9 @@ async def test_a_gang_trains_to_the_same_loss_as_one_process(
     assert [part.exit_code for part in parts] == [0, 0]
     assert "rank=0 of 2" in logs[0]
     assert "rank=1 of 2" in logs[1]
+    command = desk.command("logs", job.id, "--rank", "1")
+    told = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=60)
+    assert b"step=30/30 rank=1 of 2" in told.stdout
     # No host keeps a claim or a container, and what was run is on record: a line for each.
     for engine in engines:
         await until(lambda one=engine: not containers(one), what="nothing left")  # type: ignore[misc]

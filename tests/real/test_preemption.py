@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -115,8 +116,10 @@ async def test_a_preempted_job_goes_on_from_its_last_checkpoint(
     async with desk.session() as session:
         await seen(session)
         job = await submitted(desk, session)
-        stopped = await session.preempt(job.id)
-        assert stopped.attempts[0].ended_by == "preempted"
+        command = desk.command("preempt", job.id)
+        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=90)
+        assert told.returncode == 0, told.stderr
+        assert session.job(job.id).attempts[0].ended_by == "preempted"
         done = await session.wait(job.id)
         assert done.state is JobState.SUCCEEDED, done.cause
         assert [attempt.ended_by for attempt in done.attempts] == ["preempted", "own"]
