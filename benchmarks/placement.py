@@ -230,8 +230,10 @@ def missing(
 
 
 def with_untrained(runs: Sequence[Run]) -> list[Run]:
-    """Add `rl_based` to the labs that have no weights: there it is `weighted`."""
+    """Add `rl_based` to labs without weights, where others have some: there it is `weighted`."""
     trained = {run.lab for run in runs if run.policy == "rl_based"}
+    if not trained:
+        return list(runs)
     same = [r for r in runs if r.policy == "weighted" and r.lab not in trained]
     return [*runs, *(replace(run, policy="rl_based") for run in same)]
 

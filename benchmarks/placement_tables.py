@@ -14,20 +14,28 @@ DiceOf = Callable[[str], random.Random]
 _DRAWS = 2000
 _HEAD = """# How good the policies are, in simulation
 
-Written by `python -m benchmarks.placement`; do not edit by hand. Every figure on this page is a
-simulation on public traces, not a measurement of a lab; [simulate.md](simulate.md) says what is
-modelled and what is drawn.
+Written by `python -m benchmarks.placement --days {days:g}`; do not edit by hand. Every figure on
+this page is a simulation on public traces, not a measurement of a lab; [simulate.md](simulate.md)
+says what is modelled and what is drawn.
 
-- Labs: `inventory/lab20.yaml`, `lab8.yaml`, `lab4.yaml`. Windows of {days:g} days, the first day
-  not counted, jobs of at most 16 devices, thinned to the load; seeds {seeds}.
-- Windows reported: {windows}. None of them was tuned on: the weights of `weighted` and the training
-  of `rl_based` saw Venus days 14 to 96 only.
+- {cells} sets of jobs: labs {labs} of `inventory/`, seeds {seeds}, windows of
+  {days:g} days that begin on {windows};
+  the first day runs but is not counted, jobs of at most 16 devices, thinned to the load.
+- None of these windows was tuned on: the weights of `weighted` and the training of `rl_based` saw
+  Venus days 14 to 96 only.
 - Predicted run times are the truth times a log-normal error of width sigma.
 - A ratio is between two policies on the same jobs. Means of ratios are geometric. The interval is
   a 95 % bootstrap over windows, whose runs stay together; with few windows it is coarse. "Better"
   counts the runs with a ratio below 1.
 - `sjf_easy` is the best of the classic heuristics: shortest predicted job first, EASY reservation,
   places by speed and fragmentation. `host_per_user` binds every user to one host.
+"""
+
+
+_UNTRAINED = """## `rl_based` against `weighted`
+
+No trained weights were given that passed their replay gate, so `rl_based` was `weighted`: all
+ratios are 1. With weights: `--learned FOLDER`.
 """
 
 
@@ -55,14 +63,20 @@ Key = tuple[str, int, str, float, int, float]
 
 def page(runs: Sequence[Run], timed: Sequence[tuple[str, str, str]], days: float) -> str:
     """Return the page as Markdown."""
-    windows = sorted({(run.trace, run.day) for run in runs}, reverse=True)
-    named = ", ".join(f"{trace.title()} days {day}-{day + days:g}" for trace, day in windows)
+    windows = {(run.trace, run.day) for run in runs}
+    labs = ", ".join(sorted({run.lab for run in runs}))
+    named = ", ".join(f"{trace.title()} day {day}" for trace, day in sorted(windows))
     seeds = ", ".join(str(seed) for seed in sorted({run.seed for run in runs}))
-    parts = [_HEAD.format(days=days, seeds=seeds, windows=named)]
+    cells = len({_key(run) for run in runs})
+    parts = [_HEAD.format(days=days, seeds=seeds, windows=named, cells=cells, labs=labs)]
     parts.append(_absolute(runs))
     parts.append(_against(runs, "weighted", "sjf_easy", "`weighted` against the best classic one"))
-    parts.append(_against(runs, "rl_based", "weighted", "`rl_based` against `weighted`"))
-    parts.append(_against(runs, "rl_based", "sjf_easy", "`rl_based` against the best classic one"))
+    if any(run.policy == "rl_based" for run in runs):
+        parts.append(_against(runs, "rl_based", "weighted", "`rl_based` against `weighted`"))
+        title = "`rl_based` against the best classic one"
+        parts.append(_against(runs, "rl_based", "sjf_easy", title))
+    else:
+        parts.append(_UNTRAINED)
     parts.append(_today(runs))
     if timed:
         parts.append("## Time\n\nOne process, one core.\n")
