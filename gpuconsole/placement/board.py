@@ -143,6 +143,8 @@ class Board:
         self.reservation: Reservation | None = None
         self.free = 0
         """Devices without holder and fault."""
+        self.size = 0
+        """All devices."""
         self.held: dict[str, list[Cell]] = {}
         """The cells that a job holds, as holder or guest."""
         self._shelves: dict[Shelf, list[tuple[int, int, Cell]]] = {}
@@ -160,6 +162,7 @@ class Board:
             if host.devices:
                 order = board._add(host, kinds, claims, order)
         board.kinds = list(kinds)
+        board.size = order
         board.silent = tuple(host for host in snapshot.hosts if not host.devices)
         prices = [s.host.price_per_hour for s in board.sites if s.host.price_per_hour is not None]
         board.cheapest = min(prices, default=None)

@@ -224,10 +224,10 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 19.18 = idle 9.00 + fit 0.70 + pack 0.40 + fragments 0.39 + preferred 1.50"
-        " + speed 6.00 + price 1.20.",
+        "Score 18.39 = idle 9.00 + fit 0.70 + pack 0.40 + fragments 0.39 + preferred 1.50"
+        " + speed 6.00 + scarcity 0.40.",
     )
-    assert by_host["h"].score == pytest.approx(19.185)
+    assert by_host["h"].score == pytest.approx(18.385)
     assert decision.chosen is by_host["c"]
 
 
