@@ -186,10 +186,11 @@ def _spend(board: Board, made: Profile, found: Pick) -> None:
 def held_devices(board: Board) -> dict[str, int]:
     """Return how many devices users and accounts hold, by `user:` or `account:` and name."""
     counts: dict[str, int] = {}
-    for cells in board.held.values():
+    for job, cells in board.held.items():
         for cell in cells:
-            if cell.holder is not None:
-                _count(counts, cell.holder.user, cell.holder.account, len(cell.spots))
+            for holder in (cell.holder, cell.guest):
+                if holder is not None and holder.job == job:
+                    _count(counts, holder.user, holder.account, len(cell.spots))
     return counts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def forecast(
 
     def seen(request: Request) -> Profile:
         made = profiles.get(request.job)
-        if made is None or (made.preference_ends or moment) < moment:
+        if made is None or (made.preference_ends or math.inf) <= moment:
             own = policy if isinstance(policy, Policy) else policy[request.job]
             made = profiles[request.job] = profile(request, board, own, moment, rules)
         return made
@@ -76,9 +77,12 @@ def forecast(
             guess = guess or request.run_time_s is None
             heapq.heappush(ends, (moment + (request.run_time_s or USUAL_S), request.job))
         waiting = outcome.blocked
-        if not ends or ends[0][0] > now + HORIZON_S:
+        insists = (profiles[request.job].preference_ends for request in waiting
+                   if request.job in profiles)  # fmt: skip
+        wakes = min((end for end in insists if end is not None and end > moment), default=math.inf)
+        if min(wakes, ends[0][0] if ends else math.inf) > now + HORIZON_S:
             break
-        moment = _release(board, ends, now)
+        moment = wakes if not ends or wakes < ends[0][0] else _release(board, ends, now)
         failures.clear()
     return found
 

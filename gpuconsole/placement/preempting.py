@@ -41,17 +41,26 @@ def _on(
             assert cell.holder is not None
             job = cell.holder.job
             stoppable[job] = stoppable.get(job, 0) + len(cell.spots)
+    if sum(stoppable.values()) < missing:
+        return None
+    chosen = _fewest(stoppable, missing, board)
+    lost = sum(len(cell.spots) for job in chosen for cell in board.held[job])
+    ran = sum(made.now - _since(board, job) for job in chosen)
+    return lost, ran, chosen
+
+
+def _fewest(stoppable: dict[str, int], missing: int, board: Board) -> tuple[str, ...]:
+    """Return jobs that free enough, newest first, without those that the others make needless."""
     chosen: list[str] = []
-    freed = lost = 0
-    ran = 0.0
     for job in sorted(stoppable, key=lambda job: (-_since(board, job), job)):
-        if freed >= missing:
+        if sum(stoppable[one] for one in chosen) >= missing:
             break
         chosen.append(job)
-        freed += stoppable[job]
-        lost += sum(len(cell.spots) for cell in board.held[job])
-        ran += made.now - _since(board, job)
-    return (lost, ran, tuple(chosen)) if freed >= missing else None
+    for job in sorted(chosen, key=lambda job: stoppable[job]):
+        rest = [one for one in chosen if one != job]
+        if sum(stoppable[one] for one in rest) >= missing:
+            chosen = rest
+    return tuple(chosen)
 
 
 def _may_stop(made: Profile, cell: Cell) -> bool:

@@ -11,15 +11,21 @@ from gpuconsole.placement.profile import Profile
 
 
 def reserve(made: Profile, board: Board) -> Reservation | None:
-    """Return the devices that a blocked job can have soonest; None when it never can."""
+    """Return the devices that a blocked job can have soonest; None when it never can.
+
+    Of equal moments the one on fewer hosts.
+    """
     request = made.request
-    for hosts in range(1, max(1, request.task.hosts) + 1):
-        if request.devices % hosts:
-            continue
-        found = _soonest(made, board, request.devices // hosts, hosts)
-        if found is not None:
-            return found
-    return None
+    found = [
+        _soonest(made, board, request.devices // hosts, hosts)
+        for hosts in range(1, max(1, request.task.hosts) + 1)
+        if request.devices % hosts == 0
+    ]
+    return min((one for one in found if one is not None), key=_when, default=None)
+
+
+def _when(reservation: Reservation) -> float:
+    return reservation.when
 
 
 def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.board import Cell
 from gpuconsole.placement.conditions import engine_fault
+from gpuconsole.placement.ends import expected_end
 from gpuconsole.placement.model import Blocker, Waiting
 from gpuconsole.placement.profile import PERMANENT
 from gpuconsole.placement.survey import Survey, time_left
@@ -107,7 +108,7 @@ def _reason(survey: Survey, able: Refused, start: float | None) -> str:
     reason += _ruled(survey, able)
     if start is not None:
         wait = format_duration(max(0.0, start - made.now))
-        reason += f" The first should be free in about {wait}."
+        reason += f" {_first(count)} should be free in about {wait}."
     return reason
 
 
@@ -129,8 +130,7 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
     for cell, code in able:
         moment = math.inf
         if code in ("leased", "utilization") and cell.holder is not None:
-            ends = cell.holder.ends_at
-            moment = math.inf if ends is None else max(made.now, ends)
+            moment = _told_end(cell, made.now)
             if made.preference_ends is not None and made.views[cell.kind].rank is None:
                 moment = max(moment, made.preference_ends)
         elif code == "preferred" and made.preference_ends is not None:
@@ -148,6 +148,18 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
         for kind in {kind for _, kind in ready}
     )
     return None if math.isinf(first) else first
+
+
+def _first(count: int) -> str:
+    return "The first" if count == 1 else "Enough of them"
+
+
+def _told_end(cell: Cell, now: float) -> float:
+    """Return when all who hold a cell should be gone; inf where nothing was predicted of one."""
+    holders = [holder for holder in (cell.holder, cell.guest) if holder is not None]
+    if any(holder.ends_at is None for holder in holders):
+        return math.inf
+    return max(expected_end(holder, now) for holder in holders)
 
 
 def _moment(ready: dict[tuple[int, int], list[float]], kind: int, each: int, parts: int) -> float:

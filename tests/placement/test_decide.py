@@ -19,6 +19,7 @@ from gpuconsole.core.fleet import (
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import (
     POLICIES,
+    Board,
     Decision,
     Holder,
     Policy,
@@ -26,9 +27,11 @@ from gpuconsole.placement import (
     Waiting,
     decide,
     named_policy,
+    pass_over,
     plan,
     policy_for,
 )
+from gpuconsole.placement.engine import held_devices
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
 from gpuconsole.placement.rejections import MAX_REJECTIONS
 from gpuconsole.preflight.cost import Work
@@ -460,3 +463,39 @@ def test_devices_without_figures_are_compared_by_what_all_have() -> None:
     assert decision.chosen is not None
     assert decision.chosen.devices[0].uuid == "a100"
     assert "TFLOPS" in " ".join(decision.chosen.reasons)
+
+
+# -- what people misread
+
+
+def test_a_job_that_outlived_its_prediction_is_not_free_at_once() -> None:
+    late = Holder("x", "night run", "bob", NOW - 500, NOW - 100)
+    why = waits(wants(), up("h", card("u")), u=late)
+    assert why.estimated_start == NOW + 500
+    assert "about 8m20s" in why.reason
+
+
+def test_enough_devices_are_awaited_not_the_first() -> None:
+    host = up("h", card("u"), card("w"))
+    why = waits(wants(devices=2), host, u=held("x", NOW + 600), w=held("y", NOW + 60))
+    assert "Enough of them should be free in about 10m00s." in why.reason
+
+
+def test_only_jobs_that_must_are_preempted() -> None:
+    policy = replace(named_policy(), preemption=True)
+    hosts = (up("h", *(card(f"u{number}") for number in range(5))),)
+    big = replace(held("big"), since=NOW - 900, resumable=True)
+    small = replace(held("small"), since=NOW - 10, resumable=True)
+    holders = {**{f"u{number}": big for number in range(4)}, "u4": small}
+    outcome, _ = pass_over(
+        [wants(devices=4, priority=5)], Board.of(fleet(*hosts), holders), policy, NOW
+    )
+    assert outcome.preempted == ("big",)
+
+
+def test_a_guest_counts_for_its_own_user() -> None:
+    board = Board.of(fleet(up("h", card("u"))), {"u": replace(held("x"), share=True)})
+    (cell,) = board.held["x"]
+    board.take([(cell, cell.spots)], Holder("g", "g", "ann", NOW, None))
+    counts = held_devices(board)
+    assert (counts["user:bob"], counts["user:ann"]) == (1, 1)

@@ -110,3 +110,28 @@ def test_a_raised_priority_goes_first() -> None:
     assert starts(found) == {"b": 0.0, "a": 100.0}
     with pytest.raises(KeyError):
         with_priority(queue, "c", 1)
+
+
+def test_a_gang_waits_for_the_hosts_that_are_free_soonest() -> None:
+    """One host is full for ten days, two others have four cards each, one of them busy for 1 h."""
+    snapshot = fleet(host("big", 8), host("a", 4), host("b", 4))
+    long = {f"big-{number}": held("long", NOW + 864_000) for number in range(8)}
+    busy = {"a-0": held("short", NOW + 3600)}
+    task = Task("gang", hosts=2)
+    gang = Request("gang", task, 8000.0, 8, NOW - 9, user="ann", run_time_s=100.0)
+    queue = [gang, wants("other", seconds=500_000.0)]
+    found = forecast(queue, snapshot, {**long, **busy}, BY_AGE, NOW)
+    assert starts(found)["gang"] == 3600.0
+    assert found["gang"].hosts == ("a", "b")
+
+
+def test_a_job_stops_insisting_on_what_it_prefers() -> None:
+    task = Task("t", preferred_devices=("A100",), preference_timeout_s=600.0)
+    fast = Host("a", HostState.UP, devices=(
+        Device("a-0", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960.0, memory_used_mib=1.0),
+    ))  # fmt: skip
+    snapshot = fleet(fast, host("h", 1))
+    request = Request("t", task, 8000.0, 1, NOW, user="ann", run_time_s=60.0)
+    found = forecast([request], snapshot, {"a-0": held("x", NOW + 90_000)}, BY_AGE, NOW)
+    assert starts(found) == {"t": 600.0}
+    assert found["t"].hosts == ("h",)
