@@ -272,9 +272,11 @@ class Board:
             if holder is None:
                 self._put(site, spot)
             else:
-                held = Cell(site, number, fault, condition, [spot], holder)
+                held = Cell(site, number, fault, condition, [spot], holder, holder.beside)
                 site.held.append(held)
                 self.held.setdefault(holder.job, []).append(held)
+                if holder.beside is not None:
+                    self.held.setdefault(holder.beside.job, []).append(held)
             site.in_use += holder is not None or bool(device.processes)
         return order
 

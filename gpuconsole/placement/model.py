@@ -31,6 +31,8 @@ class Holder:
     account: str = ""
     resumable: bool = False
     """Whether it may be stopped and goes on from its checkpoint later."""
+    beside: Holder | None = None
+    """The second job on the device, where two share it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,13 +316,22 @@ def holders(
         attempt = job.attempt
         if job.state.active and attempt is not None:
             holder = _holder(job, attempt, now, ledger)
-            found.update((uuid, holder) for part in attempt.parts for uuid in part.device_uuids)
+            for uuid in (uuid for part in attempt.parts for uuid in part.device_uuids):
+                found[uuid] = _together(found.get(uuid), holder, came_second=attempt.shared)
     # Two are on it, or another console came beside its holder a moment ago.
     full = {pair.uuid for pair in pairs(jobs, leases)} | {uuid for _, uuid in avoid}
     return {
         uuid: replace(holder, share=False) if uuid in full and holder.share else holder
         for uuid, holder in found.items()
     }
+
+
+def _together(known: Holder | None, holder: Holder, *, came_second: bool) -> Holder:
+    """Return who holds a device of which somebody may be known already."""
+    if known is None or known.job == holder.job or known.name == _ANOTHER_CONSOLE:
+        return holder
+    first, second = (known, holder) if came_second else (holder, known)
+    return replace(first, beside=second)
 
 
 def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:

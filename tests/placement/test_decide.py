@@ -499,3 +499,15 @@ def test_a_guest_counts_for_its_own_user() -> None:
     board.take([(cell, cell.spots)], Holder("g", "g", "ann", NOW, None))
     counts = held_devices(board)
     assert (counts["user:bob"], counts["user:ann"]) == (1, 1)
+
+
+def test_two_who_share_a_device_are_both_known_from_the_picture() -> None:
+    pair = replace(held("x"), beside=Holder("g", "guest", "ann", NOW, NOW + 60))
+    board = Board.of(fleet(up("h", card("u"))), {"u": pair})
+    assert held_devices(board)["user:ann"] == 1
+    why = waits(wants(), up("h", card("u")), u=pair)
+    assert [blocker.job for blocker in why.blockers] == ["x", "g"]
+    board.release("x")
+    assert held_devices(board) == {"user:ann": 1, "account:": 1}
+    board.release("g")
+    assert board.free == 1
