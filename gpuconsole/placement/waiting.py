@@ -225,9 +225,11 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
     elif codes["labels"]:
         reason = f"No host with a device for {task.backend} {_labels(survey)}."
         options.append("Correct the labels of the task or of the inventory.")
-    else:
+    elif survey.board.size or not survey.board.silent:
         reason = f"No device for {task.backend} is known in this fleet."
         options.append("Choose another back end, or add a host.")
+    else:
+        reason = "No host has been seen yet: where it could run is not known."
     if survey.board.silent:
         number = len(survey.board.silent)
         silent = (

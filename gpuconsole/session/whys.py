@@ -16,6 +16,7 @@ NOBODY = Why(
     "It could start now, but no console is open that would start it.",
     options=("Run `gpuconsole dispatch`, or leave `gpuconsole` open.",),
 )
+_NO_CONSOLE = "No console is open that starts jobs, so none starts now."
 
 
 def why_of(
@@ -37,7 +38,12 @@ def why_of(
         # How a try ended that had begun is told in a sentence of its own.
         begun = prospect is not None and attempt is not None and attempt.starting_at is not None
         soon = Why(state, ("" if begun else job.detail) or "It starts at the next occasion.")
-        why = waiting.get(job.id) or (NOBODY if nobody else soon)
+        why = waiting.get(job.id)
+        if why is None:
+            why = NOBODY if nobody else soon
+        elif nobody:
+            reason = f"{_NO_CONSOLE} {why.reason}"
+            why = replace(why, reason=reason, options=(*NOBODY.options, *why.options))
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
         return replace(why, reason=" ".join((why.reason, *more)), estimated_start=start)

@@ -139,7 +139,21 @@ def test_a_host_without_known_devices_is_told_once() -> None:
     assert [(r.host, r.uuid, r.filter) for r in decision.rejections] == [("h", "", "host")]
     assert decision.waiting is not None
     assert decision.waiting.possible
-    assert "1 host has not shown its devices yet." in decision.waiting.reason
+    assert decision.waiting.reason == (
+        "No host has been seen yet: where it could run is not known."
+        " 1 host has not shown its devices yet."
+    )
+    assert decision.waiting.options == ("See `gpuconsole check` about those hosts.",)
+
+
+def test_a_back_end_that_only_unseen_hosts_may_have_is_said_so() -> None:
+    other = up("h", card("u", "K100_AI", backend="dcu"))
+    decision = place(wants(), other, Host("g", HostState.CONNECTING))
+    assert decision.waiting is not None
+    assert decision.waiting.reason == (
+        "No device for gpu is known in this fleet. 1 host has not shown its devices yet."
+    )
+    assert decision.waiting.options[0].startswith("Choose another back end")
 
 
 def test_the_limit_is_the_smaller_of_threshold_and_what_others_leave() -> None:
@@ -227,10 +241,10 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",
-        "Score 18.39 = idle 9.00 + fit 0.70 + pack 0.40 + fragments 0.39 + preferred 1.50"
-        " + speed 6.00 + scarcity 0.40.",
+        "Score 19.18 = idle 9.00 + fit 0.70 + pack 0.40 + fragments 0.39 + preferred 1.50"
+        " + speed 6.00 + price 1.20.",
     )
-    assert by_host["h"].score == pytest.approx(18.385)
+    assert by_host["h"].score == pytest.approx(19.185)
     assert decision.chosen is by_host["c"]
 
 

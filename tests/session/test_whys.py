@@ -162,6 +162,11 @@ def test_a_gang_runs_on_all_its_hosts() -> None:
 def test_nobody_who_would_start_it_is_told() -> None:
     why = why_of(job(JobState.QUEUED), {}, nobody=True, prospect=NO_PROSPECT, now=NOW)
     assert "no console is open" in why.reason
+    waits = why_of(job(JobState.QUEUED), {"j1": WAITS}, nobody=True, prospect=NO_PROSPECT, now=NOW)
+    assert (
+        waits.reason == f"No console is open that starts jobs, so none starts now. {WAITS.reason}"
+    )
+    assert waits.options == (*why.options, *WAITS.options)
     soon = why_of(job(JobState.QUEUED), {}, prospect=NO_PROSPECT, now=NOW)
     assert soon.reason == "It starts at the next occasion."
 
