@@ -54,12 +54,10 @@ class Weights(Section):
     """For several devices: take those that are closer to each other."""
     domestic: float = Field(0.0, ge=0, le=100)
     """Bonus for Chinese accelerators; above 1 it costs noticeable waiting time."""
-    price: float = Field(0.0, ge=0, le=100)
+    price: float = Field(2.4, ge=0, le=100)
     """Take the cheaper device, by its price per hour."""
-    scarcity: float = Field(2.4, ge=0, le=100)
-    """The same, the more the fuller the lab is: dear devices are left to those that need them."""
     bulk: float = Field(1.8, ge=0, le=100)
-    """Like `scarcity`, the more the more devices the job takes."""
+    """The same, the more the more devices the job takes."""
 
 
 class PollLimits(Section):

@@ -12,11 +12,10 @@ from gpuconsole.placement.model import Learned, Policy
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
 
-# Tuned by trace simulation on windows that are not reported: relative speed counts most, more so
-# for long jobs; then, the more the fuller the lab is, price, more so for many devices, so that
-# scarce fast devices go to jobs that win much by few of them; then links, memory well filled, and
-# what is left on the host. An idle device comes before all of that: that simulation knew no devices
-# on which others work.
+# Tuned by trace simulation on the first 96 days of one trace: relative speed counts most, more so
+# for long jobs; then price, more so for many devices, so that scarce fast devices go to jobs that
+# win much by few of them; then links, memory well filled, and what is left on the host. An idle
+# device comes before all of that: that simulation knew no devices on which others work.
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "idle": 9.0,
     "fit": 1.4,
@@ -28,8 +27,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "length": 2.0,
     "links": 2.5,
     "domestic": 0.0,
-    "price": 0.0,
-    "scarcity": 2.4,
+    "price": 2.4,
     "bulk": 1.8,
 }
 FAIR_SHARE, PATIENCE = 0.2, 0.1

@@ -97,7 +97,6 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
     left = made.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
     price = site.host.price_per_hour
     cost = "No price is known" if price is None else f"Costs {price:g} per device and hour"
-    cost = "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}"
     rest = site.free.get(cell.kind, 0) - len(spots)
     return {
         "idle": _idle_text(beside, len(chosen)),
@@ -113,8 +112,7 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "links": _links_text(chosen),
         "domestic": "Made in China" if view.spec is not None and view.spec.domestic else "",
         "bulk": "",
-        "price": cost,
-        "scarcity": cost,
+        "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}",
     }
 
 

@@ -14,7 +14,7 @@ from gpuconsole.placement.profile import Profile
 
 TERMS = (
     *("idle", "fit", "balance", "pack", "fragments", "preferred", "speed", "length"),
-    *("links", "domestic", "price", "scarcity", "bulk"),
+    *("links", "domestic", "price", "bulk"),
 )
 
 
@@ -31,7 +31,6 @@ class Scorer:
         self.mix = tuple(sorted(made.policy.mix.items()))
         self.length = made.length()
         self.gang = features.gang_size(made.request)
-        self.busy = 1.0 - board.free / board.size if board.size else 0.0
         self._kinds = [self._kind_terms(number) for number in range(len(made.views))]
         w = self.weights
         self._base = [
@@ -53,7 +52,7 @@ class Scorer:
             total += w["pack"] * (1.0 - (shelf.site_free - count) / shelf.size)
         if w["fragments"]:
             total += w["fragments"] * wholeness(shelf.site_free, count, self.mix)
-        if price := w["price"] + (w["scarcity"] + w["bulk"] * self.gang) * self.busy:
+        if price := w["price"] + w["bulk"] * self.gang:
             total += price * thrift(shelf.price, self.cheapest)
         if self.profile.policy.learned is not None:
             total += self.correction(shelf)
@@ -73,7 +72,6 @@ class Scorer:
         preferred, speed, domestic = self._kinds[shelf.kind]
         need = self.profile.request.need_mib
         usable = self.profile.usable_mib(shelf.kind, shelf.spare_mib)
-        cheap = thrift(shelf.price, self.cheapest)
         return {
             "idle": shelf.idle,
             "fit": 0.0 if need is None or usable <= 0 else min(1.0, need / usable),
@@ -85,9 +83,8 @@ class Scorer:
             "length": speed * self.length,
             "links": links,
             "domestic": domestic,
-            "price": cheap,
-            "scarcity": cheap * self.busy,
-            "bulk": cheap * self.busy * self.gang,
+            "price": thrift(shelf.price, self.cheapest),
+            "bulk": thrift(shelf.price, self.cheapest) * self.gang,
         }
 
     def _kind_terms(self, number: int) -> tuple[float, float, float]:
