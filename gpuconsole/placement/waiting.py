@@ -225,7 +225,7 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
     elif codes["labels"]:
         reason = f"No host with a device for {task.backend} {_labels(survey)}."
         options.append("Correct the labels of the task or of the inventory.")
-    elif survey.board.size or not survey.board.silent:
+    elif survey.board.sites or not survey.board.silent:
         reason = f"No device for {task.backend} is known in this fleet."
         options.append("Choose another back end, or add a host.")
     else:
