@@ -39,6 +39,11 @@ class Comparison:
     mean_after_s: float | None
     guess: bool
     """Whether the lengths of some jobs are not known."""
+    untold_before: int = 0
+    """Waiting jobs of which nothing tells when they could start."""
+    untold_after: int = 0
+    seen: bool = True
+    """Whether a host of the lab has shown its devices."""
 
 
 def without_host(snapshot: FleetSnapshot, name: str) -> FleetSnapshot:
@@ -88,8 +93,11 @@ def compare(
     before: Mapping[str, Expected],
     after: Mapping[str, Expected],
     now: float,
+    *,
+    seen: bool = True,
 ) -> Comparison:
-    """Hold two forecasts of one queue against each other."""
+    """Hold two forecasts of one queue against each other; `seen` tells whether a host of the lab
+    has shown its devices."""
     moved = []
     both: list[tuple[float, float]] = []
     for request in requests:
@@ -108,6 +116,9 @@ def compare(
         sum(old for old, _ in both) / len(both) if both else None,
         sum(new for _, new in both) / len(both) if both else None,
         guess,
+        sum(request.job not in before for request in requests),
+        sum(request.job not in after for request in requests),
+        seen,
     )
 
 
@@ -117,6 +128,14 @@ def sentences(change: str, found: Comparison) -> list[str]:
     if not found.waiting:
         return [f"{change}: no job waits for a place, so nothing would change."]
     lines = [f"{change}: {jobs}; {len(found.moved)} would start at another time."]
+    if not found.seen:
+        unseen = "no host has shown its devices yet"
+        lines = (
+            [*lines, f"This is of new devices alone: {unseen}."]
+            if found.moved
+            else [f"{change}: {jobs}; {unseen}."]
+        )
+    lines += _untold(found)
     if found.mean_before_s is not None and found.mean_after_s is not None and found.moved:
         lines.append(
             f"The mean wait from now would go from {format_duration(found.mean_before_s)}"
@@ -125,6 +144,25 @@ def sentences(change: str, found: Comparison) -> list[str]:
     if found.guess:
         lines.append("The lengths of some jobs are not known: these are guesses.")
     return lines
+
+
+def _untold(found: Comparison) -> list[str]:
+    """Say of how many jobs nothing tells when they could start, where there are such."""
+    before, after = found.untold_before, found.untold_after
+    if not before and not after:
+        return []
+    if before != after:
+        return [
+            f"Without the change {before} of them {_have(before)} no estimate, with it {after}:"
+            " nothing tells when those could start."
+        ]
+    who = "It" if found.waiting == 1 else f"{after} of them"
+    they = "it" if after == 1 else "they"
+    return [f"{who} {_have(after)} no estimate: nothing tells when {they} could start."]
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _change(moved: Moved) -> tuple[float, str]:

@@ -147,7 +147,9 @@ def _unknown_text(change: Change) -> str:
 def _compared(
     before: tuple[Standing, FleetSnapshot], after: tuple[Standing, FleetSnapshot], now: float
 ) -> Comparison:
-    return compare(before[0].requests, _expected(*before, now), _expected(*after, now), now)
+    seen = any(host.devices for host in before[1].hosts)
+    forecasts = (_expected(*before, now), _expected(*after, now))
+    return compare(before[0].requests, *forecasts, now, seen=seen)
 
 
 def _expected(standing: Standing, snapshot: FleetSnapshot, now: float) -> dict[str, Expected]:

@@ -13,6 +13,7 @@ from gpuconsole.placement.forecast import Expected, forecast
 from gpuconsole.placement.order import USUAL_S
 from gpuconsole.placement.whatif import (
     compare,
+    sentences,
     with_devices,
     with_priority,
     without_host,
@@ -88,6 +89,42 @@ def test_a_drained_host_delays_what_would_have_run_there() -> None:
     assert (found.mean_before_s, found.mean_after_s, found.waiting) == (0.0, 50.0, 2)
     with pytest.raises(KeyError):
         without_host(snapshot, "nowhere")
+
+
+def test_jobs_without_an_estimate_are_counted_and_told() -> None:
+    """Two cards: a pair can start on them, four together never could."""
+    snapshot = fleet(host("h", 2))
+    queue = [wants("pair", 2), wants("four", 4)]
+    before = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    same = compare(queue, before, before, NOW)
+    assert sentences("priority pair 5", same) == [
+        "priority pair 5: 2 jobs wait; 0 would start at another time.",
+        "1 of them has no estimate: nothing tells when it could start.",
+    ]
+    more = forecast(queue, with_devices(snapshot, 4, "RTX_3090"), {}, BY_AGE, NOW)
+    found = compare(queue, before, more, NOW)
+    assert (found.untold_before, found.untold_after) == (1, 0)
+    assert sentences("add 4 RTX_3090", found)[1] == (
+        "Without the change 1 of them has no estimate, with it 0:"
+        " nothing tells when those could start."
+    )
+
+
+def test_a_lab_that_nobody_has_seen_is_said_so() -> None:
+    snapshot = fleet(Host("h", HostState.CONNECTING))
+    queue = [wants("a")]
+    none = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    blind = compare(queue, none, none, NOW, seen=False)
+    assert sentences("drain h", blind) == [
+        "drain h: 1 job waits; no host has shown its devices yet.",
+        "It has no estimate: nothing tells when it could start.",
+    ]
+    more = forecast(queue, with_devices(snapshot, 1, "RTX_4090"), {}, BY_AGE, NOW)
+    new = sentences("add 1 RTX_4090", compare(queue, none, more, NOW, seen=False))
+    assert new[:2] == [
+        "add 1 RTX_4090: 1 job waits; 1 would start at another time.",
+        "This is of new devices alone: no host has shown its devices yet.",
+    ]
 
 
 def test_new_devices_are_taken_from_the_fleet_or_from_the_catalogue() -> None:

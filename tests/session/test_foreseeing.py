@@ -53,6 +53,8 @@ async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
         assert more.mean_after_s == pytest.approx(0.0, abs=1.0)
         gone = await session.foresight.what_if(Change("drain", "a"))
         assert [moved.after for moved in gone.moved] == [None, None]
+        assert gone.seen
+        assert (gone.untold_before, gone.untold_after) == (0, 2)
         for change in (Change("drain", "x"), Change("add", "Abacus", 1), Change("priority", "x")):
             with pytest.raises(UsageError):
                 await session.foresight.what_if(change)

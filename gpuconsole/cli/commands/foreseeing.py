@@ -71,6 +71,9 @@ def _document(change: str, found: Comparison) -> dict[str, Any]:
         "mean_wait_before_s": found.mean_before_s,
         "mean_wait_after_s": found.mean_after_s,
         "guess": found.guess,
+        "devices_seen": found.seen,
+        "without_estimate_before": found.untold_before,
+        "without_estimate_after": found.untold_after,
         "moved": [
             {
                 "id": moved.job,
