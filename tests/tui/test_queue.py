@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.widgets import Button, DataTable
+from textual.widgets import Button, DataTable, Input
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import EngineError, UsageError
@@ -255,6 +255,7 @@ async def test_what_if_says_what_it_does_not_understand() -> None:
         await queue(console)
         await console.press("i")
         await console.shows("what if")
+        assert console.app.screen.query_one("#answer", Input).placeholder.startswith("e.g. ")
         await console.press(*"drain", "enter")
         await console.shows("'drain' is not a change.")
         session.foresight.error = UsageError("No such host", "nowhere is not in the inventory.")

@@ -47,7 +47,11 @@ class WhatIfScreen(ModalScreen[None]):
         with Vertical(id="dialog", classes="panel wide"):
             yield Static(_EXPLANATION, markup=False, id="dialog-text")
             yield Input(
-                self._first, placeholder="add 4 RTX_4090", id="answer", compact=True, type="text"
+                self._first,
+                placeholder="e.g. add 4 RTX_4090",
+                id="answer",
+                compact=True,
+                type="text",
             )
             yield Static("", markup=False, id="dialog-wrong")
             yield Static("", markup=False, id="what-if-answer")
