@@ -57,15 +57,19 @@ class DrainedHosts:
             self._made = (plain, self._changes, replace(plain, hosts=hosts, revision=revision))
         return self._made[2]
 
-    def drain(self, host: str, reason: str, by: str) -> None:
+    def drain(self, host: str, reason: str, by: str) -> Drain | None:
         """Let no new job start on a host, for every console of this journal; what runs there goes
-        on. UsageError for a host that is not in the inventory."""
+        on. Return how a person had drained it before, which stays so where no reason is given now.
+        UsageError for a host that is not in the inventory."""
         _require(self._hosts.snapshot(), host)
-        self._journal.drain(host, clean(reason, LONGEST), by)
+        before = self._journal.drains().get(host)
+        if before is None or reason:
+            self._journal.drain(host, clean(reason, LONGEST), by)
+        return before
 
     def undrain(self, host: str) -> None:
         """Let jobs start on a host again; RefusedError when it was not drained, or is by the
-        inventory."""
+        inventory, UsageError when there is no such host."""
         was = self._journal.undrain(host)
         found = self._hosts.snapshot().host(host)
         if found is not None and found.drained:
@@ -73,6 +77,8 @@ class DrainedHosts:
                 "The inventory drains it", f"{host} has `drain:` there.", "Remove it there."
             )
         if not was:
+            # A host that left the inventory may still be drained.
+            _require(self._hosts.snapshot(), host)
             raise RefusedError("Host is not drained", f"{clean(host, 80)} takes jobs.")
 
     def _mark(self, host: Host) -> Host:

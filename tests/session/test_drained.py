@@ -61,10 +61,32 @@ def test_what_is_not_there_or_not_drained_is_said(tmp_path: Path) -> None:
         drained.drain("nowhere", "", "ada")
     with pytest.raises(RefusedError, match="a takes jobs"):
         drained.undrain("a")
+    with pytest.raises(UsageError, match="no host 'nowhere'"):
+        drained.undrain("nowhere")
     by_inventory = replace(hosts.snapshots.hosts[0], drained="drained in the inventory")
     hosts.snapshots = replace(hosts.snapshots, hosts=(by_inventory,), revision=9)
     with pytest.raises(RefusedError, match="has `drain:` there"):
         drained.undrain("a")
+    journal.close()
+
+
+def test_a_drained_host_that_left_the_inventory_can_be_given_back(tmp_path: Path) -> None:
+    drained, _, journal = fleet(tmp_path, "a")
+    journal.drain("gone", "sold", "ada")
+    drained.undrain("gone")
+    assert journal.drains() == {}
+    journal.close()
+
+
+def test_a_second_drain_keeps_the_reason_unless_it_has_another(tmp_path: Path) -> None:
+    drained, _, journal = fleet(tmp_path, "a")
+    assert drained.drain("a", "fans", "ada") is None
+    before = drained.drain("a", "", "bob")
+    assert before is not None
+    assert before.text == "drained by ada: fans"
+    assert journal.drains()["a"] == before
+    assert drained.drain("a", "new fans", "bob") == before
+    assert journal.drains()["a"].text == "drained by bob: new fans"
     journal.close()
 
 

@@ -9,9 +9,11 @@ import click
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
+from gpuconsole.core.text import clean
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
+    from gpuconsole.state import Drain
 
 
 @click.command()
@@ -24,22 +26,32 @@ def drain(host: str, reason: str) -> int:
     It holds for every console of this queue, until `gpuconsole undrain`.
     """
 
-    async def work(session: Session) -> list[str]:
-        session.fleet.drain(host, reason, session.user)
-        return [
+    async def work(session: Session) -> tuple[Drain | None, list[str]]:
+        before = session.fleet.drain(host, reason, session.user)
+        return before, [
             job.id
             for job in session.jobs()
             if job.state.active and job.attempt and host in {p.host for p in job.attempt.parts}
         ]
 
-    running = drive(work)
+    before, running = drive(work)
     if options().as_json:
-        print_document({"host": host, "drained": True, "reason": reason, "running": running})
+        kept = reason or (before.reason if before is not None else "")
+        print_document({"host": host, "drained": True, "reason": kept, "running": running})
         return 0
-    print(f"{host} takes no new jobs.")
+    print(f"{host} takes no new jobs." if before is None else _again(before, reason))
     if running:
         note(f"Still there: {', '.join(running)}")
     return 0
+
+
+def _again(before: Drain, reason: str) -> str:
+    """Say what became of a reason that was given before."""
+    if reason:
+        end = "that is replaced by the reason given now"
+    else:
+        end = "that reason is kept" if before.reason else "no reason is given"
+    return clean(f"{before.host} was drained already ({before.text}): {end}.")
 
 
 @click.command()
