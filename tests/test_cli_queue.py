@@ -71,6 +71,25 @@ def test_one_job_has_its_priority_changed_and_is_released(
     assert twice.document["error"]["title"] == "Job is not held"
 
 
+def test_a_host_that_is_drained_again_or_is_unknown_is_said_so(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+) -> None:
+    assert run("drain", "gone", "--reason", "fans", *lab).out == "gone takes no new jobs.\n"
+    again = run("drain", "gone", *lab)
+    assert again.code == 0
+    assert again.out.startswith("gone was drained already (drained by ")
+    assert again.out.endswith(": fans): that reason is kept.\n")
+    assert run("drain", "gone", *lab, "--json").document["reason"] == "fans"
+    other = run("drain", "gone", "--reason", "sold", *lab)
+    assert other.out.endswith(": fans): that is replaced by the reason given now.\n")
+    assert run("undrain", "gone", *lab).out == "gone takes jobs again.\n"
+    unknown = run("undrain", "zz", *lab)
+    assert unknown.code == 2
+    assert "No such host" in unknown.err
+    assert "It has: gone." in unknown.err
+
+
 def test_submit_passes_on_what_orders_and_limits_a_job(
     run: Run,  # noqa: F811
     lab: Lab,  # noqa: F811
