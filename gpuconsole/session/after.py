@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.placing import Why
+
+SHOWN = 5
+"""How many of those that a job waits for are named."""
 
 _ENDED = {
     JobState.OOM: "ran out of memory",
     JobState.CANCELLED: "was cancelled",
     JobState.SUCCEEDED: "ended well",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of one thing that a job comes after."""
+
+    reason: str
+    jobs: tuple[Job, ...] = ()
+    """Those that have not ended well, the ones to look at first."""
+    options: tuple[str, ...] = ()
 
 
 class Order:
@@ -24,29 +38,40 @@ class Order:
             if job.task.sweep:
                 self._sweeps.setdefault(job.task.sweep, []).append(job)
         # A thousand jobs may come after one sweep: it is looked through once.
-        self._known: dict[str, Why | None] = {}
+        self._known: dict[tuple[str, ...], Why | None] = {}
 
     def held_back(self, job: Job) -> Why | None:
         """Return why a job may not start before others; None when it may."""
-        for needed in job.task.after:
-            if needed not in self._known:
-                self._known[needed] = self._unfinished(needed)
-            found = self._known[needed]
-            if found is not None:
-                return found
-        return None
+        after = tuple(job.task.after)
+        if after not in self._known:
+            left = [found for needed in after if (found := self._left_of(needed)) is not None]
+            self._known[after] = _together(left) if left else None
+        return self._known[after]
 
-    def _unfinished(self, needed: str) -> Why | None:
+    def _left_of(self, needed: str) -> _Left | None:
         one = self._by_id.get(needed)
         if one is not None:
             return _after_job(one)
         if needed in self._sweeps:
             return _after_sweep(needed, self._sweeps[needed])
         reason = f"It comes after job {needed}, which this journal does not know."
-        return Why("queued", reason, options=("Cancel it.",))
+        return _Left(reason, options=("Cancel it.",))
 
 
-def _after_job(other: Job) -> Why | None:
+def _together(left: Sequence[_Left]) -> Why:
+    """Return one reason of all that is left; the jobs that it does not name are counted."""
+    # A job may be given by itself and with its sweep.
+    jobs = list({job.id: job for each in left for job in each.jobs}.values())
+    shown = left[:SHOWN]
+    reasons = [each.reason for each in shown]
+    if len(jobs) > SHOWN:
+        reasons.append(f"It waits for the {SHOWN} jobs named here and {len(jobs) - SHOWN} more.")
+    options = dict.fromkeys(option for each in shown for option in each.options)
+    blockers = tuple(_blocker(job) for job in jobs[:SHOWN])
+    return Why("queued", " ".join(reasons), blockers, options=tuple(options))
+
+
+def _after_job(other: Job) -> _Left | None:
     if other.state is JobState.SUCCEEDED:
         return None
     options: tuple[str, ...] = ()
@@ -56,11 +81,11 @@ def _after_job(other: Job) -> Why | None:
     else:
         reason = f"It comes after job {other.id} ({other.task.name}), which is {other.state}."
         if other.state is JobState.HELD:
-            options = (f"Release {other.id}.",)
-    return Why("queued", reason, (_blocker(other),), options=options)
+            options = (f"Run `gpuconsole release {other.id}`.",)
+    return _Left(reason, (other,), options)
 
 
-def _after_sweep(name: str, jobs: Sequence[Job]) -> Why | None:
+def _after_sweep(name: str, jobs: Sequence[Job]) -> _Left | None:
     left = [job for job in jobs if job.state is not JobState.SUCCEEDED]
     if not left:
         return None
@@ -70,8 +95,7 @@ def _after_sweep(name: str, jobs: Sequence[Job]) -> Why | None:
     if bad:
         done += f", {len(bad)} did not: {bad[0].task.name} {_end(bad[0])}"
         options = (f"Retry {bad[0].id}.", "Cancel this one.")
-    shown = tuple(_blocker(job) for job in (bad or left)[:5])
-    return Why("queued", f"It comes after sweep {name}: {done}.", shown, options=options)
+    return _Left(f"It comes after sweep {name}: {done}.", tuple(bad or left), options)
 
 
 def _end(job: Job) -> str:

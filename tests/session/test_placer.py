@@ -89,6 +89,24 @@ def test_a_job_waits_for_those_it_comes_after() -> None:
     assert [choice.job for choice in plan.choices] == ["x"]
 
 
+def test_all_that_a_job_comes_after_is_told_and_what_is_not_named_is_counted() -> None:
+    placer = Placer(LabSettings())
+    others = [replace(job(f"j{number}"), state=JobState.HELD) for number in range(7)]
+    late = job("x", after=("j0", "j1"))
+    why = placer.plan([*others, late], FLEET, {}, frozenset(), NOW).waiting["x"]
+    assert "comes after job j0" in why.reason
+    assert "comes after job j1" in why.reason
+    assert "more" not in why.reason
+    assert [blocker["job"] for blocker in why.blockers] == ["j0", "j1"]
+    assert why.options == ("Run `gpuconsole release j0`.", "Run `gpuconsole release j1`.")
+
+    swept = [replace(other, task=replace(other.task, sweep="s")) for other in others]
+    late = job("x", after=("s", "j6"))
+    why = placer.plan([*swept, late], FLEET, {}, frozenset(), NOW).waiting["x"]
+    assert why.reason.endswith("It waits for the 5 jobs named here and 2 more.")
+    assert [blocker["job"] for blocker in why.blockers] == [f"j{number}" for number in range(5)]
+
+
 def test_sharded_states_count_once_among_the_devices_that_share_them() -> None:
     placer = Placer(LabSettings())
     large = replace(
