@@ -42,6 +42,8 @@ def test_a_sweep_is_one_name_to_every_command(
     assert states("hold") == ["queued"] * 4
     assert states("hold") == ["held"] * 4
     assert states("priority", "7") == ["held"] * 4
+    told = run("priority", "train", "8", *state).out.splitlines()
+    assert [line.endswith(" held, priority 8") for line in told] == [True] * 4
     assert len(run("jobs", "train", *state).out.splitlines()) > 4
     assert run("wait", "train", *lab, "--json").code == 1
     cancelled = run("cancel", "train", *lab, "--json")
@@ -65,6 +67,7 @@ def test_one_job_has_its_priority_changed_and_is_released(
     state = ("--state", lab[3])
     assert run("priority", job, "--json", *state, "--", "-5").document["id"] == job
     assert jobs_of(tmp_path)[0].task.priority == -5
+    assert run("priority", job, "7", *state).out == f"{job} (train) held, priority 7\n"
     assert run("release", job, *state, "--json").document["state"] == "queued"
     twice = run("release", job, *state, "--json")
     assert twice.code == 1

@@ -236,7 +236,7 @@ def priority(job: str, number: int) -> int:
         able = [one for one in found if one.state in waiting] or found[:1]
         return [await session.set_priority(one.id, number) for one in able]
 
-    _tell_all(job, drive(work, fleet=False))
+    _tell_all(job, drive(work, fleet=False), f", priority {number}")
     return 0
 
 
@@ -326,22 +326,22 @@ def _blocker(blocker: Mapping[str, Any]) -> str:
     return "{name} of {user} on {host}".format_map(defaultdict(lambda: "?", blocker))
 
 
-def _tell_all(asked: str, jobs: Sequence[Job]) -> None:
-    """Tell of one job as itself, of those of a sweep as a list."""
+def _tell_all(asked: str, jobs: Sequence[Job], more: str = "") -> None:
+    """Tell of one job as itself, of those of a sweep as a list; `more` follows each line."""
     if len(jobs) == 1 and jobs[0].task.sweep != asked:
-        _tell(jobs[0])
+        _tell(jobs[0], more)
     elif options().as_json:
         print_document({"jobs": [job.as_json() for job in jobs]})
     else:
         for job in jobs:
-            print(_line(job))
+            print(_line(job) + more)
 
 
-def _tell(job: Job) -> None:
+def _tell(job: Job, more: str = "") -> None:
     if options().as_json:
         print_document(job.as_json())
     else:
-        print(_line(job))
+        print(_line(job) + more)
 
 
 def _line(job: Job) -> str:
