@@ -48,7 +48,8 @@ def why_of(
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
         return replace(why, reason=" ".join((why.reason, *more)), estimated_start=start)
     if job.state is JobState.HELD:
-        return Why(state, "It is held.", options=("Release it: it joins the queue again.",))
+        release = f"Run `gpuconsole release {job.id}`: it joins the queue again."
+        return Why(state, "It is held.", options=(release,))
     if job.state is JobState.LAUNCHING:
         return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
     if job.state is JobState.RUNNING:

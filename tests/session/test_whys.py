@@ -109,6 +109,11 @@ def test_a_try_that_never_started_is_not_spoken_of() -> None:
     assert reason(job(JobState.QUEUED, unused)) == WAITS.reason
 
 
+def test_a_held_job_names_the_command_that_releases_it() -> None:
+    why = why_of(job(JobState.HELD), {}, prospect=NO_PROSPECT, now=NOW)
+    assert why.options == ("Run `gpuconsole release j1`: it joins the queue again.",)
+
+
 def test_a_long_wait_is_held_against_the_usual_one() -> None:
     queued = job(JobState.QUEUED)
     assert "waited" not in reason(queued, Prospect(30.0, (10.0, 40)))
