@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, drawn, exceptions, foreign
+from gpuconsole.preflight.scan import constants, drawn, exceptions, foreign, modes
 from gpuconsole.preflight.scan.arguments import Parsed
 from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.mappings import Mapping, SimpleNamespace
@@ -101,8 +101,9 @@ class Attributes:
 
     def _class_attr(self, value: UserClass, name: str) -> Value:
         found = value.find(name)
-        if isinstance(found, Function) and found.kind == "class":
-            return BoundMethod(found, value)
+        function = modes.innermost(found)
+        if isinstance(function, Function) and function.kind == "class":
+            return _bound(found, function, value)
         if found is not MISSING:
             return found
         if name in ("__name__", "__qualname__"):
@@ -137,7 +138,8 @@ class Attributes:
 
     def _function_attr(self, value: Value, name: str) -> Value:
         if name == "__name__":
-            inner = value.function if isinstance(value, (BoundMethod, Wrapped)) else value
+            inner = modes.innermost(value)
+            inner = inner.function if isinstance(inner, BoundMethod) else inner
             return getattr(inner, "name", "")
         if isinstance(value, NativeFunction) and value.name in _MAPPINGS and name != "fromkeys":
             return NativeFunction(partial(_unbound, name), f"dict.{name}")
@@ -191,15 +193,13 @@ class Attributes:
 
     def bind(self, found: Value, instance: Value) -> Value:
         """Make a function found on a class into a method of `instance`."""
-        if isinstance(found, Wrapped) and isinstance(found.function, Function):
-            return Wrapped(BoundMethod(found.function, instance), found.context)
-        if not isinstance(found, Function) or found.kind == "static":
+        function = modes.innermost(found)
+        if not isinstance(function, Function) or function.kind == "static":
             return found
-        if found.kind == "class":
-            return BoundMethod(found, instance.cls if isinstance(instance, Native) else instance)
-        if found.kind == "property":
-            return self.call(BoundMethod(found, instance), [], {})
-        return BoundMethod(found, instance)
+        if function.kind == "class" and isinstance(instance, Native):
+            instance = instance.cls
+        bound = _bound(found, function, instance)
+        return self.call(bound, [], {}) if function.kind == "property" else bound
 
     def _super_attr(self, value: SuperOf, name: str) -> Value:
         instance: Value = value.instance
@@ -260,6 +260,13 @@ class Attributes:
             change(value)
         if name != "__dict__":
             target.attrs[name] = value
+
+
+def _bound(found: Value, function: Function, instance: Value) -> Value:
+    """Bind the function inside the contexts of `found`."""
+    if not isinstance(found, Wrapped):
+        return BoundMethod(function, instance)
+    return Wrapped(_bound(found.function, function, instance), found.context)
 
 
 def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:

@@ -12,6 +12,7 @@ from gpuconsole.preflight.scan import (
     drawn,
     introspection,
     lengths,
+    modes,
     records,
     texts,
 )
@@ -123,11 +124,7 @@ class Calls(Attributes):
         if isinstance(target, BoundMethod):
             return self.call_function(target.function, [target.instance, *args], kwargs)
         if isinstance(target, Wrapped):
-            leave = self.enter(target.context)
-            try:
-                return self.call(target.function, args, kwargs)
-            finally:
-                leave()
+            return modes.within(self, target, args, kwargs)
         if isinstance(target, UserClass):
             return self._instantiate(target, args, kwargs)
         if isinstance(target, NativeClass):

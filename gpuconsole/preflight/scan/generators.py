@@ -61,6 +61,9 @@ class Walk(Native):
 class Generators(Expressions):
     """The part of the interpreter that runs generator functions."""
 
+    feeding = 0
+    """How many generators wait for an item of another: what they gather is used later."""
+
     def _run_generator(self, function: Function, scope: Scope) -> Value:
         # The caller would clear the names of a function that nothing closes over.
         scope.captured = True
@@ -84,7 +87,7 @@ class Generators(Expressions):
             count += 1
             heavy = _heavy(held[0])
             yield held.pop()
-            unused = run.optimizers > 0 and run.backwards == before and heavy
+            unused = run.optimizers > 0 and run.backwards == before and heavy and not self.feeding
             if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
                 why = run.unknown(f"how many items {function.name}() gives")
                 yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
@@ -102,6 +105,18 @@ class Generators(Expressions):
             if end is not None:
                 return end
         return None
+
+    def _fed(self, items: Iterator[Value]) -> Iterator[Value]:
+        """Give the items that a generator asks another for; it may need many to give one."""
+        while True:
+            self.feeding += 1
+            try:
+                held = [next(items)]
+            except StopIteration:
+                return
+            finally:
+                self.feeding -= 1
+            yield held.pop()
 
     def _step_value(self, node: ast.expr, scope: Scope) -> Steps:
         if isinstance(node, ast.Yield):
@@ -126,7 +141,7 @@ class Generators(Expressions):
         run = self.run
         walked = self.eval(node.iter, scope)
         turns = Turns(self, total_of(walked))
-        items = self.iterate(walked)
+        items = self._fed(iter(self.iterate(walked)))
         del walked
         run.loop = node
         for item in items:
@@ -192,12 +207,13 @@ class Generators(Expressions):
 
     def _step_with(self, node: ast.With, scope: Scope) -> Steps:
         leaving: list[Callable[[], None]] = []
-        for item in node.items:
-            value, leave = self.entered(self.eval(item.context_expr, scope))
-            leaving.append(leave)
-            if item.optional_vars is not None:
-                self.assign(item.optional_vars, value, scope)
         try:
+            for item in node.items:
+                value, leave = self.entered(self.eval(item.context_expr, scope))
+                leaving.append(leave)
+                if item.optional_vars is not None:
+                    self.assign(item.optional_vars, value, scope)
+                value = None
             return (yield from self._steps(node.body, scope))
         finally:
             for leave in reversed(leaving):

@@ -10,6 +10,7 @@ from gpuconsole.preflight.scan import constants, lengths, operators, records
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.attributes import SETTER
 from gpuconsole.preflight.scan.ends import Returned
+from gpuconsole.preflight.scan.modes import innermost
 from gpuconsole.preflight.scan.modules import Modules
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -171,8 +172,9 @@ class Interpreter(Modules):
         for one in reversed(decorators):
             if isinstance(one, ast.Name) and one.id in ("staticmethod", "classmethod", "property"):
                 kind = {"staticmethod": "static", "classmethod": "class", "property": "property"}
-                if isinstance(made, Function):
-                    made.kind = kind[one.id]
+                function = innermost(made)
+                if isinstance(function, Function):
+                    function.kind = kind[one.id]
                 continue
             decorator = self.eval(one, scope)
             if isinstance(decorator, NativeClass):
@@ -198,7 +200,7 @@ class Interpreter(Modules):
         self.exec_block(node.body, body)
         made.attrs = {name: one for name, one in body.names.items() if one is not MISSING}
         for value in made.attrs.values():
-            function = value.function if isinstance(value, Wrapped) else value
+            function = innermost(value)
             if isinstance(function, Function) and function.owner is None:
                 function.owner = made
         hints = {

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.values import Native, Value
+from gpuconsole.preflight.scan.values import Function, Native, Value, Wrapped
 
 
 class NoGrad(Native):
-    """`paddle.no_grad`, as a context, a decorator, or a decorator called first."""
+    """`paddle.no_grad()`, as a context, a decorator, or around a function.
+
+    As in Paddle the object itself holds what was before: one that is entered twice at a time
+    forgets the outer state.
+    """
 
     label = "no_grad"
     enabled = False
+    before = True
 
     def init(self, run: Run, *_: Value) -> None:
         """Take no notice of arguments."""
 
     def enter(self, run: Run) -> Callable[[], None]:
         """Switch gradients off until left."""
-        before = run.grad_enabled
+        self.do___enter__(run)
+        return partial(self.do___exit__, run)
+
+    def do___enter__(self, run: Run) -> None:
+        """Switch, and keep what was before."""
+        self.before = run.grad_enabled
         run.grad_enabled = self.enabled
 
-        def leave() -> None:
-            run.grad_enabled = before
+    def do___exit__(self, run: Run, *_: Value) -> None:
+        """Switch back to what was before."""
+        run.grad_enabled = self.before
 
-        return leave
+    def call(self, calls: Any, function: Value) -> Value:
+        """`paddle.no_grad()(function)`."""
+        return Wrapped(function, self)
 
 
 class EnableGrad(NoGrad):
@@ -40,14 +55,38 @@ class SetGradEnabled(NoGrad):
     def init(self, run: Run, mode: Value = True, *_: Value) -> None:
         """Switch."""
         self.enabled = mode is not False
-        self.before = run.grad_enabled
-        run.grad_enabled = self.enabled
+        super().do___enter__(run)
 
-    def enter(self, run: Run) -> Callable[[], None]:
-        """Stay switched until left."""
-        before = self.before
+    def do___enter__(self, run: Run) -> None:
+        """Stay as switched."""
 
-        def leave() -> None:
-            run.grad_enabled = before
 
-        return leave
+def innermost(value: Value) -> Value:
+    """Return what is inside the contexts around a function."""
+    while isinstance(value, Wrapped):
+        value = value.function
+    return value
+
+
+def within(calls: Any, target: Wrapped, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a function in its context; a generator is in it from its first item to its end."""
+    inside = innermost(target.function)
+    function = getattr(inside, "function", inside)  # a method's
+    if isinstance(function, Function) and function.generator:
+        made = calls.call(target.function, args, kwargs)
+        if hasattr(made, "walk"):
+            made.walk = _kept(calls, target.context, made.walk)
+        return made
+    leave = calls.enter(target.context)
+    try:
+        return calls.call(target.function, args, kwargs)
+    finally:
+        leave()
+
+
+def _kept(calls: Any, context: Native, walk: Iterator[Value]) -> Iterator[Value]:
+    leave = calls.enter(context)
+    try:
+        yield from walk
+    finally:
+        leave()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gpuconsole.preflight.scan import (
@@ -287,6 +288,31 @@ class Managed(Native):
         return leave if not isinstance(self.given, list) else lambda: None
 
 
+class Stack(quiet.Silent):
+    """`contextlib.ExitStack`: contexts that are left together, the last first."""
+
+    label = "ExitStack"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaving: list[Callable[[], None]] = []
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Leave what the block entered when it ends."""
+        return partial(self.do_close, run)
+
+    def do_enter_context(self, run: Run, context: Value) -> Value:
+        """Enter one more."""
+        value, leave = run.calls.entered(context)
+        self.leaving.append(leave)
+        return value
+
+    def do_close(self, run: Run) -> None:
+        """Leave them all."""
+        while self.leaving:
+            self.leaving.pop()()
+
+
 def _contextlib() -> Namespace:
     def manager(run: Run, function: Value) -> Value:
         def call(run: Run, *args: Value, **kwargs: Value) -> Value:
@@ -308,7 +334,7 @@ def _contextlib() -> Namespace:
         "contextmanager": manager, "asynccontextmanager": manager, "nullcontext": holding,
         "closing": holding, "suppress": lambda run, *_: holding(run), "ContextDecorator": keep,
         "redirect_stdout": holding, "redirect_stderr": holding,
-    }, ExitStack=NativeClass(quiet.Silent, "ExitStack"))  # fmt: skip
+    }, ExitStack=NativeClass(Stack, "ExitStack"))  # fmt: skip
 
 
 def _asyncio() -> Namespace:
