@@ -24,7 +24,7 @@ from gpuconsole.preflight.footprint import (
 )
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source
-from gpuconsole.preflight.scan.run import Setting
+from gpuconsole.preflight.scan.run import MAX_STEPS, Setting
 from gpuconsole.preflight.trace import AffineTrace, Trace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -67,8 +67,14 @@ class Analysis:
         key = (backend, batch, variant, endless)
         found = self._outcomes.get(key)
         if found is None:
-            found = self._outcomes[key] = self._run(*key)
+            found = self._outcomes[key] = self._given_up() or self._run(*key)
         return found
+
+    def _given_up(self) -> Outcome | None:
+        """Return a run that ended with its budget: another one would, and take as long again."""
+        return next(
+            (one for one in self._outcomes.values() if one.blocked and one.steps >= MAX_STEPS), None
+        )
 
     def files(self) -> frozenset[str]:
         """Return what was read beside the script, whose change makes this analysis old."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -123,3 +124,24 @@ def test_sides_of_a_condition_are_tried_while_there_is_time(write: Write) -> Non
     assert len(tried) == 2
     assert found.bound
     assert any("other sides cannot be followed" in note for note in found.notes)
+
+
+def test_a_script_that_ends_with_its_budget_is_followed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follows: list[object] = []
+
+    def counted(script: Path, args: tuple[str, ...], setting: Setting, *rest: Any) -> Outcome:
+        follows.append(setting)
+        return follow(script, args, setting, *rest)
+
+    monkeypatch.setattr(analysis, "follow", counted)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\nnet = paddle.nn.Linear(4, 4)\nx = paddle.randn([8, 4])\n"
+        "while True:\n    x = net(x)\n"
+    )
+    found = analyse(script, (), project=tmp_path)
+    assert found.estimate().tier == "unknown"
+    assert found.estimate(16, backend="cpu").tier == "unknown"
+    assert len(follows) == 1
