@@ -163,6 +163,14 @@ KEYS: tuple[Key, ...] = (
         footer=True,
         writes=True,
     ),
+    Key(
+        "queue.preempt",
+        "x",
+        "preempt",
+        "preempt",
+        "Stop the job; it goes on from its checkpoint later (asks)",
+        writes=True,
+    ),
     Key("queue.retry", "r", "retry", "retry", "Queue an ended job again", footer=True, writes=True),
     Key(
         "queue.priority",

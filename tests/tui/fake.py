@@ -271,6 +271,9 @@ class FakeSession:
     async def cancel(self, reference: str) -> Job:
         return self._record("cancel", reference)
 
+    async def preempt(self, reference: str) -> Job:
+        return self._record("preempt", reference)
+
     async def retry(self, reference: str) -> Job:
         return self._record("retry", reference)
 

@@ -262,3 +262,26 @@ async def test_what_if_says_what_it_does_not_understand() -> None:
         await console.press("space", *"nowhere", "enter")
         await console.shows("nowhere is not in the inventory.")
         assert session.foresight.asked == [Change("drain", "nowhere")]
+
+
+async def test_a_running_job_with_checkpoints_is_preempted_after_a_question() -> None:
+    resumable = replace(JOBS[2], task=replace(JOBS[2].task, checkpoint_dir="ckpt"))
+    session = FakeSession(jobs_now=(JOBS[0], JOBS[1], resumable, *JOBS[3:]))
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("x")
+        await console.shows("Preempt resnet?", "after its last checkpoint")
+        await console.press("y")
+        await console.shows("resnet is queued again.")
+        assert ("preempt", "ana-0003") in session.calls
+
+
+async def test_a_job_that_could_not_go_on_is_not_preempted() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("x")
+        await console.shows("resnet keeps no checkpoints")
+        await console.press("down", "x")
+        await console.shows("bert is queued")
+        assert not [call for call in session.calls if call[0] == "preempt"]

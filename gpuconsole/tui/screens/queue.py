@@ -104,6 +104,10 @@ class QueueScreen(ConsoleScreen):
         """Hold the chosen job, or let it go."""
         self._with_job(lambda job: verbs.hold(self, job))
 
+    def action_preempt(self) -> None:
+        """Stop the chosen job; it goes on from its checkpoint later."""
+        self._with_job(lambda job: verbs.preempt(self, job))
+
     def action_retry(self) -> None:
         """Queue the chosen job again."""
         self._with_job(lambda job: verbs.retry(self, job))

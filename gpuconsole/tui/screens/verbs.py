@@ -58,6 +58,28 @@ def hold(screen: ConsoleScreen, job: Job) -> None:
     )
 
 
+def preempt(screen: ConsoleScreen, job: Job) -> None:
+    """Ask, then stop a running job that goes on from its checkpoint later."""
+    name = clean(job.task.name)
+    if job.state is not JobState.RUNNING:
+        screen.tell(f"{name} is {job.state.value}; only a running job can be preempted.")
+        return
+    if not job.task.checkpoint_dir:
+        screen.tell(f"{name} keeps no checkpoints, so it could not go on; c cancels it.")
+        return
+    consequence = (
+        "It gets SIGTERM, then SIGKILL after the grace time, and joins the queue again. What it"
+        " did after its last checkpoint is done once more."
+    )
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            done = lambda _: screen.tell(f"{name} is queued again.")  # noqa: E731
+            screen.ask_session(lambda: screen.session.preempt(job.id), done)
+
+    screen.app.push_screen(ConfirmScreen(f"Preempt {name}?", consequence, "Preempt"), answered)
+
+
 def priority(screen: ConsoleScreen, job: Job) -> None:
     """Ask for a priority and set it."""
     name = clean(job.task.name)
