@@ -38,7 +38,6 @@ KNOWN: Mapping[str, tuple[float, str]] = {
 }
 """Cases that are not exact: how far off they may be as a share of the real figure, and why."""
 UNKNOWN: Mapping[str, str] = {
-    "norm of two axes": "the spectral norm is a decomposition",
     "quantile": "not modelled", "solve": "not modelled",
 }  # fmt: skip
 """Cases that must be said to be unknown."""

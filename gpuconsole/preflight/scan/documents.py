@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_BYTES = 256 * 1024
-MAX_LINES = 2000
+MAX_LINES = 20_000
 """Lines of a file that a loop walks over one by one."""
 MAX_DEPTH = 32
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?')

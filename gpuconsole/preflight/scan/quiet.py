@@ -18,7 +18,7 @@ SILENT = frozenset([
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
-    "threading", "tempfile", "csv", "inspect", "zipfile", "tarfile",
+    "threading", "tempfile", "inspect", "zipfile", "tarfile",
     "urllib", "requests", "queue", "multiprocessing", "struct", "base64", "io", "codecs",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",

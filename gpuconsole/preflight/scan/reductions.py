@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
-from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan import linalg, ops
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import FLOATS, ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import ShapeFault, Value
@@ -111,7 +112,7 @@ def norm(run: Run, x: Tensor, p: Value = None, axis: Value = None, keepdim: Valu
     kept = keepdim is True
     if isinstance(axis, (list, tuple)):
         if p != "fro":
-            raise TypeError(f"a norm of order {p} over two axes")
+            return _matrix_norm(run, x, 2 if p is None else p, list(axis), kept)
         shape = ops.reduced_shape(x, list(axis), kept)
         return ops.apply(run, "frobenius_norm", (x,), shape, flops=2.0 * x.size)
     if axis is None:
@@ -120,6 +121,24 @@ def norm(run: Run, x: Tensor, p: Value = None, axis: Value = None, keepdim: Valu
     place = ops.check_axis(axis, len(x.shape))
     shape = ops.reduced_shape(x, place, kept)
     return ops.apply(run, "norm", (x,), shape, flops=2.0 * x.size)
+
+
+def _matrix_norm(run: Run, x: Tensor, p: Value, axes: list[Value], kept: bool) -> Value:
+    """Norm over two axes: 2 (which stands for no order too) and -2 are of the singular values."""
+    if len(axes) != 2 or p not in (1, -1, 2, -2, inf, -inf, "nuc"):
+        raise TypeError(f"a norm of order {p} over the axes {axes}")
+    first, second = (ops.check_axis(one, len(x.shape)) for one in axes)
+    pick = "sum" if p == "nuc" else "max" if p > 0 else "min"
+    if p in (1, -1, inf, -inf):
+        if abs(p) == inf:
+            first, second = second, first
+        sums = norm(run, x, 1, first, kept)
+        place = second - (0 if kept or first > second else 1)
+        return ops.reduce(run, pick, sums, place, kept)
+    others = [one for one in range(len(x.shape)) if one not in (first, second)]
+    values = linalg.singular(run, ops.transpose(run, x, [*others, first, second]))
+    out = ops.reduce(run, pick, values, -1, False)
+    return ops.reshape(run, out, ops.reduced_shape(x, [first, second], True)) if kept else out
 
 
 def median(run: Run, x: Tensor, axis: Value = None, keepdim: Value = False, *_: Value,

@@ -17,6 +17,7 @@ from gpuconsole.preflight.scan import (
     quiet,
     records,
     regular,
+    tables,
     tools,
 )
 from gpuconsole.preflight.scan.arguments import namespace as argparse_namespace
@@ -60,7 +61,7 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "fire": lambda: _clicking().fire(), "string": _string, "re": regular.namespace,
         "regex": regular.namespace, "operator": tools.operator, "bisect": tools.bisect,
         "heapq": tools.heapq, "statistics": tools.statistics, "textwrap": tools.textwrap,
-        "unicodedata": tools.unicodedata, "pickle": tools.pickle,
+        "unicodedata": tools.unicodedata, "pickle": tools.pickle, "csv": tables.namespace,
         "transformers": lambda: _data_parsers(root),
     }  # fmt: skip
     if root in makers:
