@@ -140,6 +140,8 @@ class Board:
         self.cheapest: float | None = None
         self.linked = False
         """Whether any host tells how its devices are linked."""
+        self.nearest: dict[int, float] = {}
+        """The best link between devices of a kind, where it has been asked for."""
         self.reservation: Reservation | None = None
         self.free = 0
         """Devices without holder and fault."""

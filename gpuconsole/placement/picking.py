@@ -8,7 +8,7 @@ from itertools import islice
 
 from gpuconsole.placement.board import Board, Cell, Shelf, Site, Spot
 from gpuconsole.placement.ends import expected_end
-from gpuconsole.placement.links import closest
+from gpuconsole.placement.links import closest, link_quality
 from gpuconsole.placement.profile import Profile, site_code
 from gpuconsole.placement.scores import Scorer
 
@@ -127,17 +127,33 @@ def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick
         if len(found) >= most and score + weight < found[most - 1].score:
             break
         standing = board.in_turn(shelf) if cells is None else iter(cells)
-        perfect = 0
+        top, best_possible = 0, _nearest(board, shelf.kind) if weight else 0.0
         for cell in standing if weight else islice(standing, most):
             spots, links = _closest(cell, count)
             total = round(score + weight * links, 9)
             found.append(Pick(((cell, spots),), total, links))
-            perfect += links >= 1.0
-            if perfect == most:
+            top += links >= best_possible
+            if top == most:
                 break
         found.sort(key=rank)
         del found[most:]
     return found
+
+
+def _nearest(board: Board, kind: int) -> float:
+    """Return the best link that any two devices of a kind have: no cell can do better."""
+    if kind not in board.nearest:
+        board.nearest[kind] = max(
+            (
+                link_quality(peer.kind)
+                for site in board.sites
+                if kind in site.kinds
+                for device in site.host.devices
+                for peer in device.peers
+            ),
+            default=0.0,
+        )
+    return board.nearest[kind]
 
 
 def _closest(cell: Cell, count: int) -> tuple[tuple[Spot, ...], float]:

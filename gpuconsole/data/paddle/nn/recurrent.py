@@ -245,4 +245,4 @@ class CellByCell(nn.LayerList):
         flat = _flattened(final)
         if self.components == 1:
             return inputs, paddle.stack(flat)
-        return inputs, tuple(paddle.stack(flat[place :: 2]) for place in range(2))
+        return inputs, tuple(paddle.stack(flat[place::2]) for place in range(2))
