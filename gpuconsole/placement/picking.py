@@ -143,16 +143,14 @@ def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick
 def _nearest(board: Board, kind: int) -> float:
     """Return the best link that any two devices of a kind have: no cell can do better."""
     if kind not in board.nearest:
-        board.nearest[kind] = max(
-            (
-                link_quality(peer.kind)
-                for site in board.sites
-                if kind in site.kinds
-                for device in site.host.devices
-                for peer in device.peers
-            ),
-            default=0.0,
-        )
+        kinds = {
+            peer.kind
+            for site in board.sites
+            if kind in site.kinds
+            for device in site.host.devices
+            for peer in device.peers
+        }
+        board.nearest[kind] = max(map(link_quality, kinds), default=0.0)
     return board.nearest[kind]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log10
+from typing import NamedTuple
 from zlib import crc32
 
 from gpuconsole.core.catalogue import Catalogue, Spec
@@ -23,8 +24,7 @@ SHORT_S, LONG_S = 60.0, 2 * 86400.0
 """Run times between which a job's length grows from 0 to 1, by logarithm: a minute, two days."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """One kind of device for one job."""
 
     limit_mib: float | None

@@ -38,22 +38,29 @@ class Scorer:
             + (w["speed"] + w["length"] * self.length) * speed
             for preferred, speed, domestic in self._kinds
         ]  # fmt: skip
+        # A pass over a long queue scores thousands of shelves: what a job fixes is looked up once.
+        self._need = made.request.need_mib if w["fit"] else None
+        self._limits = [view.limit_mib or 0.0 for view in made.views]
+        self._price = w["price"] + w["bulk"] * self.gang
+        self._whole: dict[int, float] = {}
 
     def score(self, shelf: Shelf) -> float:
         """Return the weighted sum without links; rounded, so that equals compare as equal."""
-        w, count, need = self.weights, self.count, self.profile.request.need_mib
+        w, free, size = self.weights, shelf.site_free, shelf.size
         total = self._base[shelf.kind] + w["idle"] * shelf.idle
-        if w["fit"] and need is not None:
-            usable = self.profile.usable_mib(shelf.kind, shelf.spare_mib)
-            total += w["fit"] * (min(1.0, need / usable) if usable > 0 else 0.0)
+        if self._need is not None:
+            limit, spare = self._limits[shelf.kind], shelf.spare_mib
+            usable = limit if limit < spare else spare
+            total += w["fit"] * (self._need / usable if usable > self._need else usable > 0.0)
         if w["balance"]:
-            total += w["balance"] * (1.0 - shelf.in_use / shelf.size)
-        if w["pack"]:
-            total += w["pack"] * (1.0 - (shelf.site_free - count) / shelf.size)
-        if w["fragments"]:
-            total += w["fragments"] * wholeness(shelf.site_free, count, self.mix)
-        if price := w["price"] + w["bulk"] * self.gang:
-            total += price * thrift(shelf.price, self.cheapest)
+            total += w["balance"] * (1.0 - shelf.in_use / size)
+        total += w["pack"] * (1.0 - (free - self.count) / size)
+        whole = self._whole.get(free)
+        if whole is None:
+            whole = self._whole[free] = wholeness(free, self.count, self.mix)
+        total += w["fragments"] * whole
+        if self._price:
+            total += self._price * thrift(shelf.price, self.cheapest)
         if self.profile.policy.learned is not None:
             total += self.correction(shelf)
         return round(total, 9)

@@ -33,7 +33,9 @@ from gpuconsole.placement import (
 )
 from gpuconsole.placement.engine import held_devices
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
+from gpuconsole.placement.profile import profile
 from gpuconsole.placement.rejections import MAX_REJECTIONS
+from gpuconsole.placement.scores import TERMS, Scorer
 from gpuconsole.preflight.cost import Work
 
 NOW = 1_000_000.0
@@ -525,3 +527,20 @@ def test_two_who_share_a_device_are_both_known_from_the_picture() -> None:
     assert held_devices(board) == {"user:ann": 1, "account:": 1}
     board.release("g")
     assert board.free == 1
+
+
+def test_the_score_is_the_sum_of_its_terms() -> None:
+    """The fast sum over shelves and the terms that people are shown say the same."""
+    hosts = (
+        up("a", card("a0", A100), card("a1", A100), price_per_hour=9.0),
+        up("r", card("r0"), card("r1", memory_used_mib=9 * GIB), price_per_hour=2.0),
+    )
+    weights = {term: 1.0 + place for place, term in enumerate(TERMS)}
+    board = Board.of(fleet(*hosts), {"a0": held()})
+    for request in (wants(3), wants(21), wants(3, devices=2), replace(wants(5), run_time_s=9e4)):
+        made = profile(request, board, Policy(weights=weights), NOW)
+        scorer = Scorer(made, board, request.devices)
+        for shelf in board.shelves():
+            terms = scorer.terms(shelf, 0.0)
+            total = sum(weights[term] * value for term, value in terms.items())
+            assert scorer.score(shelf) == pytest.approx(total)
