@@ -58,12 +58,27 @@ def demo_tasks() -> tuple[Task, ...]:
         ),
         # Fits nowhere: it waits, and says why.
         _task("too-big", "too_big.py"),
+        *_sweep(),
         # The host of this one falls out of sight for a minute now and then.
         replace(
             _task("on-a-shaky-host", "mnist_cnn.py", "--steps", "600"),
             labels={"pool": "serve"},
             priority=-10,
         ),
+    )
+
+
+def _sweep() -> tuple[Task, ...]:
+    """Return a sweep that is longer than its devices are many: the rest waits, with a start."""
+    return tuple(
+        replace(
+            _task(f"sweep[lr={rate}]", "mnist_cnn.py", "--steps", "240", "--lr", rate),
+            backend="npu",
+            exclusive=True,
+            sweep="sweep",
+            run_time_s=90.0,
+        )
+        for rate in ("0.3", "0.1", "0.03", "0.01", "0.003", "0.001")
     )
 
 

@@ -21,6 +21,7 @@ from gpuconsole.placement.conditions import (
     host_fault,
     idleness,
     is_empty,
+    once_released,
     spare_mib,
 )
 from gpuconsole.placement.model import Holder, Place
@@ -265,12 +266,13 @@ class Board:
             kind = Kind(device.model, device.memory_total_mib, device.backend, divided)
             number = kinds.setdefault(kind, len(kinds))
             site.kinds.add(number)
-            condition = condition_of(device)
+            holder = claims.get(device.uuid)
+            free = device if holder is None else once_released(device)
+            condition = condition_of(free)
             fault = down or ("health" if health_fault(device) else "")
-            spot = Spot(order, device, number, fault, condition, spare_mib(device))
+            spot = Spot(order, device, number, fault, condition, spare_mib(free))
             order += 1
             self.linked = self.linked or bool(device.peers)
-            holder = claims.get(device.uuid)
             if holder is None:
                 self._put(site, spot)
             else:

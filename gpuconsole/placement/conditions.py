@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.text import clean
 
@@ -73,3 +75,19 @@ def spare_mib(device: Device) -> float | None:
 def condition_of(device: Device) -> str:
     """Return "" for a device that is empty and idle, else its UUID: it is like no other."""
     return "" if is_empty(device) and not device.utilization else device.uuid
+
+
+def once_released(device: Device) -> Device:
+    """Return a leased device as it should be once its job has left: what runs in containers goes
+    with the job, what others hold outside of them stays."""
+    stays = tuple(process for process in device.processes if not process.container_id)
+    if len(stays) == len(device.processes) and device.processes:
+        return device
+    held = [process.memory_mib for process in stays]
+    used = None if None in held else sum(size for size in held if size is not None)
+    return replace(
+        device,
+        processes=stays,
+        memory_used_mib=used if device.memory_used_mib is not None else None,
+        utilization=device.utilization if stays else 0.0,
+    )

@@ -48,6 +48,11 @@ async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_pat
         }
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEADLINE_S
+        # More jobs of the sweep than devices: the last one is told when it should start.
+        last = session.job("sweep[lr=0.001]").id
+        while last not in await session.foresight.renew():
+            assert loop.time() < deadline, states(session)
+            await asyncio.sleep(0.05)
         while any(states(session)[name] is not state for name, state in wanted.items()):
             assert loop.time() < deadline, states(session)
             await asyncio.sleep(0.05)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import Holder, Request, named_policy
 from gpuconsole.placement.forecast import Expected, forecast
@@ -172,3 +172,27 @@ def test_a_job_stops_insisting_on_what_it_prefers() -> None:
     found = forecast([request], snapshot, {"a-0": held("x", NOW + 90_000)}, BY_AGE, NOW)
     assert starts(found) == {"t": 600.0}
     assert found["t"].hosts == ("h",)
+
+
+def test_what_a_job_holds_goes_with_it_and_what_others_hold_stays() -> None:
+    mine = DeviceProcess(1, "bob", 20000.0, container_id="c" * 64)
+    theirs = DeviceProcess(2, "eve", 9000.0)
+    total = {"memory_total_mib": 24576.0, "utilization": 90.0}
+    snapshot = fleet(
+        Host("a", HostState.UP, devices=(
+            Device("a-0", 0, RTX, memory_used_mib=20100.0, processes=(mine,), **total),
+        )),
+        Host("b", HostState.UP, devices=(
+            Device("b-0", 0, RTX, memory_used_mib=23000.0, processes=(mine, theirs), **total),
+        )),
+    )  # fmt: skip
+    holders = {"a-0": held("x", NOW + 100), "b-0": held("y", NOW + 50)}
+    exclusive = Request("e", Task("e", exclusive=True), 8000.0, 1, NOW, run_time_s=60.0)
+    large = Request("l", Task("l"), 16000.0, 1, NOW - 1, run_time_s=60.0)
+    small = Request("s", Task("s"), 8000.0, 1, NOW - 2, run_time_s=60.0)
+    found = forecast([exclusive], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["e"].hosts) == ({"e": 100.0}, ("a",))
+    found = forecast([large], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["l"].hosts) == ({"l": 100.0}, ("a",))
+    found = forecast([small], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["s"].hosts) == ({"s": 50.0}, ("b",))
