@@ -156,6 +156,7 @@ LINALG = [
     Call("bilinear", "F.bilinear(x, y, z)", "x=f(A,B) y=f(A,C) z=l(D,B,C)", cpu=False),
     Call("inverse", "paddle.inverse(x)", "x=f(A,B,B)"),
     Call("det", "paddle.linalg.det(x)", "x=f(A,B,B)"),
+    Call("svd", "paddle.linalg.svd(x)[1]", "x=f(A,B,B)", cpu=False),
     Call("complex", "paddle.complex(x, y)", PAIR),
 ]
 
