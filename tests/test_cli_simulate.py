@@ -67,7 +67,10 @@ def test_three_jobs_worked_out_by_hand(
     assert (fifo["jobs"], fifo["unfinished"]) == (3, 0)
 
 
-def test_without_arguments_it_plays_a_synthetic_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_it_plays_a_synthetic_trace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     assert main(["simulate"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("SIMULATION")
