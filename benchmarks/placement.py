@@ -19,7 +19,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from benchmarks import placement_tables as tables
 from benchmarks import placement_times as times
+from benchmarks.placement_tables import Run
 from gpuconsole.placement.learned import weights
 from gpuconsole.placement.model import Policy
 from gpuconsole.placement.policy import named_policy
@@ -69,26 +70,6 @@ class Cell(NamedTuple):
     lab: str
     load: float
     seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One policy on the jobs of one cell, with one error of the predictions."""
-
-    trace: str
-    day: int
-    lab: str
-    load: float
-    seed: int
-    sigma: float
-    policy: str
-    jobs: int
-    unfinished: int
-    mean_jct_s: float
-    p99_wait_s: float
-    allocation_rate: float
-    device_utilisation: float
-    seconds: float
 
 
 @cache

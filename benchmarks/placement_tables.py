@@ -6,7 +6,8 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -39,8 +40,9 @@ ratios are 1. With weights: `--learned FOLDER`.
 """
 
 
-class Run(Protocol):
-    """One policy on one set of jobs; see `benchmarks.placement.Run`."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy on one set of jobs, with one error of the predictions."""
 
     trace: str
     day: int
