@@ -173,19 +173,6 @@ class Board:
             board._shelve(site)
         return board
 
-    def cells(self) -> Iterator[Cell]:
-        """Yield every cell, held ones too, host by host."""
-        for site in self.sites:
-            yield from site.cells.values()
-            yield from site.held
-
-    def free_cells(self) -> Iterator[Cell]:
-        """Yield the cells that hold nobody and have no fault, host by host."""
-        for site in self.sites:
-            for cell in site.cells.values():
-                if not cell.fault:
-                    yield cell
-
     def shelves(self) -> Iterator[Shelf]:
         """Yield the shelves on which something stands."""
         gone = []
