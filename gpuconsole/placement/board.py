@@ -21,7 +21,7 @@ from gpuconsole.placement.conditions import (
     host_fault,
     idleness,
     is_empty,
-    once_released,
+    once_free,
     spare_mib,
 )
 from gpuconsole.placement.model import Holder, Place
@@ -254,10 +254,12 @@ class Board:
             number = kinds.setdefault(kind, len(kinds))
             site.kinds.add(number)
             holder = claims.get(device.uuid)
-            free = device if holder is None else once_released(device)
-            condition = condition_of(free)
+            if holder is None:
+                condition, spare = condition_of(device), spare_mib(device)
+            else:
+                condition, spare = once_free(device)
             fault = down or ("health" if health_fault(device) else "")
-            spot = Spot(order, device, number, fault, condition, spare_mib(free))
+            spot = Spot(order, device, number, fault, condition, spare)
             order += 1
             self.linked = self.linked or bool(device.peers)
             if holder is None:

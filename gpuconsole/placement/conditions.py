@@ -77,6 +77,15 @@ def condition_of(device: Device) -> str:
     return "" if is_empty(device) and not device.utilization else device.uuid
 
 
+def once_free(device: Device) -> tuple[str, float | None]:
+    """Return condition and spare memory of a leased device, in MiB, once its job has left."""
+    total, used = device.memory_total_mib, device.memory_used_mib
+    if total is not None and used is not None and all(p.container_id for p in device.processes):
+        return "", total - RESERVE_SHARE * total
+    free = once_released(device)
+    return condition_of(free), spare_mib(free)
+
+
 def once_released(device: Device) -> Device:
     """Return a leased device as it should be once its job has left: what runs in containers goes
     with the job, what others hold outside of them stays."""

@@ -8,13 +8,21 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.placement import engine
 from gpuconsole.placement.board import Board, Cell
 from gpuconsole.placement.engine import Outcome
-from gpuconsole.placement.model import FREE, Candidate, Decision, Holder, Policy, Request, Rules
+from gpuconsole.placement.model import (
+    FREE,
+    Candidate,
+    Decision,
+    Holder,
+    Policy,
+    Rejections,
+    Request,
+    Rules,
+)
 from gpuconsole.placement.order import EVEN, Shares, ordered
-from gpuconsole.placement.picking import Pick, best_linked, pick, rank
+from gpuconsole.placement.picking import Pick, best_linked, best_single, pick
 from gpuconsole.placement.profile import Profile, profile
 from gpuconsole.placement.reasons import candidate
 from gpuconsole.placement.rejections import rejections
-from gpuconsole.placement.scores import Scorer
 from gpuconsole.placement.survey import Survey, survey
 from gpuconsole.placement.waiting import waiting
 
@@ -37,16 +45,20 @@ def decide(
 def decide_on(
     request: Request, board: Board, policy: Policy, now: float, rules: Rules = FREE
 ) -> Decision:
-    """Decide for one job on a board, which stays as it is."""
+    """Decide for one job on a board, which stays as it is; refusals are worked out when read, and
+    the board must not have changed then."""
     made = profile(request, board, policy, now, rules)
-    seen = survey(made, board)
-    seen.ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
-    choices = [] if seen.ruling is not None else _choices(made, board, seen)
-    lonely = _lonely(seen, choices)
-    refused = rejections(seen, seen.refused + lonely)
+    ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
+    choices = [] if ruling is not None else _choices(made, board)
+
+    def look() -> tuple[Survey, list[tuple[Cell, str]]]:
+        seen = survey(made, board)
+        seen.ruling = ruling
+        return seen, seen.refused + _lonely(seen, choices)
+
+    refused = Rejections(lambda: rejections(*look()))
     if not choices:
-        why = waiting(seen, seen.refused + lonely)
-        return Decision(request.job, None, (), refused, why)
+        return Decision(request.job, None, (), refused, waiting(*look()))
     told = tuple(candidate(choice, made, board) for choice in choices)
     return Decision(request.job, told[0], told, refused, None)
 
@@ -130,22 +142,16 @@ def _decision(
     return why_waiting(request, outcome, own, now, rules)
 
 
-def _choices(made: Profile, board: Board, seen: Survey) -> list[Pick]:
+def _choices(made: Profile, board: Board) -> list[Pick]:
     count = made.request.devices
     if count > 1:
         choices = best_linked(made, board, count, MAX_CANDIDATES)
     else:
-        scorer = Scorer(made, board, 1)
-        choices = [
-            Pick(((cell, (cell.spots[0],)),), scorer.score(cell.shelf))
-            for cell in seen.eligible
-            if cell.shelf is not None
-        ]
-        choices.sort(key=rank)
-    if not choices:
-        last = pick(made, board)
-        return [] if last is None else [last]
-    return choices[:MAX_CANDIDATES]
+        choices = best_single(made, board, MAX_CANDIDATES)
+    if choices:
+        return choices
+    last = pick(made, board)
+    return [] if last is None else [last]
 
 
 def _lonely(seen: Survey, choices: Sequence[Pick]) -> list[tuple[Cell, str]]:

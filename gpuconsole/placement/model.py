@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, overload
 
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Task
@@ -104,6 +104,39 @@ class Rejection:
     reason: str
 
 
+class Rejections(Sequence[Rejection]):
+    """Why devices will not do, worked out when first read: few who decide ask for it, and a large
+    fleet has thousands. Until then the board must stay as it was."""
+
+    def __init__(self, make: Callable[[], tuple[Rejection, ...]] = tuple) -> None:
+        self._make = make
+        self._made: tuple[Rejection, ...] | None = None
+
+    @property
+    def told(self) -> tuple[Rejection, ...]:
+        """All of them."""
+        if self._made is None:
+            self._made = self._make()
+            self._make = tuple
+        return self._made
+
+    @overload
+    def __getitem__(self, index: int) -> Rejection: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Rejection, ...]: ...
+    def __getitem__(self, index: int | slice) -> Rejection | tuple[Rejection, ...]:
+        return self.told[index]
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.told == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.told)
+
+
 @dataclass(frozen=True, slots=True)
 class Blocker:
     """A job that holds a device which would otherwise do."""
@@ -135,7 +168,7 @@ class Decision:
     chosen: Candidate | None
     candidates: tuple[Candidate, ...]
     """Best first, at most `MAX_CANDIDATES`; `chosen` is the first."""
-    rejections: tuple[Rejection, ...]
+    rejections: Sequence[Rejection]
     waiting: Waiting | None
 
 

@@ -102,6 +102,22 @@ def _one(made: Profile, board: Board) -> Pick | None:
     return Pick(((chosen, (chosen.spots[0],)),), best[0])
 
 
+def best_single(made: Profile, board: Board, most: int) -> list[Pick]:
+    """Return the best places for one device; looks only at shelves that can be among them."""
+    scorer = Scorer(made, board, 1)
+    shelves = [(scorer.score(shelf), shelf, cells) for shelf, cells in suitable(made, board, 1)]
+    shelves.sort(key=lambda each: -each[0])
+    found: list[Pick] = []
+    for score, shelf, cells in shelves:
+        if len(found) >= most and score < found[most - 1].score:
+            break
+        standing = board.in_turn(shelf) if cells is None else iter(cells)
+        found += [Pick(((cell, (cell.spots[0],)),), score) for cell in islice(standing, most)]
+        found.sort(key=rank)
+        del found[most:]
+    return found
+
+
 def _several(made: Profile, board: Board, count: int) -> Pick | None:
     found = best_linked(made, board, count, 1) or _mixed(made, board, count)
     if found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.board import Cell
@@ -31,9 +32,11 @@ _COUNTED = {
     "preferred": "not preferred",
     "window": "kept for others at this time",
     "quota": "beyond what this user may have there",
-    "count": "free, but too few on one host",
+    "count": "free, but too few together",
 }
 Refused = Sequence[tuple[Cell, str]]
+Group = tuple[int, int]
+"""A host by its place on the board, and a kind of device."""
 
 
 def waiting(survey: Survey, refused: Refused) -> Waiting:
@@ -46,17 +49,17 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
         for cell, code in refused
     ]
     able = [(cell, code) for cell, code in codes if code not in PERMANENT]
-    sizes: dict[tuple[int, int], int] = defaultdict(int)
+    sizes: dict[Group, int] = defaultdict(int)
     for cell, _ in able:
         sizes[cell.site.place, cell.kind] += len(cell.spots)
     each = survey.profile.request.devices
     hosts = survey.profile.request.task.hosts
-    enough = {key: _enough(sizes, key[1], size, each, hosts) for key, size in sizes.items()}
-    able = [pair for pair in able if enough[pair[0].site.place, pair[0].kind]]
+    enough = _enough(sizes, each, hosts)
+    able = [pair for pair in able if (pair[0].site.place, pair[0].kind) in enough]
     if not able:
         return _impossible(survey, refused, max(sizes.values(), default=0))
     start = _estimated_start(survey, able)
-    blockers = tuple(
+    blockers = (
         Blocker(holder.job, holder.name, holder.user, cell.site.host.name, spot.device.uuid)
         for cell, code in able
         if code in ("leased", "utilization")
@@ -64,8 +67,13 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
         if holder is not None
         for spot in cell.spots
     )
-    return Waiting(_reason(survey, able, start), blockers[:MAX_BLOCKERS], start,
-                   _options(survey, able, refused), True)  # fmt: skip
+    return Waiting(
+        _reason(survey, able, start),
+        tuple(islice(blockers, MAX_BLOCKERS)),
+        start,
+        _options(survey, able, refused),
+        possible=True,
+    )
 
 
 _RULED = ("Wait, or ask whoever runs the lab to raise the limit.", "Ask for fewer devices.")
@@ -75,17 +83,16 @@ def _too_small(survey: Survey, cell: Cell) -> bool:
     return survey.profile.views[cell.kind].code == "memory"
 
 
-def _enough(
-    sizes: dict[tuple[int, int], int], kind: int, size: int, devices: int, hosts: int
-) -> bool:
-    """Tell whether a host has its part of a job, on as many hosts as the job may spread over."""
+def _enough(sizes: Mapping[Group, int], devices: int, hosts: int) -> set[Group]:
+    """Return the hosts and kinds that have their part of a job, on as many hosts as it may use."""
+    found: set[Group] = set()
     for parts in range(1, hosts + 1):
-        if devices % parts or size < devices // parts:
+        if devices % parts:
             continue
-        like = sum(k == kind and s >= devices // parts for (_, k), s in sizes.items())
-        if like >= parts:
-            return True
-    return False
+        able = {key for key, size in sizes.items() if size >= devices // parts}
+        alike = Counter(kind for _, kind in able)
+        found |= {key for key in able if alike[key[1]] >= parts}
+    return found
 
 
 def _reason(survey: Survey, able: Refused, start: float | None) -> str:
@@ -126,7 +133,7 @@ def _ruled(survey: Survey, able: Refused) -> str:
 def _estimated_start(survey: Survey, able: Refused) -> float | None:
     """Return when enough devices of one model on one host should be free, if that can be told."""
     made = survey.profile
-    ready: dict[tuple[int, int], list[float]] = defaultdict(list)
+    ready: dict[Group, list[float]] = defaultdict(list)
     for cell, code in able:
         moment = math.inf
         if code in ("leased", "utilization") and cell.holder is not None:
@@ -162,7 +169,7 @@ def _told_end(cell: Cell, now: float) -> float:
     return max(expected_end(holder, now) for holder in holders)
 
 
-def _moment(ready: dict[tuple[int, int], list[float]], kind: int, each: int, parts: int) -> float:
+def _moment(ready: dict[Group, list[float]], kind: int, each: int, parts: int) -> float:
     """Return when `each` devices of a kind are free on each of so many hosts."""
     moments = sorted(
         sorted(found)[each - 1]
