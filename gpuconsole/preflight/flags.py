@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
@@ -22,7 +22,17 @@ class Options:
             tree = source.parse(script) if script.suffix == ".py" else None
         except UsageError:
             tree = None
+        self._script = script.name
         self._declared = [] if tree is None else list(_declared(tree))
+
+    def doubts(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return a sentence for each of `names` that is no option of the script; none where it
+        declares no option at all, for then it may read its arguments in another way."""
+        return tuple(
+            f"{self._script} declares no option --{name}; it may refuse to start with it."
+            for name in names
+            if self._declared and not self.flags(name)
+        )
 
     def flags(self, name: str) -> tuple[str, ...]:
         """Return the spellings of the option of a name, `lr` or `learning-rate`, the one that

@@ -53,9 +53,12 @@ class Submitting:
         """Queue a task once for each combination of values; see `Session.sweep`."""
         task = self._resolved(task)
         name = _free_name(task.name, self._journal.jobs())
-        flags = Options(Path(task.script)).flags
-        made = {one: task_of(task, one, name, flags) for one in combinations(axes)}
-        return await self._queue(task, made.values(), axes, made, force=force, hold=hold)
+        options = Options(Path(task.script))
+        made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
+        jobs = await self._queue(task, made.values(), axes, made, force=force, hold=hold)
+        for doubt in options.doubts(axis.name for axis in axes):
+            self._warn(jobs[0], doubt)
+        return jobs
 
     def _resolved(self, task: Task) -> Task:
         task = completed(task)
@@ -137,11 +140,13 @@ class Submitting:
         return found
 
     def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
-        first = jobs[0]
-        name = first.task.sweep or first.task.name
-        unknown = (_UNKNOWN,) if first.estimate_mib is None else ()
+        unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()
         for sentence in (*unknown, *skipped):
-            self._journal.tell("job", first.id, clean(f"{name}: {sentence}", 500), "warning")
+            self._warn(jobs[0], sentence)
+
+    def _warn(self, job: Job, sentence: str) -> None:
+        name = job.task.sweep or job.task.name
+        self._journal.tell("job", job.id, clean(f"{name}: {sentence}", 500), "warning")
 
 
 async def _matters(axis: Axis, made: Mapping[Combination, Task], report: _Reporter) -> bool:

@@ -231,6 +231,7 @@ def submit(
 def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool) -> int:
     from gpuconsole.cli.sessions import drive
     from gpuconsole.core.sweeps import read_axes
+    from gpuconsole.preflight.flags import Options
 
     crossed = read_axes(axes)
 
@@ -239,6 +240,8 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool)
         return await session.sweep(task, crossed, force=force, hold=hold), not session.dispatcher
 
     jobs, nobody = drive(work)
+    for doubt in Options(Path(task.script)).doubts(axis.name for axis in crossed):
+        note(f"Warning: {doubt}")
     name = jobs[0].task.sweep
     if options().as_json:
         listed = [

@@ -113,29 +113,37 @@ def wait(job: str) -> int:
 @click.argument("job")
 @common
 def why(job: str) -> int:
-    """Say why a job stands where it does, and what would help."""
+    """Say why a job, or each of a sweep, stands where it does, and what would help."""
 
-    async def told(session: Session) -> Why | None:
-        waits = session.job(job).state is JobState.QUEUED
-        return None if waits else session.why(job)
+    async def told(session: Session) -> dict[str, Why]:
+        found = session.group(job)
+        # Only what waits for devices needs a look at the hosts.
+        waits = any(one.state is JobState.QUEUED for one in found)
+        return {} if waits else {one.id: session.why(one.id) for one in found}
 
-    async def asked(session: Session) -> Why:
+    async def asked(session: Session) -> dict[str, Why]:
         await session.look_around(_PICTURE_S)
-        return session.why(job)
+        return {one.id: session.why(one.id) for one in session.group(job)}
 
-    # Only what waits for devices needs a look at the hosts.
-    document = (drive(told, fleet=False) or drive(asked)).as_json()
+    found = drive(told, fleet=False) or drive(asked)
+    documents = {name: each.as_json() for name, each in found.items()}
     if options().as_json:
-        print_document(document)
+        several = [{"id": name, **document} for name, document in documents.items()]
+        print_document({"jobs": several} if len(several) > 1 else next(iter(documents.values())))
         return 0
-    print(clean(f"{document['state']}: {document['reason']}"))
+    for name, document in documents.items():
+        _print_why(document, f"{name}  " if len(documents) > 1 else "")
+    return 0
+
+
+def _print_why(document: Mapping[str, Any], mark: str) -> None:
+    print(clean(f"{mark}{document['state']}: {document['reason']}"))
     for blocker in document["blockers"]:
         print(clean(f"  held up by {_blocker(blocker)}"))
     if document["estimated_start"]:
         print(f"  estimated start {document['estimated_start']}")
     for option in document["options"]:
         print(clean(f"  → {option}"))
-    return 0
 
 
 @click.command()
