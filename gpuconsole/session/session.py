@@ -47,6 +47,7 @@ from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
 from gpuconsole.session.retrying import Retrying, is_due
+from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -80,6 +81,8 @@ class Session:
             policies=Policies(parts.settings, parts.journal.folder),
         )
         self.fleet = DrainedHosts(parts.hosts, parts.journal)
+        self._samples = LiveSamples(self.fleet, parts.clock)
+        self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, parts.clock)
         self._bench = bench_of(parts, self.fleet)
         self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
@@ -99,8 +102,8 @@ class Session:
         try:
             self._placer.remember(self._journal.observations())
             await self.hosts.start()
-            runs = (self._news.run(), self._images.run(), self._watch_queue())
-            self._tasks = [asyncio.ensure_future(run) for run in runs]
+            looks = (self._news.run(), self._samples.run(), self._images.run())
+            self._tasks = [asyncio.ensure_future(run) for run in (*looks, self._watch_queue())]
             if self._parts.dispatch:
                 self._dispatch()
         except BaseException:
@@ -171,18 +174,12 @@ class Session:
         return self._estimating.can_measure(task)
 
     async def measure(
-        self,
-        task: Task,
-        mode: Mode,
-        progress: Progress,
-        *,
-        host: str = "",
-        local: bool = False,
+        self, task: Task, mode: Mode, progress: Progress, *, host: str = "", local: bool = False
     ) -> None:
         """Measure a script with real Paddle in a sandbox; the estimates that follow use it.
 
-        On a host in a container of the job's image, or with `local` on this machine. Cancelling
-        ends it. RefusedError when the script cannot be measured, UsageError without a host.
+        In a container of the job's image, or with `local` on this machine. Cancelling ends it.
+        RefusedError when the script cannot be measured, UsageError without a host.
         """
         self._require_writable("Measuring")
         await self._estimating.measure(task, mode, progress, host=host, local=local)
@@ -207,8 +204,8 @@ class Session:
     async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
         """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
 
-        RefusedError when the estimate says it will not fit or will fail and `force` is not set.
-        An estimate that is unknown is told as a warning: such a job gets an empty device.
+        RefusedError when the estimate says it will not fit or will fail and `force` is not set; an
+        unknown one is told as a warning: such a job gets an empty device.
         """
         self._require_writable("Submitting")
         return await self._submitting.submit(task, force=force, hold=hold)

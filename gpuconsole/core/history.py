@@ -1,0 +1,327 @@
+"""How devices and hosts moved lately: bounded columns of samples, and what a plot needs of them.
+
+Two resolutions are kept: every sample of the last quarter of an hour, and of the last hours what
+was least, usual and most in each quarter of a minute. A large fleet is sampled less often, so
+that its history takes as much room as that of `FULL_DEVICES` devices.
+Times are seconds since the epoch; `None` means that nothing was told.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuconsole.core.fleet import Device, Host, HostFacts
+
+DeviceMetric = Literal["utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz"]
+HostMetric = Literal["cpu_percent", "memory_used_mib"]
+"""The fields of `Device` and `HostFacts` that are kept, by their names there."""
+
+FINE_S = 900.0
+"""For so long every sample is kept."""
+COARSE_S = 4 * 3600.0
+"""For so long the summaries are kept."""
+BUCKET_S = 15.0
+"""What one summary covers."""
+FULL_DEVICES = 512
+"""Up to so many devices are sampled once a second."""
+_SLACK = 1.125
+"""Columns may grow so much beyond their size before their old end is cut off at once."""
+_HOLDS = 2.5
+"""A sample stands for so many sampling times when the next one does not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """How a figure is kept: the array's type, the step of a whole number, and what means None."""
+
+    code: str
+    step: float
+    missing: float
+
+    def stored(self, value: float | None) -> float:
+        """Return the number to keep; a figure out of reach is kept as the nearest in reach."""
+        if value is None or not math.isfinite(value):
+            return self.missing
+        if self.code == "f":
+            return value
+        return min(self.missing - 1, max(0, round(value / self.step)))
+
+    def told(self, number: float) -> float | None:
+        """Return the figure of a kept number."""
+        if self.code == "f":
+            return None if math.isnan(number) else number
+        return None if number == self.missing else number * self.step
+
+
+_SIZE = _Quantity("f", 1.0, math.nan)
+_PERCENT = _Quantity("B", 0.5, 255)
+_DEVICE: Mapping[DeviceMetric, _Quantity] = {
+    "utilization": _PERCENT,
+    "memory_used_mib": _SIZE,
+    "temperature_c": _Quantity("B", 0.5, 255),
+    "power_w": _Quantity("H", 0.1, 65535),
+    "sm_clock_mhz": _Quantity("H", 1.0, 65535),
+}
+_HOST: Mapping[HostMetric, _Quantity] = {"cpu_percent": _PERCENT, "memory_used_mib": _SIZE}
+
+Column = tuple[float, float, float]
+"""Least, mean and most in one column of a plot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One figure from `start` to `end`, oldest first. The sequences are equally long.
+
+    Sample i stands from `times[i]` for `holds[i]` seconds; `lows` and `highs` differ from
+    `values` where it is a summary.
+    """
+
+    start: float
+    end: float
+    times: Sequence[float] = ()
+    values: Sequence[float | None] = ()
+    lows: Sequence[float | None] = ()
+    highs: Sequence[float | None] = ()
+    holds: Sequence[float] = ()
+
+    @property
+    def latest(self) -> float | None:
+        """The newest figure that was told."""
+        return next((value for value in reversed(self.values) if value is not None), None)
+
+    @property
+    def peak(self) -> tuple[float, float] | None:
+        """When it was highest (the first time), and how high."""
+        told = [
+            (high, -at) for at, high in zip(self.times, self.highs, strict=True) if high is not None
+        ]
+        if not told:
+            return None
+        high, at = max(told)
+        return -at, high
+
+
+def downsample(series: Series, columns: int) -> tuple[Column | None, ...]:
+    """Return least, mean (by time) and most of each of `columns` equal parts of the series' span;
+    None where nothing was told."""
+    span = series.end - series.start
+    if columns <= 0 or span <= 0:
+        return (None,) * max(0, columns)
+    width = span / columns
+    parts: list[list[float] | None] = [None] * columns
+    for at, value, low, high, hold in zip(
+        series.times, series.values, series.lows, series.highs, series.holds, strict=True
+    ):
+        if value is None or low is None or high is None:
+            continue
+        first = max(0, math.floor((at - series.start) / width))
+        last = min(columns - 1, math.floor((at + hold - series.start) / width))
+        for place in range(first, last + 1):
+            begins = series.start + place * width
+            weight = min(at + hold, begins + width) - max(at, begins)
+            # What ends just where a column begins is not in it.
+            if weight <= width * 1e-9 and place > first:
+                continue
+            weight = max(weight, width * 1e-9)
+            part = parts[place]
+            if part is None:
+                parts[place] = [low, value * weight, weight, high]
+            else:
+                part[0], part[3] = min(part[0], low), max(part[3], high)
+                part[1] += value * weight
+                part[2] += weight
+    return tuple(None if part is None else (part[0], part[1] / part[2], part[3]) for part in parts)
+
+
+def sampling_s(devices: int) -> float:
+    """Return how many seconds lie between two kept samples of a fleet of so many devices."""
+    return float(max(1, math.ceil(devices / FULL_DEVICES)))
+
+
+class _Table:
+    """Columns of equal length under one column of times; the old end is cut off."""
+
+    def __init__(self) -> None:
+        self.times = array("d")
+        self.columns: dict[str, array[float]] = {}
+
+    def lay_out(self, quantities: Mapping[str, _Quantity]) -> None:
+        """Have exactly these columns; a new one knows nothing of the past."""
+        rows = len(self.times)
+        self.columns = {
+            key: self.columns.get(key) or _blank(quantity, rows)
+            for key, quantity in quantities.items()
+        }
+
+    def cut(self, rows: int) -> None:
+        """Keep about the newest `rows` rows."""
+        over = len(self.times) - rows
+        if over > rows * (_SLACK - 1.0):
+            del self.times[:over]
+            for column in self.columns.values():
+                del column[:over]
+
+
+def _blank(quantity: _Quantity, rows: int) -> array[float]:
+    number = quantity.missing if quantity.code == "f" else int(quantity.missing)
+    return array(quantity.code, [number]) * rows
+
+
+class _Track:
+    """What is kept of one host and its devices."""
+
+    def __init__(self) -> None:
+        self.uuids: tuple[str, ...] | None = None
+        self.quantities: dict[str, _Quantity] = {}
+        self.fine = _Table()
+        self.coarse = _Table()
+        self._bucket_from = 0
+
+    @property
+    def newest(self) -> float:
+        """When the newest sample was taken."""
+        return self.fine.times[-1] if self.fine.times else -math.inf
+
+    def push(self, host: Host, at: float, every_s: float) -> None:
+        """Keep one frame."""
+        uuids = tuple(device.uuid for device in host.devices)
+        if uuids != self.uuids:
+            self._lay_out(uuids)
+        fine = self.fine
+        if fine.times and at // _bucket_s(every_s) != fine.times[-1] // _bucket_s(every_s):
+            self._summarise(every_s)
+        fine.times.append(at)
+        columns = iter(fine.columns.values())
+        for value, quantity in _figures(host):
+            next(columns).append(quantity.stored(value))
+        before = len(fine.times)
+        fine.cut(int(FINE_S / every_s))
+        self._bucket_from -= before - len(fine.times)
+
+    def _lay_out(self, uuids: tuple[str, ...]) -> None:
+        self.uuids = uuids
+        self.quantities = {f"/{metric}": quantity for metric, quantity in _HOST.items()}
+        for uuid in uuids:
+            for metric, quantity in _DEVICE.items():
+                self.quantities[f"{uuid}/{metric}"] = quantity
+        self.fine.lay_out(self.quantities)
+        self.coarse.lay_out(
+            {
+                f"{part}:{key}": quantity
+                for key, quantity in self.quantities.items()
+                for part in ("low", "mean", "high")
+            }
+        )
+
+    def _summarise(self, every_s: float) -> None:
+        """Write least, mean and most of the bucket that has ended."""
+        fine, coarse = self.fine, self.coarse
+        start, self._bucket_from = max(0, self._bucket_from), len(fine.times)
+        coarse.times.append(fine.times[start])
+        columns = iter(coarse.columns.values())
+        for key, quantity in self.quantities.items():
+            told = [n for n in fine.columns[key][start:] if n == n and n != quantity.missing]
+            if told:
+                mean = math.fsum(told) / len(told)
+                three = (min(told), mean if quantity.code == "f" else round(mean), max(told))
+            else:
+                three = (quantity.missing,) * 3
+            for number in three:
+                next(columns).append(number)
+        coarse.cut(int(COARSE_S / _bucket_s(every_s)))
+
+    def series(self, key: str, start: float, end: float, every_s: float) -> Series:
+        """Return one column: summaries as far back as they reach, samples after."""
+        quantity = self.quantities.get(key)
+        if quantity is None:
+            return Series(start, end)
+        fine, coarse, length = self.fine, self.coarse, _bucket_s(every_s)
+        hold = every_s * _HOLDS
+        first = bisect_left(fine.times, start - hold)
+        stop = bisect_left(fine.times, end)
+        reach = fine.times[0] if fine.times else math.inf
+        old = bisect_left(coarse.times, start - length)
+        last = bisect_left(coarse.times, min(end, reach), old)
+        times = [*coarse.times[old:last], *fine.times[first:stop]]
+        means, lows, highs = (
+            [quantity.told(number) for number in coarse.columns[f"{part}:{key}"][old:last]]
+            for part in ("mean", "low", "high")
+        )
+        samples = [quantity.told(number) for number in fine.columns[key][first:stop]]
+        lengths = [length] * len(means) + [hold] * len(samples)
+        holds = list(_until_next(times, lengths, end))
+        return Series(start, end, times, means + samples, lows + samples, highs + samples, holds)
+
+
+def _until_next(times: list[float], lengths: list[float], end: float) -> Iterator[float]:
+    for at, then, length in zip(times, (*times[1:], end), lengths, strict=True):
+        yield max(0.0, min(length, then - at))
+
+
+def _bucket_s(every_s: float) -> float:
+    return BUCKET_S * every_s
+
+
+def _figures(host: Host) -> Iterator[tuple[float | None, _Quantity]]:
+    facts: HostFacts = host.facts
+    for metric, quantity in _HOST.items():
+        yield getattr(facts, metric), quantity
+    device: Device
+    for device in host.devices:
+        for name, quantity in _DEVICE.items():
+            yield getattr(device, name), quantity
+
+
+class History:
+    """Samples of a fleet. Feed it each new record of a host; feeding the same again is free."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[str, _Track] = {}
+        self._hosts: dict[str, Host] = {}
+        self._home: dict[str, str] = {}
+        """Device UUID to the host it was last seen on."""
+        self.every_s = 1.0
+        """Seconds between two samples that are kept."""
+
+    def feed(self, hosts: Sequence[Host]) -> None:
+        """Keep what is new of these hosts, which are the whole fleet."""
+        self.every_s = sampling_s(sum(len(host.devices) for host in hosts))
+        for host in hosts:
+            if self._hosts.get(host.name) is not host:
+                self._hosts[host.name] = host
+                self._keep(host)
+        if len(self._tracks) > len(hosts):
+            names = {host.name for host in hosts}
+            self._tracks = {name: kept for name, kept in self._tracks.items() if name in names}
+            self._hosts = {name: host for name, host in self._hosts.items() if name in names}
+
+    def device(self, uuid: str, metric: DeviceMetric, start: float, end: float) -> Series:
+        """Return a device's figure from `start` to `end`; empty for one never seen."""
+        return self._series(self._home.get(uuid, ""), f"{uuid}/{metric}", start, end)
+
+    def host(self, name: str, metric: HostMetric, start: float, end: float) -> Series:
+        """Return a host's own figure from `start` to `end`; empty for one never seen."""
+        return self._series(name, f"/{metric}", start, end)
+
+    def _series(self, name: str, key: str, start: float, end: float) -> Series:
+        track = self._tracks.get(name)
+        return track.series(key, start, end, self.every_s) if track else Series(start, end)
+
+    def _keep(self, host: Host) -> None:
+        at = host.sampled_at
+        if at is None:
+            return
+        track = self._tracks.get(host.name)
+        if track is None or at < track.newest - self.every_s * 5:
+            # A clock that was set back begins anew.
+            track = self._tracks[host.name] = _Track()
+        if at - track.newest < self.every_s - 0.5:
+            # The same frame in another state, or sooner than this fleet is sampled.
+            return
+        track.push(host, at, self.every_s)
+        self._home.update((device.uuid, host.name) for device in host.devices)
