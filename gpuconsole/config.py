@@ -146,6 +146,76 @@ class WindowSection(Section):
         return self
 
 
+class Thresholds(Section):
+    """From when on something counts as wrong. Times say for how long it must hold first."""
+
+    unreachable_for: Seconds = Field(15.0, ge=0, le=86400)
+    """A host that does not answer."""
+    fault_for: Seconds = Field(3.0, ge=0, le=86400)
+    """A lost device, an XID, memory errors, retired pages."""
+    slowed_for: Seconds = Field(60.0, ge=0, le=86400)
+    """A device that slows itself, for heat or at its power supply's wish."""
+    memory_full: float = Field(97.0, gt=0, le=100)
+    """Percent of a device's memory that are nearly all of it."""
+    memory_full_for: Seconds = Field(120.0, ge=0, le=86400)
+    """Memory that is nearly full."""
+    idle_utilization: float = Field(2.0, ge=0, le=100)
+    """Percent of utilisation below which nobody works."""
+    idle_memory: SizeMib = 256.0
+    """Memory that a process must hold while nobody works to be told."""
+    idle_for: Seconds = Field(1800.0, ge=0, le=7 * 86400)
+    """Memory held by a process that does not work."""
+    low_utilization: float = Field(25.0, ge=0, le=100)
+    """Percent of utilisation that is low for a device whose memory is full."""
+    low_memory: float = Field(80.0, gt=0, le=100)
+    """Percent of memory that counts as full for that."""
+    low_for: Seconds = Field(600.0, ge=0, le=7 * 86400)
+    """Low utilisation with full memory."""
+    foreign_for: Seconds = Field(60.0, ge=0, le=86400)
+    """A process that does not belong to the job that holds the device."""
+    retired_pages: int = Field(10, ge=1)
+    """Pages of memory taken out of use that are worth a word; more of them always are."""
+    clock_skew: Seconds = Field(5.0, gt=0, le=86400)
+    """How far a host's clock may be off."""
+    clock_for: Seconds = Field(60.0, ge=0, le=86400)
+    """A clock that is off."""
+    disk_free: float = Field(5.0, gt=0, lt=100)
+    """Percent of a host's disk that should be free; below a fifth of it is critical."""
+    disk_for: Seconds = Field(60.0, ge=0, le=86400)
+    """A disk that is nearly full."""
+    straggler_gap: float = Field(30.0, gt=0, le=100)
+    """How many points of utilisation a device of a job may lie below the others."""
+    straggler_for: Seconds = Field(180.0, ge=0, le=86400)
+    """A device that lags behind."""
+    engine_for: Seconds = Field(30.0, ge=0, le=86400)
+    """A container engine that does not answer."""
+    failures: int = Field(3, ge=2, le=1000)
+    """Different jobs that failed on a host before the host is suspected."""
+    failures_within: Seconds = Field(3600.0, gt=0, le=7 * 86400)
+    """The time in which they did."""
+    clear_after: Seconds = Field(30.0, ge=1, le=86400)
+    """An incident is over once its cause has been gone for so long."""
+
+
+def _web_address(text: str) -> str:
+    if text and not text.startswith(("http://", "https://")):
+        raise ValueError("expected an address that begins with http:// or https://")
+    return text
+
+
+class TriageSection(Section):
+    """What is watched for, and who is told."""
+
+    limits: Thresholds = Thresholds()
+    """From when on something counts as wrong."""
+    bell: bool = False
+    """Ring the terminal's bell, and have it show a notification, when an incident opens."""
+    webhook: Annotated[Text, AfterValidator(_web_address)] = ""
+    """Address to which incidents are posted as JSON when they open and when they end."""
+    notify: Literal["critical", "warning", "info"] = "warning"
+    """The least severe incident for which bell and webhook are used."""
+
+
 class Retention(Section):
     """How long the console keeps what is over."""
 
@@ -208,6 +278,8 @@ class LabSettings(Section):
     """Limits of the links to hosts."""
     retention: Retention = Retention()
     """How long what ended jobs leave is kept."""
+    triage: TriageSection = TriageSection()
+    """What is watched for, and who is told."""
     theme: Text = "night"
     """Colours of the console."""
     symbols: SymbolSet = "block"

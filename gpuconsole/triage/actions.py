@@ -1,0 +1,119 @@
+"""What a person can do about an incident, and what would follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconsole.core.fleet import Host
+from gpuconsole.core.incidents import Action, Incident
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration, iso_utc
+
+MOST_ACTIONS = 9
+"""As many as there are digits to choose them by."""
+SNOOZE_S = 3600.0
+MOST_JOBS = 2
+"""Jobs for which verbs are offered; the others are in the queue."""
+
+_DRAIN = frozenset(
+    {
+        *("unreachable", "disk-full", "engine-silent", "failing-jobs", "clock-skew"),
+        *("gpu-lost", "xid", "memory-errors", "retired-pages", "heat", "power-brake"),
+    }
+)
+"""Rules for which it helps when nothing new starts on the host."""
+_MOVE = frozenset({"gpu-lost", "xid", "memory-errors", "heat", "power-brake", "straggler"})
+"""Rules for which a job is better off elsewhere."""
+
+
+def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> tuple[Action, ...]:
+    """Return what can be done, the most useful first. `jobs` are those on the incident's host and
+    those that it hits."""
+    hit = [job for job in jobs if job.id in incident.jobs]
+    found: list[Action] = []
+    if incident.rule in _DRAIN and host is not None and not host.drained:
+        found.append(_drain(host, jobs))
+    for job in hit[:MOST_JOBS]:
+        found += _about_job(incident, job)
+    if host is not None:
+        found.append(Action("open-host", f"open {host.name}", host.name, ("Shows the host.",)))
+    for job in hit[:1]:
+        words = ("Shows the job and its log.",)
+        found.append(Action("open-job", f"open job {clean(job.task.name, 40)}", job.id, words))
+    return (*found[: MOST_ACTIONS - 3], *_on_itself(incident))
+
+
+def _drain(host: Host, jobs: Sequence[Job]) -> Action:
+    running = [
+        job
+        for job in jobs
+        if job.state.active
+        and job.attempt
+        and host.name in {part.host for part in job.attempt.parts}
+    ]
+    if not running:
+        keep = "No job of this queue runs there."
+    else:
+        verb = "1 running job keeps" if len(running) == 1 else f"{len(running)} running jobs keep"
+        names = ", ".join(clean(job.task.name, 30) for job in running[:3])
+        keep = f"{verb} going: {names}{', ...' if len(running) > 3 else ''}."
+    preview = (f"No new job starts on {host.name}.", keep, "Nothing is run on the host itself.")
+    return Action("drain", f"drain {host.name}", host.name, preview)
+
+
+def _about_job(incident: Incident, job: Job) -> list[Action]:
+    name = clean(job.task.name, 40)
+    if job.state in (JobState.FAILED, JobState.OOM):
+        words = ("It joins the queue as a new attempt, and is placed as any other.",)
+        return [Action("retry", f"retry {name}", job.id, words)]
+    if job.state is not JobState.RUNNING or incident.rule not in _MOVE:
+        return []
+    place = job.attempt.host if job.attempt else "its host"
+    if job.task.checkpoint_dir:
+        preview = (
+            f"Its container on {place} is stopped and it joins the queue again.",
+            "What it did after its last checkpoint is done once more.",
+        )
+        return [Action("preempt", f"move {name} elsewhere", job.id, preview)]
+    preview = (
+        f"Its container on {place} gets SIGTERM, then SIGKILL after the grace time.",
+        "It keeps no checkpoints: what it has learnt is lost. Its results folder stays.",
+    )
+    return [Action("cancel", f"cancel {name}", job.id, preview)]
+
+
+def _on_itself(incident: Incident) -> tuple[Action, ...]:
+    return (
+        Action("ticket", "copy as a ticket", "", ("Copies what is known, for who can repair it.",)),
+        Action(
+            "snooze", f"snooze {format_duration(SNOOZE_S)}", "",
+            ("Out of the way for an hour; if it is there still it comes back.",),
+        ),
+        Action(
+            "resolve", "not a fault", "",
+            ("Closed until it has gone away and comes back, for every console of this queue.",),
+        ),
+    )  # fmt: skip
+
+
+def ticket(incident: Incident, host: Host | None, now: float) -> str:
+    """Return what is known as plain text, for whoever repairs it."""
+    lines = [
+        f"{incident.severity.value}: {clean(incident.title)} on {incident.where}",
+        f"since {iso_utc(incident.since)}, for {format_duration(now - incident.since)}",
+    ]
+    if incident.uuid:
+        lines.append(f"device {clean(incident.uuid)}")
+    if host is not None and host.address:
+        lines.append(f"address {clean(host.address)}")
+    if incident.jobs:
+        lines.append(f"jobs hit: {', '.join(incident.jobs)}")
+    lines.append("")
+    lines += [f"{iso_utc(one.at)} {one.source}: {clean(one.text)}" for one in incident.evidence]
+    if incident.times_before:
+        days = ", ".join(str(iso_utc(at)) for at in incident.before)
+        lines.append(f"seen {incident.times_before} times before, lately {days}")
+    lines.append(f"confidence {incident.confidence}: {clean(incident.reason)}")
+    lines.append(f"rule {incident.rule}")
+    return "\n".join(lines) + "\n"

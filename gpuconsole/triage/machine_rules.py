@@ -1,0 +1,103 @@
+"""Rules about a host: does it answer, its clock, its disk, its engine, how jobs end there."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import HostState
+from gpuconsole.core.incidents import Severity
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.triage.model import Finding, Scene, Signal
+
+DISK_CRITICAL_SHARE = 0.2
+"""Of the share of a disk that should be free: below this part of it containers fail to start."""
+LONGEST = 300
+"""Letters of foreign text that evidence quotes."""
+
+
+def unreachable(scene: Scene) -> Finding | None:
+    """The link to a host broke, or never stood."""
+    host = scene.host
+    if host.state is not HostState.DOWN:
+        return None
+    age = host.age_s(scene.now)
+    heard = "nothing was ever heard of it" if age is None else "its frames have stopped"
+    signals: list[Signal] = [("link", clean(host.error, LONGEST) or "the link is down")]
+    signals.append(("host", heard))
+    return Finding(
+        "host unreachable",
+        tuple(signals),
+        "high" if host.error else "medium",
+        "no frames, and the link says why" if host.error else "no frames arrive",
+        jobs=tuple(job.id for job in scene.jobs),
+    )
+
+
+def clock_skew(scene: Scene) -> Finding | None:
+    """A host's clock is off: times of its logs and leases cannot be compared."""
+    skew = scene.host.clock_skew_s
+    if skew is None or abs(skew) < scene.limits.clock_skew:
+        return None
+    direction = "ahead of" if skew > 0 else "behind"
+    words = f"its clock is {format_duration(abs(skew))} {direction} this machine's"
+    return Finding(
+        f"clock {skew:+.0f} s off",
+        (("host", words),),
+        "high",
+        "measured with each frame; if every host is off, this machine's clock is wrong",
+    )
+
+
+def disk_full(scene: Scene) -> Finding | None:
+    """Little room is left on the disk where containers and results live."""
+    facts = scene.host.facts
+    if not facts.disk_total_mib or facts.disk_free_mib is None:
+        return None
+    percent = 100.0 * facts.disk_free_mib / facts.disk_total_mib
+    if percent >= scene.limits.disk_free:
+        return None
+    critical = percent < scene.limits.disk_free * DISK_CRITICAL_SHARE
+    left = f"{format_mib(facts.disk_free_mib)} of {format_mib(facts.disk_total_mib)} free"
+    return Finding(
+        "disk nearly full",
+        (("disk", f"{left} ({percent:.1f} %)"),),
+        "high",
+        "read with each frame",
+        jobs=tuple(job.id for job in scene.jobs),
+        severity=Severity.CRITICAL if critical else Severity.WARNING,
+    )
+
+
+def engine_silent(scene: Scene) -> Finding | None:
+    """A host answers, its container engine does not: nothing can start or be stopped there."""
+    cause = scene.silent or scene.host.engine_error
+    if not cause:
+        return None
+    return Finding(
+        "container engine does not answer",
+        (("engine", clean(cause, LONGEST)),),
+        "high",
+        "the host itself answers",
+        jobs=tuple(job.id for job in scene.jobs),
+    )
+
+
+def failing_jobs(scene: Scene) -> Finding | None:
+    """Several jobs failed on one host in a short time."""
+    since = scene.now - scene.limits.failures_within
+    recent = {one.job: one for one in scene.failures if one.at >= since}
+    if len(recent) < scene.limits.failures:
+        return None
+    scripts = {one.script for one in recent.values()}
+    signals = tuple(
+        ("job", f"{one.name} failed: {one.cause}") for one in list(recent.values())[-4:]
+    )
+    alike = len(scripts) == 1
+    return Finding(
+        f"{len(recent)} jobs failed here",
+        signals,
+        "low" if alike else "medium" if len(scripts) < 3 else "high",
+        "all ran the same script, which may be at fault itself"
+        if alike
+        else f"{len(scripts)} different scripts failed",
+        jobs=tuple(recent),
+    )

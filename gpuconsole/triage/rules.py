@@ -1,0 +1,106 @@
+"""The table of all rules; the documentation is made from it."""
+
+from __future__ import annotations
+
+from gpuconsole.core.incidents import Severity
+from gpuconsole.triage import device_rules, machine_rules, use_rules
+from gpuconsole.triage.model import Rule
+
+__all__ = ["BY_NAME", "DEVICE_RULES", "HOST_RULES", "RULES", "Rule"]
+
+_CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
+
+HOST_RULES: tuple[Rule, ...] = (
+    Rule(
+        "unreachable", "host unreachable", _CRITICAL,
+        "The link to a host is down.",
+        "unreachable_for", test=machine_rules.unreachable, blind=True,
+    ),
+    Rule(
+        "disk-full", "disk nearly full", _WARNING,
+        "Less than {disk_free} % of the host's disk is free; critical below a fifth of that.",
+        "disk_for", test=machine_rules.disk_full,
+    ),
+    Rule(
+        "clock-skew", "clock off", _WARNING,
+        "The host's clock differs from this machine's by {clock_skew} or more.",
+        "clock_for", test=machine_rules.clock_skew,
+    ),
+    Rule(
+        "engine-silent", "container engine does not answer", _WARNING,
+        "The host is up and its container engine could not be asked; looked at while jobs wait or"
+        " run.",
+        "engine_for", test=machine_rules.engine_silent,
+    ),
+    Rule(
+        "failing-jobs", "jobs fail on one host", _WARNING,
+        "{failures} different jobs failed by themselves on the host within {failures_within}.",
+        "fault_for", test=machine_rules.failing_jobs,
+    ),
+)  # fmt: skip
+
+DEVICE_RULES: tuple[Rule, ...] = (
+    Rule(
+        "gpu-lost", "GPU lost", _CRITICAL,
+        "The driver no longer lists the device.",
+        "fault_for", device_test=device_rules.lost,
+    ),
+    Rule(
+        "xid", "XID", _CRITICAL,
+        "The driver reported an error since the agent began to watch. Critical when the number"
+        " speaks of the hardware, a warning when it speaks of the program or the driver.",
+        "fault_for", device_test=device_rules.xid,
+    ),
+    Rule(
+        "memory-errors", "uncorrected memory errors", _WARNING,
+        "The device counts uncorrected ECC errors; critical when they grow while it is watched.",
+        "fault_for", device_test=device_rules.memory_errors,
+    ),
+    Rule(
+        "retired-pages", "memory wears out", _WARNING,
+        "{retired_pages} pages of memory or more are out of use, or they grow.",
+        "fault_for", device_test=device_rules.retired_pages,
+    ),
+    Rule(
+        "heat", "slowed by heat", _WARNING,
+        "The device lowers its clocks for heat in at least half of the last half minute.",
+        "slowed_for", device_test=device_rules.slowed_by_heat,
+    ),
+    Rule(
+        "power-brake", "slowed by its power supply", _WARNING,
+        "The power supply tells the device to slow down. A power cap at full load is ordinary.",
+        "slowed_for", device_test=device_rules.slowed_by_power,
+    ),
+    Rule(
+        "memory-full", "memory nearly full", _WARNING,
+        "{memory_full} % or more of the memory is held; info where one process alone holds it.",
+        "memory_full_for", device_test=use_rules.memory_full,
+    ),
+    Rule(
+        "idle-memory", "idle process holds memory", _WARNING,
+        "Utilisation is at most {idle_utilization} % and a process that is no job of the queue"
+        " holds {idle_memory} or more.",
+        "idle_for", device_test=use_rules.idle_memory,
+    ),
+    Rule(
+        "low-load", "low utilisation with full memory", _WARNING,
+        "Utilisation is below {low_utilization} % and {low_memory} % or more of the memory is"
+        " held.",
+        "low_for", device_test=use_rules.low_load,
+    ),
+    Rule(
+        "foreign-process", "foreign process on a leased device", _WARNING,
+        "A process that does not run in the container of the job that holds the device; on a"
+        " device leased to another console, one of another user outside of containers.",
+        "foreign_for", device_test=use_rules.foreign_process,
+    ),
+    Rule(
+        "straggler", "straggler", _WARNING,
+        "A device of a job with several lies {straggler_gap} points of utilisation or more below"
+        " the median of the others, which are busy.",
+        "straggler_for", device_test=use_rules.straggler,
+    ),
+)  # fmt: skip
+
+RULES = (*HOST_RULES, *DEVICE_RULES)
+BY_NAME = {rule.name: rule for rule in RULES}

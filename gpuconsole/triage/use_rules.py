@@ -1,0 +1,174 @@
+"""Rules about how a device is used: idle memory, low load, strangers, stragglers."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from gpuconsole.core.fleet import Device, DeviceProcess
+from gpuconsole.core.incidents import Severity
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.levels import memory_percent
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_mib
+from gpuconsole.triage.model import Finding, Scene, Signal
+
+BUSY_SIBLINGS = 40.0
+"""Percent of utilisation that the others must have before one lags behind them."""
+MOST_PROCESSES = 4
+
+
+def memory_full(scene: Scene, device: Device) -> Finding | None:
+    """Nearly all memory is held: the next allocation may fail."""
+    percent = memory_percent(device)
+    if percent is None or percent < scene.limits.memory_full:
+        return None
+    crowded = len(device.processes) > 1
+    return Finding(
+        "memory nearly full",
+        (("device", f"{_held(device)} ({percent:.0f} %)"), *_processes(device)),
+        "medium" if crowded else "low",
+        "several processes share it, and each may ask for more"
+        if crowded
+        else "one process alone may keep what it does not use",
+        jobs=scene.jobs_on(device),
+        severity=Severity.WARNING if crowded else Severity.INFO,
+    )
+
+
+def idle_memory(scene: Scene, device: Device) -> Finding | None:
+    """A process holds memory, and nobody works: most often one that was forgotten."""
+    load = scene.utilization(device)
+    if load is None or load > scene.limits.idle_utilization or not device.processes:
+        return None
+    held = [one for one in device.processes if (one.memory_mib or 0.0) >= scene.limits.idle_memory]
+    if not held or scene.holders.get(device.uuid):
+        # A job of the queue may load its data for long; what it wastes is another rule's.
+        return None
+    total = sum(one.memory_mib or 0.0 for one in held)
+    owners = ", ".join(dict.fromkeys(clean(one.user, 40) or "?" for one in held))
+    return Finding(
+        f"idle, {owners} holds {format_mib(total)}",
+        (("device", f"utilisation {load:.0f} %"), *_processes(device)),
+        "high" if len(held) == len(device.processes) else "medium",
+        "it holds memory and nothing runs",
+    )
+
+
+def low_load(scene: Scene, device: Device) -> Finding | None:
+    """The memory is full and little is done: the card waits for data, or for others."""
+    load, percent = scene.utilization(device), memory_percent(device)
+    if load is None or percent is None or percent < scene.limits.low_memory:
+        return None
+    if load >= scene.limits.low_utilization:
+        return None
+    cpu = scene.host.facts.cpu_percent
+    signals: list[Signal] = [
+        ("device", f"utilisation {load:.0f} %, memory {percent:.0f} % ({_held(device)})")
+    ]
+    if cpu is not None:
+        signals.append(("host", f"processors {cpu:.0f} % busy"))
+    signals += _processes(device)
+    starved = cpu is not None and cpu > 90.0
+    return Finding(
+        "low utilisation with full memory",
+        tuple(signals),
+        "high" if starved else "medium",
+        "the processors are busy: reading data is the bottleneck"
+        if starved
+        else "it may wait for data, for the network, or for a person",
+        jobs=scene.jobs_on(device),
+    )
+
+
+def foreign_process(scene: Scene, device: Device) -> Finding | None:
+    """Somebody works on a device that is leased to a job."""
+    jobs = scene.holders.get(device.uuid, ())
+    leases = (scene.leases or {}).get(device.uuid, ())
+    if jobs:
+        if leases:
+            # Shared with another console's job: nobody can tell whose process is whose.
+            return None
+        own = {container for job in jobs for container in _containers(job)}
+        strangers = [one for one in device.processes if _is_stranger(one, own)]
+        holder, ids = f"{jobs[0].task.name} ({jobs[0].user})", tuple(job.id for job in jobs)
+    else:
+        users = {lease.user for lease in leases}
+        strangers = [
+            one
+            for one in device.processes
+            if leases and one.user and not one.container_id and one.user not in users
+        ]
+        holder, ids = ", ".join(sorted(users)), ()
+    if not strangers:
+        return None
+    first = strangers[0]
+    certain = any(one.container_id for one in strangers)
+    held = sum(one.memory_mib or 0.0 for one in strangers)
+    return Finding(
+        f"{clean(first.user, 40) or 'somebody'} works on a leased device",
+        (
+            ("lease", f"the device is held by {clean(holder, 120)}"),
+            *(("process", _words(one)) for one in strangers[:MOST_PROCESSES]),
+            ("device", f"{format_mib(held)} are held beside the job"),
+        ),
+        "high" if certain else "medium",
+        "it runs in another container" if certain else "it runs outside the job's container",
+        jobs=ids,
+    )
+
+
+def straggler(scene: Scene, device: Device) -> Finding | None:
+    """One device of a job does much less than the others: all wait for it, or its work is less."""
+    for job in scene.holders.get(device.uuid, ()):
+        others = [uuid for uuid in _devices(job) if uuid != device.uuid]
+        loads = [scene.past[uuid].utilization for uuid in others if uuid in scene.past]
+        known = [load for load in loads if load is not None]
+        load = scene.utilization(device)
+        if load is None or len(known) < len(others) or not known:
+            continue
+        usual = median(known)
+        if usual < BUSY_SIBLINGS or load > usual - scene.limits.straggler_gap:
+            continue
+        return Finding(
+            f"lags behind the {len(others)} other device{'s' * (len(others) > 1)} of its job",
+            (
+                ("device", f"utilisation {load:.0f} %, the others {usual:.0f} %"),
+                ("job", f"{clean(job.task.name, 80)} uses {len(others) + 1} devices"),
+            ),
+            "high" if len(others) > 1 else "medium",
+            "the others agree with each other"
+            if len(others) > 1
+            else "with two devices either may be the odd one",
+            jobs=(job.id,),
+        )
+    return None
+
+
+def _devices(job: Job) -> tuple[str, ...]:
+    attempt = job.attempt
+    return tuple(u for part in attempt.parts for u in part.device_uuids) if attempt else ()
+
+
+def _containers(job: Job) -> tuple[str, ...]:
+    attempt = job.attempt
+    if attempt is None:
+        return ()
+    return tuple(part.container_id for part in attempt.parts if part.container_id)
+
+
+def _is_stranger(process: DeviceProcess, own: set[str]) -> bool:
+    """Whether a process is none of the job's; as long as the job's container is not known, no."""
+    return bool(own) and process.container_id not in own
+
+
+def _held(device: Device) -> str:
+    return f"{format_mib(device.memory_used_mib)} of {format_mib(device.memory_total_mib)}"
+
+
+def _processes(device: Device) -> tuple[Signal, ...]:
+    return tuple(("process", _words(one)) for one in device.processes[:MOST_PROCESSES])
+
+
+def _words(process: DeviceProcess) -> str:
+    user, command = clean(process.user, 40) or "?", clean(process.command, 120)
+    return f"pid {process.pid}, {user}, {format_mib(process.memory_mib)}: {command or '?'}"

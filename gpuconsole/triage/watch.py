@@ -1,0 +1,246 @@
+"""The watch: what rules say becomes an incident once it has held, and is over once it is gone.
+
+Only a host whose record, jobs, leases or engine changed is looked at again; the times run apart,
+over the few things that wait. What cannot be seen (a host that does not answer) neither opens nor
+ends anything: its incidents stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gpuconsole.config import Thresholds
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.incidents import Evidence, Incident, incident_id
+from gpuconsole.triage.memory import remember
+from gpuconsole.triage.model import Finding, Past, Rule, Scene
+from gpuconsole.triage.rules import BY_NAME, DEVICE_RULES, HOST_RULES
+from gpuconsole.triage.scenes import Surroundings
+
+MOST_EVIDENCE = 12
+EARLIER_S = 120.0
+"""Jobs that failed so shortly before are evidence too: a job often dies first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one look brought."""
+
+    opened: tuple[Incident, ...] = ()
+    closed: tuple[Incident, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.closed)
+
+
+@dataclass(slots=True)
+class _Condition:
+    """Something that a rule says, from its first sight on. `incident` is as it was first seen."""
+
+    incident: Incident
+    opened: bool = False
+    finding: Finding | None = None
+    gone_since: float | None = None
+    hidden_since: float | None = None
+    seen: float = 0.0
+
+
+class Watch:
+    """Remembers what holds and since when. `known` are the incidents that stand already."""
+
+    def __init__(self, limits: Thresholds, known: Iterable[Incident] = ()) -> None:
+        self._limits = limits
+        self._past: dict[str, Past] = {}
+        self._hosts: dict[str, Host] = {}
+        self._conditions: dict[str, _Condition] = {}
+        self._by_host: dict[str, set[str]] = {}
+        self._waiting: set[str] = set()
+        """Ids of conditions for which time decides: to open, to end, to be given up."""
+        for incident in known:
+            self._keep(_Condition(incident, opened=True, seen=incident.last_seen))
+
+    def step(self, snapshot: FleetSnapshot, around: Surroundings, touched: set[str]) -> Changes:
+        """Look at everything that changed, and tell what opened and ended."""
+        for host in self.due(snapshot, touched):
+            self.examine(host, around, snapshot.taken_at)
+        return self.settle(snapshot.taken_at)
+
+    def due(self, snapshot: FleetSnapshot, touched: set[str]) -> Iterator[Host]:
+        """Give the hosts that are to be looked at; those that left are forgotten."""
+        for host in snapshot.hosts:
+            if self._hosts.get(host.name) is not host or host.name in touched:
+                yield host
+        if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
+            names = {host.name for host in snapshot.hosts}
+            for name in {*self._hosts, *self._by_host} - names:
+                self._hosts.pop(name, None)
+                self._miss(name, set(), snapshot.taken_at)
+
+    def examine(self, host: Host, around: Surroundings, now: float) -> None:
+        """Ask all rules about one host."""
+        self._hosts[host.name] = host
+        up = host.state is HostState.UP
+        if up:
+            for device in host.devices:
+                remember(self._past, device, now if host.sampled_at is None else host.sampled_at)
+        scene = Scene(
+            host,
+            now,
+            self._limits,
+            self._past,
+            around.holders,
+            around.on_host.get(host.name, ()),
+            around.leases.get(host.name),
+            around.silent.get(host.name, ""),
+            around.failures.get(host.name, ()),
+        )
+        found: set[str] = set()
+        for rule in HOST_RULES:
+            if (up or rule.blind) and rule.test is not None:
+                told = rule.test(scene)
+                if told is not None:
+                    found.add(self._see(scene, rule, None, told))
+        if up:
+            for device in host.devices:
+                for rule in DEVICE_RULES:
+                    told = rule.device_test(scene, device) if rule.device_test else None
+                    if told is not None:
+                        found.add(self._see(scene, rule, device, told))
+        self._miss(host.name, found, now, up=up)
+
+    def settle(self, now: float) -> Changes:
+        """Tell what has held long enough, and what has been gone long enough."""
+        opened, closed = [], []
+        for key in tuple(self._waiting):
+            condition = self._conditions[key]
+            if condition.gone_since is not None:
+                if now - condition.gone_since >= self._limits.clear_after:
+                    closed.append(replace(_told(condition), ended_at=condition.gone_since))
+                    self._drop(key)
+            elif condition.hidden_since is not None:
+                if not condition.opened and now - condition.hidden_since > self._limits.clear_after:
+                    self._drop(key)
+            elif now - condition.incident.since >= self.holds_s(condition.incident.rule):
+                condition.opened = True
+                self._waiting.discard(key)
+                opened.append(_told(condition))
+        return Changes(tuple(opened), tuple(closed))
+
+    def current(self) -> tuple[Incident, ...]:
+        """Return what stands now, as it was last seen."""
+        return tuple(_told(one) for one in self._conditions.values() if one.opened)
+
+    def holds_s(self, rule: str) -> float:
+        """Return for how long a rule must hold."""
+        known = BY_NAME.get(rule)
+        return float(getattr(self._limits, known.holds)) if known is not None else 0.0
+
+    # -- within -----------------------------------------------------------------------------
+
+    def _see(self, scene: Scene, rule: Rule, device: Device | None, told: Finding) -> str:
+        """Note that a rule holds; return the id of what it says."""
+        place = device.uuid if device is not None else scene.host.name
+        subject = f"{place}/{told.part}" if told.part else place
+        key = incident_id(rule.name, subject)
+        known = self._conditions.get(key)
+        if known is None:
+            first = _first(scene, rule, device, subject, told)
+            known = self._keep(_Condition(first))
+            self._waiting.add(key)
+        elif known.opened:
+            self._waiting.discard(key)
+        known.finding, known.seen = told, scene.now
+        known.gone_since = known.hidden_since = None
+        known.incident = _joined(known.incident, scene, device, told)
+        return key
+
+    def _miss(self, host: str, found: set[str], now: float, *, up: bool = True) -> None:
+        """Note what no longer holds on a host, or can no longer be seen."""
+        for key in tuple(self._by_host.get(host, set()) - found):
+            condition = self._conditions[key]
+            rule = BY_NAME.get(condition.incident.rule)
+            if not up and rule is not None and not rule.blind:
+                if condition.hidden_since is None:
+                    condition.hidden_since = now
+                if not condition.opened or condition.gone_since is not None:
+                    condition.gone_since = None
+                    self._waiting.add(key)
+            elif not condition.opened:
+                self._drop(key)
+            elif condition.gone_since is None:
+                condition.gone_since, condition.hidden_since = now, None
+                self._waiting.add(key)
+
+    def _keep(self, condition: _Condition) -> _Condition:
+        self._conditions[condition.incident.id] = condition
+        self._by_host.setdefault(condition.incident.host, set()).add(condition.incident.id)
+        return condition
+
+    def _drop(self, key: str) -> None:
+        condition = self._conditions.pop(key)
+        self._waiting.discard(key)
+        names = self._by_host[condition.incident.host]
+        names.discard(key)
+        if not names:
+            del self._by_host[condition.incident.host]
+
+
+def _first(
+    scene: Scene, rule: Rule, device: Device | None, subject: str, told: Finding
+) -> Incident:
+    """Return the incident as it is when its cause is first seen."""
+    return Incident(
+        rule=rule.name,
+        subject=subject,
+        severity=told.severity or rule.severity,
+        title=told.title,
+        host=scene.host.name,
+        since=scene.now,
+        last_seen=scene.now,
+        uuid=device.uuid if device is not None else "",
+        index=device.index if device is not None else None,
+        evidence=tuple(Evidence(scene.now, source, text) for source, text in told.signals),
+    )
+
+
+def _joined(incident: Incident, scene: Scene, device: Device | None, told: Finding) -> Incident:
+    """Return the incident with what is new of its jobs: those it hits, and those that failed."""
+    jobs = tuple(dict.fromkeys((*incident.jobs, *told.jobs)))
+    ends = tuple(
+        Evidence(one.at, "job", f"{one.name} failed: {one.cause}")
+        for one in scene.failures
+        if one.at >= incident.since - EARLIER_S
+        and (device is None or device.uuid in one.uuids)
+        and incident.rule != "failing-jobs"
+    )
+    new = tuple(one for one in ends if one not in incident.evidence)
+    if jobs == incident.jobs and not new:
+        return incident
+    evidence = (*incident.evidence, *new)[:MOST_EVIDENCE]
+    return replace(incident, jobs=jobs, evidence=evidence)
+
+
+def _told(condition: _Condition) -> Incident:
+    """Return a condition's incident as it was last seen."""
+    first, told = condition.incident, condition.finding
+    if told is None:
+        return first
+    known = {one.text for one in first.evidence}
+    later = tuple(
+        Evidence(condition.seen, source, text) for source, text in told.signals if text not in known
+    )
+    rule = BY_NAME[first.rule]
+    return replace(
+        first,
+        severity=told.severity or rule.severity,
+        title=told.title,
+        last_seen=condition.seen,
+        confidence=told.confidence,
+        reason=told.reason,
+        evidence=_in_time((*first.evidence, *later)),
+    )
+
+
+def _in_time(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    return tuple(sorted(evidence, key=lambda one: one.at)[-MOST_EVIDENCE:])
