@@ -56,6 +56,12 @@ class Request:
     """Percent of a device that it would keep busy."""
     deadline: float | None = None
 
+    @property
+    def least_on_host(self) -> int:
+        """Devices that it takes of a host at least: it spreads over equal parts."""
+        parts = (p for p in range(self.task.hosts, 0, -1) if self.devices % p == 0)
+        return self.devices // next(parts, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -238,8 +244,9 @@ class Rules(Protocol):
         and name."""
         ...
 
-    def host(self, request: Request, host: Host, own: int) -> Ruling | None:
-        """Return why a job may not use a host, where its user holds `own` devices already."""
+    def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
+        """Return why a job may not have `count` devices of a host, of which its user holds `own`
+        already."""
         ...
 
 
@@ -250,7 +257,7 @@ class Free:
         """Allow everything."""
         return None
 
-    def host(self, request: Request, host: Host, own: int) -> Ruling | None:
+    def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
         """Allow everything."""
         return None
 

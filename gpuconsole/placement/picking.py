@@ -51,15 +51,15 @@ def cell_code(made: Profile, shelf: Shelf) -> str:
     return ""
 
 
-def host_code(made: Profile, board: Board, site: Site) -> str:
-    """Return the filter by which a host will not do for this job, or ""."""
+def host_code(made: Profile, board: Board, site: Site, count: int) -> str:
+    """Return the filter by which a host will not do for `count` devices of this job, or ""."""
     if code := site_code(made, site.host):
         return code
     if made.home is not None and site.place != made.home:
         return "quota"
     user = made.request.user
     own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
-    ruling = made.rules.host(made.request, site.host, own)
+    ruling = made.rules.host(made.request, site.host, own, count)
     return "" if ruling is None else ruling.code
 
 
@@ -82,7 +82,7 @@ def suitable(made: Profile, board: Board, count: int) -> Iterator[tuple[Shelf, l
             continue
         if not picky:
             yield shelf, None
-        elif cells := [c for c in board.on(shelf) if not host_code(made, board, c.site)]:
+        elif cells := [c for c in board.on(shelf) if not host_code(made, board, c.site, count)]:
             yield shelf, cells
 
 
@@ -188,7 +188,7 @@ def _mixed(made: Profile, board: Board, count: int) -> list[Pick]:
     scorer = Scorer(made, board, count)
     found: list[Pick] = []
     for site in board.sites:
-        if len(site.cells) < 2 or (made.picky and host_code(made, board, site)):
+        if len(site.cells) < 2 or (made.picky and host_code(made, board, site, count)):
             continue
         for kind in site.free:
             cells = [
@@ -245,7 +245,7 @@ def _shared(made: Profile, board: Board) -> Pick | None:
         for cell in site.held:
             if shared_code(made, board, cell) or _delays(made, board, cell):
                 continue
-            if made.picky and host_code(made, board, site):
+            if made.picky and host_code(made, board, site, 1):
                 continue
             assert cell.holder is not None
             left = made.views[cell.kind].limit_mib or 0.0

@@ -15,7 +15,7 @@ def victims(made: Profile, board: Board) -> tuple[str, ...]:
     """
     best: tuple[int, float, tuple[str, ...]] | None = None
     for site in board.sites:
-        if made.picky and host_code(made, board, site):
+        if made.picky and host_code(made, board, site, made.request.devices):
             continue
         for kind, view in enumerate(made.views):
             found = None if view.code else _on(made, board, site, kind)

@@ -239,13 +239,13 @@ class Limits:
                 return found
         return None
 
-    def crowded(self, request: Request, host: str, held: int) -> Refusal | None:
-        """Return why a job may not start on a host where its user holds so many devices; None
-        when it may."""
+    def crowded(self, request: Request, host: str, held: int, count: int) -> Refusal | None:
+        """Return why a job may not have `count` devices of a host of which its user holds so many
+        already; None when it may."""
         most = self.max_devices_per_host
-        if most is None or held + request.devices <= most:
+        if most is None or held + count <= most:
             return None
-        has = f"{request.user} holds {held} on {host}" if held else f"it asks for {request.devices}"
+        has = f"{request.user} holds {held} on {host}" if held else f"it asks for {count}"
         return Refusal("host-quota", f"One user may have {_devices(most)} on one host; {has}.")
 
     def room(self, request: Request, use: Use) -> int | None:

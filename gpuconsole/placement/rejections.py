@@ -168,7 +168,7 @@ def _ruled(survey: Survey, cell: Cell) -> str:
     if made.policy.host_per_user:
         return f"{made.request.user or 'This user'} keeps to another host."
     own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
-    ruling = made.rules.host(made.request, site.host, own)
+    ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
     return ruling.sentence if ruling is not None else ""
 
 

@@ -38,7 +38,7 @@ def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation 
         for site in board.sites:
             if kind not in site.kinds:
                 continue
-            moments = free_at(made, board, site, kind)
+            moments = free_at(made, board, site, kind, each)
             if len(moments) >= each and not math.isinf(moments[each - 1]):
                 ready.append((moments[each - 1], site.place, moments))
         if len(ready) < hosts:
@@ -52,9 +52,10 @@ def _soonest(made: Profile, board: Board, each: int, hosts: int) -> Reservation 
     return best
 
 
-def free_at(made: Profile, board: Board, site: Site, kind: int) -> list[float]:
-    """Return when each device of a kind on a host can be had, soonest first."""
-    if made.picky and host_code(made, board, site):
+def free_at(made: Profile, board: Board, site: Site, kind: int, count: int) -> list[float]:
+    """Return when each device of a kind on a host can be had, soonest first; none where the job
+    may not have `count` there."""
+    if made.picky and host_code(made, board, site, count):
         return []
     now = made.now
     moments: list[float] = []

@@ -44,10 +44,10 @@ class LabRules:
         found = never or self.limits.refused(request, self.use, self.now, held)
         return None if found is None else Ruling("quota", found.sentence)
 
-    def host(self, request: Request, host: Host, own: int) -> Ruling | None:
+    def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
         """Return why a job may not use a host: see `Rules`. Where a window is for a model, a host
         that has one such device is kept whole."""
-        crowded = self.limits.crowded(request, host.name, own)
+        crowded = self.limits.crowded(request, host.name, own, count)
         if crowded is not None:
             return Ruling("quota", crowded.sentence)
         key = (request.job, host.name, request.run_time_s, request.task.image)

@@ -35,7 +35,7 @@ def survey(made: Profile, board: Board) -> Survey:
     result = Survey(made, board)
     count = made.request.devices
     for site in board.sites:
-        ruled = host_code(made, board, site) if made.picky else ""
+        ruled = host_code(made, board, site, made.request.least_on_host) if made.picky else ""
         for cell in (*site.cells.values(), *site.held):
             code = made.views[cell.kind].code or ruled or _code(made, board, cell, count)
             if code:

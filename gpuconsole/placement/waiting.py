@@ -126,7 +126,7 @@ def _ruled(survey: Survey, able: Refused) -> str:
     if site is None:
         return ""
     own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
-    ruling = made.rules.host(made.request, site.host, own)
+    ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
     return "" if ruling is None else f" {ruling.sentence}"
 
 
@@ -226,7 +226,7 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         options.append("Lower the batch size, or use mixed precision or recompute.")
     elif codes["image"]:
         cell = next(cell for cell, code in refused if code == "image")
-        ruling = made.rules.host(made.request, cell.site.host, 0)
+        ruling = made.rules.host(made.request, cell.site.host, 0, 1)
         reason = ruling.sentence if ruling is not None else "No host can run its image."
         options.append("Choose an image for the drivers that the hosts have.")
     elif codes["labels"]:

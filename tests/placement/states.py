@@ -284,7 +284,7 @@ def _check_reservation(state: State, outcome: Outcome) -> None:
     made = profile(head, board, state.policy, NOW, state.rules)
     each = head.devices // len(kept.sites)
     for place in kept.sites:
-        moments = free_at(made, board, board.sites[place], kept.kind)
+        moments = free_at(made, board, board.sites[place], kept.kind, each)
         assert moments[each - 1] <= kept.when + 1e-6, "the first blocked job is delayed"
 
 

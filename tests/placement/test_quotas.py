@@ -129,15 +129,15 @@ def test_a_job_noted_twice_or_ended_twice_counts_once() -> None:
 
 def test_devices_per_host() -> None:
     limits = Limits(max_devices_per_host=3)
-    assert limits.crowded(request(1), "a", 2) is None
-    found = limits.crowded(request(2), "a", 2)
+    assert limits.crowded(request(1), "a", 2, 1) is None
+    found = limits.crowded(request(2), "a", 2, 2)
     assert found is not None
     assert found.code == "host-quota"
     assert found.sentence == "One user may have 3 devices on one host; ada holds 2 on a."
-    large = limits.crowded(request(4), "a", 0)
+    large = limits.crowded(request(4), "a", 0, 4)
     assert large is not None
     assert large.sentence == "One user may have 3 devices on one host; it asks for 4."
-    assert Limits().crowded(request(99), "a", 99) is None
+    assert Limits().crowded(request(99), "a", 99, 99) is None
 
 
 def test_devices_that_start_in_the_same_moment_count_too() -> None:

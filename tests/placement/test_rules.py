@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuconsole.config import LabSettings
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.documents import parse
-from gpuconsole.placement.model import Request
+from gpuconsole.placement import Holder, Request, decide, named_policy
 from gpuconsole.placement.quotas import Limits, Quota, Use, Window
 from gpuconsole.placement.rules import LabRules, limits_of, usage_of
 
@@ -28,20 +30,48 @@ def test_quotas_hold_for_jobs_and_hosts() -> None:
     never = rules.job(request(3), {})
     assert never is not None
     assert "It asks for 3 devices" in never.sentence
-    assert rules.host(request(), A100, 0) is None
-    crowded = rules.host(request(), A100, 1)
+    assert rules.host(request(), A100, 0, 1) is None
+    crowded = rules.host(request(), A100, 1, 1)
     assert crowded is not None
     assert crowded.code == "quota"
+
+
+def test_a_gang_counts_on_each_host_what_it_takes_there() -> None:
+    rules = LabRules(Limits(max_devices_per_host=2), Use(), NOW)
+    hosts = [
+        Host(
+            name,
+            HostState.UP,
+            devices=tuple(
+                Device(f"{name}{n}", n, "RTX 3090", memory_total_mib=24_000.0, memory_used_mib=0.0)
+                for n in range(4)
+            ),
+        )
+        for name in ("a", "b")
+    ]
+    fleet = FleetSnapshot(1, NOW, tuple(hosts))
+    gang = Request("g", Task("t", hosts=2), 1000.0, 4, NOW, user="ada")
+    chosen = decide(gang, fleet, {}, named_policy(), NOW, rules).chosen
+    assert chosen is not None
+    assert [(each.host, len(each.devices)) for each in chosen.places] == [("a", 2), ("b", 2)]
+    single = decide(replace(gang, task=Task("t")), fleet, {}, named_policy(), NOW, rules)
+    assert single.waiting is not None
+    assert "it asks for 4" in single.waiting.reason
+    holder = Holder("o", "other", "ada", NOW, None)
+    crowded = decide(gang, fleet, {"a0": holder}, named_policy(), NOW, rules)
+    assert crowded.chosen is None
+    assert crowded.waiting is not None
+    assert "ada holds 1 on a" in crowded.waiting.reason
 
 
 def test_a_window_for_a_model_finds_it_by_its_short_name() -> None:
     window = Window("paper", NOW, NOW + 60, models=("A100-40GB",), users=("eve",))
     rules = LabRules(Limits(windows=(window,)), Use(), NOW)
-    kept = rules.host(request(), A100, 0)
+    kept = rules.host(request(), A100, 0, 1)
     assert kept is not None
     assert kept.code == "window"
-    assert rules.host(request(), RTX, 0) is None
-    assert rules.host(Request("e", Task("t"), 1.0, 1, NOW, user="eve"), A100, 0) is None
+    assert rules.host(request(), RTX, 0, 1) is None
+    assert rules.host(Request("e", Task("t"), 1.0, 1, NOW, user="eve"), A100, 0, 1) is None
 
 
 def test_an_image_that_does_not_suit_a_host() -> None:
@@ -49,10 +79,10 @@ def test_an_image_that_does_not_suit_a_host() -> None:
         return "Its driver is too old." if host.name == "r" else ""
 
     rules = LabRules(Limits(), Use(), NOW, suits)
-    unsuited = rules.host(request(), RTX, 0)
+    unsuited = rules.host(request(), RTX, 0, 1)
     assert unsuited is not None
     assert (unsuited.code, unsuited.sentence) == ("image", "Its driver is too old.")
-    assert rules.host(request(), A100, 0) is None
+    assert rules.host(request(), A100, 0, 1) is None
 
 
 SETTINGS = """

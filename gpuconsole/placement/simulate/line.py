@@ -155,7 +155,9 @@ class Line(Sequence[Request]):
             sites = None
             if made.picky:
                 sites = [
-                    site for site in self._board.sites if not host_code(made, self._board, site)
+                    site
+                    for site in self._board.sites
+                    if not host_code(made, self._board, site, request.least_on_host)
                 ]
             group = _Group(request.devices, request.task.hosts, kinds, sites)
             self._groups[key] = group
