@@ -1,0 +1,198 @@
+"""How fast the console is, in a terminal with real drawing.
+
+    python -m benchmarks.console                  all cases, as a table against the targets
+    python -m benchmarks.console --case map       cases whose name begins so
+    python -m benchmarks.console --json
+
+Each case starts the console in a pseudo-terminal, drains it as a terminal would, and takes the
+processor time from the kernel. `Key to paint` is from a byte written to the terminal until the
+bytes of the answer have arrived. Nothing but Linux is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.terminal import Terminal
+
+WIDE, FULL = (120, 36), (155, 37)
+QUIET_S = 12.0
+"""How long nothing is pressed, to take the cost of refreshing alone."""
+KEYS = 60
+BETWEEN_KEYS_S = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure against its target; None where there is none."""
+
+    case: str
+    what: str
+    figure: float
+    unit: str
+    target: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether the figure is within the target."""
+        return self.target is None or self.figure <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something that is measured; `run` gives its rows."""
+
+    name: str
+    run: Callable[[str], Iterator[Row]]
+
+
+# -- the map ----------------------------------------------------------------------------------
+
+
+def _made(hosts: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.console_child", "--hosts", str(hosts)]
+
+
+def fleet_map(size: tuple[int, int], more: str = "") -> Callable[[str], Iterator[Row]]:
+    """Measure the map of 1,000 hosts x 8 devices, all values changing once a second.
+
+    `more` is pressed first, such as `+` for a greater density.
+    """
+
+    def run(case: str) -> Iterator[Row]:
+        with Terminal(_made(1000), size) as terminal:
+            terminal.until(b"n0000", 60)
+            time.sleep(2.0)
+            for key in more:
+                terminal.press(key)
+                time.sleep(1.0)
+            cpu, refreshes, written = _quiet(terminal)
+            yield Row(case, "CPU per refresh", 1000 * cpu / refreshes, "ms", 25.0)
+            yield Row(case, "written per refresh", written / refreshes / 1024, "KiB")
+            times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
+            yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
+            yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 50.0)
+            yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
+
+    return run
+
+
+def _quiet(terminal: Terminal) -> tuple[float, float, int]:
+    """Return CPU seconds, seconds (one refresh each) and bytes of a while without keys."""
+    began, cpu, written = time.monotonic(), terminal.cpu_s(), terminal.written
+    time.sleep(QUIET_S)
+    return terminal.cpu_s() - cpu, time.monotonic() - began, terminal.written - written
+
+
+def _moved(terminal: Terminal, number: int) -> float:
+    """Move the cursor to the right; the inspector names the host that it stands on."""
+    time.sleep(BETWEEN_KEYS_S)
+    begun = time.monotonic()
+    terminal.press("l")
+    terminal.until(b"n%04d" % number, 10)
+    return time.monotonic() - begun
+
+
+# -- starting ---------------------------------------------------------------------------------
+
+
+def start(case: str) -> Iterator[Row]:
+    """Measure from the command to a picture one can use: hosts with their load."""
+    times = []
+    for _ in range(5):
+        begun = time.monotonic()
+        with Terminal([*_console(), "demo", "--hosts", "16"], WIDE) as terminal:
+            terminal.until(b"a100-01", 30)
+            times.append(time.monotonic() - begun)
+    yield Row(case, "first useful paint, 16 hosts", statistics.median(times), "s", 1.3)
+
+
+def start_with_inventory(case: str) -> Iterator[Row]:
+    """The same over an inventory, whose hosts do not answer: their names are there at once."""
+    times = []
+    with tempfile.TemporaryDirectory() as folder:
+        inventory = Path(folder) / "inventory.yaml"
+        hosts = "".join(
+            f"  - {{name: n{at:02d}, address: 127.0.0.1, port: 9}}\n" for at in range(16)
+        )
+        inventory.write_text(f"version: 1\nhosts:\n{hosts}")
+        command = [*_console(), "--inventory", str(inventory), "--state", folder]
+        for _ in range(5):
+            begun = time.monotonic()
+            with Terminal(command, WIDE) as terminal:
+                terminal.until(b"n15", 30)
+                times.append(time.monotonic() - begun)
+    yield Row(case, "first names of 16 hosts", statistics.median(times), "s", 1.3)
+
+
+def help_text(case: str) -> Iterator[Row]:
+    """Measure `gpuconsole --help`."""
+    times = []
+    for _ in range(7):
+        begun = time.monotonic()
+        subprocess.run([*_console(), "--help"], check=True, stdout=subprocess.DEVNULL)
+        times.append(time.monotonic() - begun)
+    yield Row(case, "--help", statistics.median(times), "s", 0.25)
+
+
+def _console() -> list[str]:
+    return [sys.executable, "-m", "gpuconsole"]
+
+
+CASES = (
+    Case("map 155x37", fleet_map(FULL)),
+    Case("map 120x36", fleet_map(WIDE)),
+    Case("map 120x36, a host a line", fleet_map(WIDE, "+++")),
+    Case("start, simulated lab", start),
+    Case("start, inventory", start_with_inventory),
+    Case("help", help_text),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the cases and print a table; 1 when a target is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--case", default="", help="only cases whose name begins so")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    rows = []
+    for case in CASES:
+        if case.name.startswith(options.case):
+            print(f"{case.name} ...", file=sys.stderr)
+            rows += list(case.run(case.name))
+    if options.json:
+        print(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=2))
+    else:
+        print_table(rows)
+    return 0 if all(row.met for row in rows) else 1
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Print the figures beside their targets, with what they were measured on."""
+    load = os.getloadavg()[0]
+    print(f"{platform.platform()}, {os.cpu_count()} cores, load {load:.1f}, ", end="")
+    print(f"Python {platform.python_version()}")
+    for row in rows:
+        target = "" if row.target is None else f"<= {row.target:g} {row.unit}"
+        verdict = "" if row.target is None else "met" if row.met else "MISSED"
+        figure = f"{row.case:28}{row.what:32}{row.figure:9.2f} {row.unit:4}"
+        print(f"{figure}{target:>14}  {verdict}".rstrip())
+
+
+def _p95(times: Sequence[float]) -> float:
+    return sorted(times)[int(len(times) * 0.95) - 1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""The console over a fleet made of figures, in the terminal it was started in.
+
+Started by `benchmarks.console` in a pseudo-terminal. The session is the real one; only the hosts
+are made up beforehand, so that what is measured is drawing and what the session does with frames,
+not the making of the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
+from gpuconsole.errors import RefusedError, UnreachableError
+from gpuconsole.session.parts import Parts
+from gpuconsole.session.session import Session
+from gpuconsole.session.submission import Packed
+from gpuconsole.state import Journal
+from gpuconsole.tui.app import ConsoleApp
+
+STEPS = (0, 31, 59, 83)
+"""By how much the figures differ in the pictures that are made beforehand and shown in turn."""
+FRAMES = len(STEPS)
+
+
+class MadeHosts:
+    """A fleet in which every value changes once a second."""
+
+    def __init__(self, frames: list[tuple[Host, ...]]) -> None:
+        self._frames = frames
+        self._known = FleetSnapshot()
+
+    async def start(self) -> None:
+        """Nothing to connect."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the picture of this second."""
+        second = int(time.time())
+        if second != self._known.revision:
+            hosts = self._frames[second % FRAMES]
+            self._known = FleetSnapshot(second, time.time(), hosts, simulated=True)
+        return self._known
+
+    async def engine(self, host: str) -> Engine:
+        """Refuse: there is no engine behind figures."""
+        raise UnreachableError("No engine", f"{host} is made of figures.")
+
+
+def main() -> None:
+    """Run the console until it is left."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hosts", type=int, default=1000)
+    parser.add_argument("--devices", type=int, default=8)
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Parts(
+            hosts=MadeHosts(frames(options.hosts, options.devices)),
+            journal=Journal(Path(folder), clock=time.time),
+            settings=LabSettings(),
+            user="bench",
+            pack=_refuse,
+            default_image=lambda host: "",
+            dispatch=False,
+            simulated=True,
+        )
+        app = ConsoleApp(Session(parts))
+
+        async def drive() -> None:
+            try:
+                await app.run_async()
+            finally:
+                if app.opened:
+                    await app.session.__aexit__(None, None, None)
+
+        asyncio.run(drive())
+
+
+def _refuse(*given: object, **more: object) -> Packed:
+    raise RefusedError("Nothing is submitted here", "The hosts are made of figures.")
+
+
+def frames(hosts: int, devices: int) -> list[tuple[Host, ...]]:
+    """Return the pictures that are shown in turn; every figure differs from one to the next."""
+    # Taken for new by every picture: the age of figures is none.
+    later = time.time() + 3600.0
+    facts = HostFacts(31.0, 128, 1.0e6, 4.0e5, 3.6e6, 1.1e6, 40.0, "550.127.05", "12.4")
+    dice = random.Random(7)
+    bases = [[dice.randrange(101) for _ in range(devices)] for _ in range(hosts)]
+    return [
+        tuple(
+            Host(
+                f"n{number:04d}",
+                HostState.UP,
+                f"10.0.{number // 250}.{number % 250}",
+                {"rack": f"r{number // 16:02d}"},
+                12.0,
+                tuple(_device(number, at, base, frame) for at, base in enumerate(loads)),
+                facts,
+                later,
+            )
+            for number, loads in enumerate(bases)
+        )
+        for frame in range(FRAMES)
+    ]
+
+
+def _device(host: int, index: int, base: int, frame: int) -> Device:
+    load = (base + STEPS[frame]) % 101
+    held = (base + STEPS[frame - 1]) % 101
+    process = DeviceProcess(1000 + host, "ana", 20000.0, "python train.py")
+    return Device(
+        uuid=f"GPU-{host:04d}-{index}",
+        index=index,
+        model="NVIDIA A100-SXM4-40GB",
+        memory_total_mib=40960.0,
+        memory_used_mib=409.6 * held,
+        utilization=float(load),
+        temperature_c=30.0 + load * 0.45,
+        power_w=60.0 + load * 3.3,
+        power_limit_w=400.0,
+        processes=(process,) if base % 4 else (),
+    )
+
+
+if __name__ == "__main__":
+    main()
