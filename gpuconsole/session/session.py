@@ -51,6 +51,7 @@ from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.triage import Triage
 from gpuconsole.session.whys import why_of
 
 __all__ = ["Event", "Parts", "Session", "Why"]
@@ -88,6 +89,7 @@ class Session:
         self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
+        self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self._retrying = Retrying(self._bench, self._estimating, parts.pack)
@@ -102,7 +104,7 @@ class Session:
         try:
             self._placer.remember(self._journal.observations())
             await self.hosts.start()
-            looks = (self._news.run(), self._samples.run(), self._images.run())
+            looks = (self._news.run(), self._samples.run(), self._images.run(), self.triage.run())
             self._tasks = [asyncio.ensure_future(run) for run in (*looks, self._watch_queue())]
             if self._parts.dispatch:
                 self._dispatch()

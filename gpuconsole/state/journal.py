@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.events import Event, Severity
+from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import drains, history, role, rows
+from gpuconsole.state import drains, history, incidents, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.drains import Drain
 from gpuconsole.state.role import Role
@@ -59,6 +60,8 @@ class Journal:
         self._dirty = True
         self._drains: Mapping[str, Drain] | None = None
         self._drains_version = -1
+        self._incidents: tuple[Incident, ...] | None = None
+        self._incidents_version = -1
         found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
         self.id: str = found[0]["value"] if found else ""
 
@@ -198,6 +201,46 @@ class Journal:
                 _tell(connection, Event("host", host, f"{host} takes jobs again", self._clock()))
         self._drains_version = -1
         return was
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Return the incidents that stand, and the latest that are over; the same tuple while
+        nothing changed."""
+        version = self._database.outside_version()
+        if self._incidents is None or version != self._incidents_version:
+            found = incidents.read(self._database.query(incidents.ALL))
+            if found != self._incidents:
+                self._incidents = found
+            self._incidents_version = version
+        return self._incidents or ()
+
+    def open_incident(self, incident: Incident) -> bool:
+        """Note an incident; whether it was new to this journal, and is told to its consoles."""
+        with self._changing_incidents() as connection:
+            new = incidents.add(connection, incident)
+            if new:
+                _tell(connection, incidents.event_of(incident, self._clock()))
+        return new
+
+    def renew_incidents(self, seen: Sequence[Incident]) -> None:
+        """Note how incidents that stand look now."""
+        with self._changing_incidents() as connection:
+            incidents.renew(connection, seen)
+
+    def close_incident(self, incident: Incident) -> bool:
+        """Note that an incident is over since its `ended_at`; whether it stood until then."""
+        with self._changing_incidents() as connection:
+            return incidents.close(connection, incident)
+
+    def mark_incident(self, incident: Incident) -> bool:
+        """Note what a person says of an incident that stands; whether it does."""
+        with self._changing_incidents() as connection:
+            return incidents.mark(connection, incident)
+
+    @contextmanager
+    def _changing_incidents(self) -> Iterator[sqlite3.Connection]:
+        with self._writing() as (connection, _):
+            yield connection
+        self._incidents_version = -1
 
     def role(self) -> Role:
         """Return who dispatches."""

@@ -125,6 +125,30 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID""",
         "ALTER TABLE observations ADD COLUMN utilization REAL",
     ),
+    (
+        """CREATE TABLE incidents (
+            seq INTEGER PRIMARY KEY,
+            id TEXT NOT NULL,
+            rule TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            severity TEXT NOT NULL,
+            title TEXT NOT NULL,
+            host TEXT NOT NULL,
+            uuid TEXT NOT NULL,
+            device_index INTEGER,
+            since REAL NOT NULL,
+            last_seen REAL NOT NULL,
+            ended_at REAL,
+            marked TEXT NOT NULL DEFAULT '',
+            marked_by TEXT NOT NULL DEFAULT '',
+            marked_at REAL,
+            until REAL,
+            about TEXT NOT NULL
+        )""",
+        # Of several consoles that see the same, one notes it.
+        "CREATE UNIQUE INDEX standing_incidents ON incidents (id) WHERE ended_at IS NULL",
+        "CREATE INDEX incidents_by_end ON incidents (ended_at)",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

@@ -60,13 +60,27 @@ class Watch:
         for incident in known:
             self._keep(_Condition(incident, opened=True, seen=incident.last_seen))
 
-    def step(self, snapshot: FleetSnapshot, around: Surroundings, touched: set[str]) -> Changes:
-        """Look at everything that changed, and tell what opened and ended."""
-        for host in self.due(snapshot, touched):
-            self.examine(host, around, snapshot.taken_at)
-        return self.settle(snapshot.taken_at)
+    def adopt(self, incident: Incident) -> None:
+        """Take up an incident that another watch opened; whether it holds is seen at the next
+        look."""
+        known = self._conditions.get(incident.id)
+        if known is None:
+            known = self._keep(_Condition(incident, seen=incident.last_seen))
+            self._hosts.pop(incident.host, None)
+        elif not known.opened:
+            known.incident = replace(known.incident, since=incident.since)
+            self._waiting.discard(incident.id)
+        known.opened = True
 
-    def due(self, snapshot: FleetSnapshot, touched: set[str]) -> Iterator[Host]:
+    def step(
+        self, snapshot: FleetSnapshot, around: Surroundings, touched: set[str], now: float
+    ) -> Changes:
+        """Look at everything that changed, and tell what opened and ended."""
+        for host in self.due(snapshot, touched, now):
+            self.examine(host, around, now)
+        return self.settle(now)
+
+    def due(self, snapshot: FleetSnapshot, touched: set[str], now: float) -> Iterator[Host]:
         """Give the hosts that are to be looked at; those that left are forgotten."""
         for host in snapshot.hosts:
             if self._hosts.get(host.name) is not host or host.name in touched:
@@ -74,8 +88,9 @@ class Watch:
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
             for name in {*self._hosts, *self._by_host} - names:
+                # A host that left the inventory: what was wrong with it is nobody's any more.
                 self._hosts.pop(name, None)
-                self._miss(name, set(), snapshot.taken_at)
+                self._miss(name, set(), now)
 
     def examine(self, host: Host, around: Surroundings, now: float) -> None:
         """Ask all rules about one host."""
@@ -127,9 +142,14 @@ class Watch:
                 opened.append(_told(condition))
         return Changes(tuple(opened), tuple(closed))
 
-    def current(self) -> tuple[Incident, ...]:
-        """Return what stands now, as it was last seen."""
-        return tuple(_told(one) for one in self._conditions.values() if one.opened)
+    def current(self) -> dict[str, Incident]:
+        """Return what stands now by id, as it was last seen."""
+        return {key: _told(one) for key, one in self._conditions.items() if one.opened}
+
+    def in_sight(self, key: str) -> bool:
+        """Tell whether the cause of an incident holds at this moment, and is seen to."""
+        found = self._conditions.get(key)
+        return found is not None and found.gone_since is None and found.hidden_since is None
 
     def holds_s(self, rule: str) -> float:
         """Return for how long a rule must hold."""

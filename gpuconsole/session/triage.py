@@ -1,0 +1,268 @@
+"""Triage at work: the rules at each look, incidents in the journal, and who is told.
+
+Every console of a journal watches; what one has noted the others take up, so an incident is one
+row however many see it. What a person says of it is seen by all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.events import Event
+from gpuconsole.core.incidents import Action, Incident, Severity, without_mark
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import iso_utc
+from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
+from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.parts import Parts
+from gpuconsole.session.tasks import together
+from gpuconsole.session.webhook import Webhook
+from gpuconsole.state.incidents import event_of
+from gpuconsole.triage import Changes, Surroundings, Watch, actions_for, ticket
+
+if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Host
+
+LOOK_EVERY_S = 2.0
+RENEW_EVERY_S = 60.0
+"""How often the journal hears that an incident still stands, unless it became another."""
+SLICE = 64
+"""Hosts looked at before others may work: a large fleet must not hold up a key."""
+LONGEST_SNOOZE_S = 30 * 86400.0
+
+
+class Triage:
+    """What is wrong in the lab, since when, and what a person said of it."""
+
+    def __init__(
+        self, parts: Parts, fleet: Hosts, leases: LeaseBoard, tell: Callable[[Event], None]
+    ) -> None:
+        self._parts = parts
+        self._journal = parts.journal
+        self._clock = parts.clock
+        self._fleet = fleet
+        self._leases = leases
+        self._tell = tell
+        self._settings = parts.settings.triage
+        self._around = Surroundings()
+        self._watch: Watch | None = None
+        self._standing: dict[str, Incident] = {}
+        self._renewed = 0.0
+        self._shown: tuple[tuple[Incident, ...] | None, dict[str, Incident], bool] | None = None
+        self._answer: tuple[Incident, ...] = ()
+        self._webhook = Webhook(self._settings.webhook, self._tell_webhook)
+        self.looked_at: float | None = None
+        """When the lab was last looked at."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await together(self._looking(), self._webhook.run())
+
+    async def look(self) -> None:
+        """Ask the rules about everything that changed, and note what opened and ended."""
+        watch = self._watch
+        if watch is None:
+            watch = self._watch = Watch(self._settings.limits, self._noted())
+        snapshot, now = self._fleet.snapshot(), self._clock.now()
+        touched = self._around.take(
+            self._jobs(), self._leases.others(self._journal.id), self._leases.silent()
+        )
+        for number, host in enumerate(watch.due(snapshot, touched, now), start=1):
+            watch.examine(host, self._around, now)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        changes = watch.settle(now)
+        self._standing = watch.current()
+        self.looked_at = now
+        if self._writable:
+            # Without the journal the incidents are shown as this console sees them.
+            with contextlib.suppress(JournalError):
+                self._note(watch, changes, now)
+        else:
+            for incident in changes.opened:
+                if all(one.id != incident.id for one in self._noted()):
+                    self._tell(event_of(incident, now))
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Return what is wrong and the latest that was; the same tuple while nothing changed."""
+        try:
+            noted: tuple[Incident, ...] | None = self._journal.incidents()
+        except JournalError:
+            noted = None
+        alone = noted is None or not self._writable
+        key = (noted, self._standing, alone)
+        if self._shown is None or any(a is not b for a, b in zip(key, self._shown, strict=True)):
+            self._shown = key
+            self._answer = _merged(noted or (), self._standing, alone=alone)
+        return self._answer
+
+    def incident(self, reference: str) -> Incident:
+        """Return the incident of an id, or of the beginning of one that stands, with what can be
+        done about it. UsageError when there is none or there are several."""
+        found = {one.id: one for one in self.incidents()}
+        exact = found.get(reference)
+        if exact is None:
+            stand = [one for one in self.incidents() if one.ended_at is None]
+            begun = [one for one in stand if one.id.startswith(reference)] if reference else []
+            if len(begun) != 1:
+                raise _unclear(reference, begun)
+            exact = begun[0]
+        return replace(exact, actions=self.actions(exact))
+
+    def actions(self, incident: Incident) -> tuple[Action, ...]:
+        """Return what a person can do about an incident, the most useful first."""
+        if incident.ended_at is not None:
+            return ()
+        host = self._fleet.snapshot().host(incident.host)
+        return actions_for(incident, host, self._near(incident))
+
+    def ticket(self, incident: Incident) -> str:
+        """Return what is known of an incident as plain text, for whoever repairs it."""
+        host: Host | None = self._fleet.snapshot().host(incident.host)
+        return ticket(incident, host, self._clock.now())
+
+    def acknowledge(self, reference: str) -> Incident:
+        """Say that it has been seen."""
+        return self._marked("Acknowledging", reference, marked="acknowledged")
+
+    def snooze(self, reference: str, seconds: float) -> Incident:
+        """Put it off for so long; UsageError unless that is more than nothing, at most 30 days."""
+        if not 0.0 < seconds <= LONGEST_SNOOZE_S:
+            raise UsageError(
+                "Wrong time", "An incident can be put off for up to 30 days.", "Such as 1h or 2d."
+            )
+        until = self._clock.now() + seconds
+        return self._marked("Putting off an incident", reference, marked="snoozed", until=until)
+
+    def resolve(self, reference: str) -> Incident:
+        """Say that it is no fault: closed until it has gone away and comes back."""
+        return self._marked("Resolving", reference, marked="resolved")
+
+    def reopen(self, reference: str) -> Incident:
+        """Take back what was said of it."""
+        return self._marked("Opening again", reference, marked="")
+
+    # -- within -----------------------------------------------------------------------------
+
+    @property
+    def _writable(self) -> bool:
+        return not (self._parts.read_only or self._journal.read_only)
+
+    async def _looking(self) -> None:
+        while True:
+            await self.look()
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    def _jobs(self) -> tuple[Job, ...]:
+        try:
+            return self._journal.jobs()
+        except JournalError:
+            return ()
+
+    def _noted(self) -> tuple[Incident, ...]:
+        """Return the incidents that stand in the journal."""
+        try:
+            return tuple(one for one in self._journal.incidents() if one.ended_at is None)
+        except JournalError:
+            return ()
+
+    def _near(self, incident: Incident) -> list[Job]:
+        """Return the jobs that an incident hits, and those on its host."""
+        around = {job.id for job in self._around.on_host.get(incident.host, ())}
+        wanted = around | set(incident.jobs)
+        return [job for job in self._jobs() if job.id in wanted] if wanted else []
+
+    def _note(self, watch: Watch, changes: Changes, now: float) -> None:
+        """Bring the journal and this watch together."""
+        for incident in changes.closed:
+            if self._journal.close_incident(incident):
+                self._announce("ended", incident)
+        noted = {one.id: one for one in self._noted()}
+        for key, incident in self._standing.items():
+            # What another console has ended is not opened again by one that merely has not yet.
+            if key in noted or not watch.in_sight(key):
+                continue
+            if self._journal.open_incident(without_mark(incident)):
+                self._announce("opened", incident)
+        for key, known in noted.items():
+            if key not in self._standing:
+                watch.adopt(known)
+        became = [
+            one for key, one in self._standing.items() if key in noted and _differ(one, noted[key])
+        ]
+        if now - self._renewed >= RENEW_EVERY_S:
+            self._renewed = now
+            became = [one for key, one in self._standing.items() if key in noted]
+        if became:
+            self._journal.renew_incidents(became)
+
+    def _announce(self, what: str, incident: Incident) -> None:
+        if incident.severity.rank <= Severity(self._settings.notify).rank:
+            now = self._clock.now()
+            document = {"event": what, "at": iso_utc(now), "incident": incident.as_json(now)}
+            self._webhook.post(document)
+
+    def _tell_webhook(self, message: str) -> None:
+        self._tell(Event("error", "webhook", message, self._clock.now(), "error"))
+
+    def _marked(self, doing: str, reference: str, **said: object) -> Incident:
+        if not self._writable:
+            raise ReadOnlyError(
+                "Read-only",
+                f"{doing} was refused: this console was opened to look only.",
+                "Open it again without --read-only.",
+            )
+        incident = self.incident(reference)
+        now = self._clock.now()
+        marked = replace(incident, until=None, marked_by=self._parts.user, marked_at=now)
+        marked = replace(marked, **said)  # type: ignore[arg-type]
+        if not self._journal.mark_incident(marked):
+            raise UsageError("It is over", f"{incident.id} has gone by itself.")
+        return marked
+
+
+def _merged(
+    noted: tuple[Incident, ...], standing: dict[str, Incident], *, alone: bool
+) -> tuple[Incident, ...]:
+    """Return the journal's incidents as they look now; `alone` adds what only this console sees."""
+    found = [_fresh(one, standing.get(one.id)) if one.ended_at is None else one for one in noted]
+    if alone:
+        known = {one.id for one in noted if one.ended_at is None}
+        found += [one for key, one in standing.items() if key not in known]
+    return tuple(found)
+
+
+def _fresh(noted: Incident, seen: Incident | None) -> Incident:
+    """Return an incident of the journal with what this console sees of it."""
+    if seen is None:
+        return noted
+    return replace(
+        noted,
+        severity=seen.severity,
+        title=seen.title,
+        last_seen=max(seen.last_seen, noted.last_seen),
+        jobs=seen.jobs or noted.jobs,
+        evidence=seen.evidence or noted.evidence,
+        confidence=seen.confidence,
+        reason=seen.reason or noted.reason,
+    )
+
+
+def _differ(seen: Incident, noted: Incident) -> bool:
+    return seen.severity is not noted.severity or seen.jobs != noted.jobs
+
+
+def _unclear(reference: str, begun: list[Incident]) -> UsageError:
+    shown = clean(reference, 80)
+    if begun:
+        ids = ", ".join(clean(one.id, 80) for one in begun[:4])
+        return UsageError("Not one incident", f"{shown!r} begins {len(begun)} ids.", f"{ids}")
+    return UsageError(
+        "No such incident", f"Nothing that is wrong has the id {shown!r}.", "`gpuconsole incidents`"
+    )
