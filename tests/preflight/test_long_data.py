@@ -186,3 +186,38 @@ numbers = {name: place for place, name in enumerate(classes)}
 label = numbers[os.path.basename(os.path.dirname(files[0]))]
 """
     assert peak(found(scan, data, rows="np.array([label] * 4).shape[0]")) == peak(found(scan, ""))
+
+
+MAPPED = """
+lines = ["a b c d e f g h"] * 9000
+numbers = {word: place for place, word in enumerate("abcdefgh")}
+
+def encode(line):
+    return [numbers[word] for word in line.split()][:5]
+
+rows = list(map(encode, lines))
+"""
+
+
+def test_a_long_map_has_its_whole_length(scan: Scan) -> None:
+    mapped = found(scan, MAPPED, "len(rows)", "len(rows[8999])")
+    assert peak(mapped) == peak(found(scan, "", "9000", "5"))
+    assert any(ALIKE in one for one in mapped.notes)
+
+
+PICKED = """
+rows = [(1, 2, [i, i, i], 1.0) for i in range(8000)]
+order = np.random.permutation(len(rows))
+sizes = []
+for start in range(0, 8000, 400):
+    chunk = [rows[i] for i in order[start:start + 400]]
+    chunk[0][2].append(0)
+    users, items, seen, labels = zip(*chunk)
+    sizes.append(len(seen[1]))
+"""
+
+
+def test_picking_from_a_long_list_takes_no_time_and_shares_no_lists(scan: Scan) -> None:
+    assert peak(found(scan, PICKED, rows="len(seen) + sizes[-1]")) == peak(
+        found(scan, "", rows="403")
+    )

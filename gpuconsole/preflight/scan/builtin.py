@@ -25,7 +25,7 @@ from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.stdlib import Open
 from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
 from gpuconsole.preflight.scan.tensors import Tensor
-from gpuconsole.preflight.scan.turns import total_of
+from gpuconsole.preflight.scan.turns import Turns, total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
@@ -71,13 +71,21 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
 
     def map_(run: Run, function: Value, *parts: Value) -> Value:
         def walk() -> Iterator[Value]:
+            turns, here = Turns(calls, total), calls.here
             for one in zip(*map(run_iter, parts), strict=False):
+                turns.count += 1
                 more = lengths.rest(one)
                 yield calls.call(function, list(lengths.likeness(one)), {})
                 if more is not None:
                     yield more
+                elif turns.enough(calls, (), here):
+                    yield from _others(calls, turns, one, function)
+                    return
 
-        return constants.Lazy(walk())
+        sizes = [total_of(one) for one in parts]
+        known = [one for one in sizes if one is not None]
+        total = min(known) if known and len(known) == len(sizes) else None
+        return constants.Lazy(walk(), total)
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [one for one in run_iter(items)
@@ -144,6 +152,19 @@ def _columns(calls: Calls, rows: tuple[Value, ...]) -> Value:
     if not known:
         return plain(more)
     return constants.Lazy(iter([(*one, more) for one in zip(*known, strict=False)]))
+
+
+def _others(
+    calls: Calls, turns: Turns, last: tuple[Value, ...], function: Value
+) -> Iterator[Value]:
+    """Give what a function makes of the items that are left: like what it makes of the last."""
+    left = turns.left()
+    turns.finish(calls, (), calls.here)
+    like = calls.call(function, list(last), {})
+    if left is not None and left <= lengths.MAX_KNOWN:
+        yield from [like] * left
+    else:
+        yield lengths.fewer(calls.run, None)
 
 
 def _hashable(value: Value) -> bool:

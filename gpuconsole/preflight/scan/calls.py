@@ -12,6 +12,7 @@ from gpuconsole.preflight.scan import (
     drawn,
     introspection,
     lengths,
+    likely,
     modes,
     records,
     texts,
@@ -67,6 +68,7 @@ class Calls(Attributes):
         """Steps at which the budget is looked at next."""
         self.builtins: dict[str, Value] = {}
         self.here = Scope(None, "module")
+        self.picks = likely.Picks()
         self.trying = 0
         """Blocks that catch exceptions and are being run: what fails in them may be meant to."""
 

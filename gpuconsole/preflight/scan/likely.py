@@ -52,6 +52,51 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     return Unknown(run.file, run.line, REASON, why.root)
 
 
+class Picks:
+    """The last long list that data picked from, so that picking again need not look at all of it.
+
+    Only plain data is kept: what is held here must not hold memory.
+    """
+
+    __slots__ = ("_from", "_made", "_mark")
+
+    def __init__(self) -> None:
+        self._from: list[Value] | None = None
+        self._mark: tuple[int, ...] = ()
+        self._made: Value = None
+
+    def item(self, run: Run, values: list[Value], why: Unknown) -> Value:
+        """Return what stands for any item of a list."""
+        if len(values) <= FEWEST:
+            return item(run, list(values), why)
+        mark = (len(values), id(values[0]), id(values[len(values) // 2]), id(values[-1]))
+        if values is not self._from or mark != self._mark:
+            made = item(run, list(values), why)
+            if not _is_data(made):
+                return made
+            self._from, self._mark, self._made = values, mark, made
+        return _fresh(self._made)
+
+
+def _is_data(value: Value) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_data, value))
+    if isinstance(value, dict):
+        return all(map(_is_data, value.values()))
+    if isinstance(value, Array):
+        return value.keeps is None
+    return value is None or isinstance(value, (int, float, str, Unknown))
+
+
+def _fresh(value: Value) -> Value:
+    """Copy containers: the script may fill what it picked."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_fresh, value))
+    if type(value) is dict:
+        return {key: _fresh(one) for key, one in value.items()}
+    return value
+
+
 def _instance(run: Run, found: list[Native], why: Unknown, whole: bool) -> Value:
     """Merge instances of one class of the script field by field."""
     first = found[0]

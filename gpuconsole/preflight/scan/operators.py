@@ -185,6 +185,8 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
     if more is not None and not isinstance(key, slice):
         return target[0] if len(target) > 1 else lengths.likeness(more)
     if isinstance(key, Unknown):
+        if isinstance(target, list):
+            return run.calls.picks.item(run, target, key)
         return likely.item(run, list(target), key)
     if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
         return first_unknown(key.start, key.stop, key.step)
