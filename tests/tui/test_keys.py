@@ -17,12 +17,13 @@ from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
-from gpuconsole.tui.screens.queue import JobTable, QueueScreen
+from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.loglines import LogLines
+from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import Driven, opened
 from tests.tui.fake import FakeSession, job
 
@@ -35,7 +36,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "map": (FleetMap, ()),
     "host": (HostScreen, ("enter",)),
     "queue": (QueueScreen, ("2",)),
-    "table": (JobTable, ("2",)),
+    "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),
     "job": (JobScreen, ("3",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.widgets import Button, DataTable, Input
+from textual.widgets import Button, Input
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import EngineError, UsageError
@@ -13,6 +13,7 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.whatif import Comparison, Moved
 from gpuconsole.session.foreseeing import Change
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
+from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
 
@@ -26,8 +27,7 @@ JOBS = (
 
 
 def order(console: Driven) -> list[str]:
-    table = console.app.screen.query_one(DataTable)
-    return [str(key.value) for key in table.rows]
+    return list(console.app.screen.query_one(Rows).keys)
 
 
 async def queue(console: Driven, row: int = 0) -> None:
@@ -67,24 +67,37 @@ async def test_a_running_job_says_why_there_as_a_list() -> None:
                             "• The larger card stays free.")  # fmt: skip
 
 
-async def test_only_changed_cells_are_written() -> None:
+async def test_only_changed_rows_are_drawn() -> None:
     session = FakeSession(jobs_now=JOBS)
     async with opened(session) as console:
         await queue(console)
-        table = console.app.screen.query_one(DataTable)
-        written: list[tuple[str, str]] = []
-        original = table.update_cell
-        table.update_cell = lambda row, column, value, **more: (  # type: ignore[method-assign]
-            written.append((row, column)),
-            original(row, column, value, **more),
-        )
+        rows = console.app.screen.query_one(Rows)
+        drawn: list[int] = []
+        original = rows._line
+        rows._line = lambda ink, row, *more: (drawn.append(row), original(ink, row, *more))[1]  # type: ignore[method-assign]
         session.time += 7
         changed = replace(JOBS[1], task=replace(JOBS[1].task, priority=6))
         session.jobs_now = (JOBS[0], changed, *JOBS[2:])
         await console.beat()
-        await console.until(lambda: written)
-        assert set(written) == {("ana-0002", "priority"), ("ana-0002", "time"),
-                                ("ana-0003", "time"), ("ana-0005", "time")}  # fmt: skip
+        await console.until(lambda: drawn)
+        # The running and the waiting ones show their time; what has ended stays.
+        assert set(drawn) == {0, 1, 2}
+
+
+async def test_ten_thousand_jobs_are_walked_without_making_their_rows() -> None:
+    many = tuple(job(f"job-{n}", JobState.QUEUED, n, attempts=()) for n in range(1, 10_001))
+    session = FakeSession(jobs_now=many)
+    asked: list[str] = []
+    original = session.why
+    session.why = lambda reference: (asked.append(reference), original(reference))[1]  # type: ignore[method-assign]
+    async with opened(session) as console:
+        await console.press("2")
+        await console.shows("queue  10,000 jobs")
+        await console.press("G")
+        await console.shows("job-10000", "why is job-10000 queued?")
+        await console.press("g")
+        await console.shows("job-1 ", "why is job-1 queued?")
+        assert len(set(asked)) < 200
 
 
 async def test_the_cursor_stays_on_its_job_when_the_order_changes() -> None:
@@ -95,8 +108,7 @@ async def test_the_cursor_stays_on_its_job_when_the_order_changes() -> None:
         session.jobs_now = (*JOBS, replace(new, task=replace(new.task, priority=99)))
         await console.beat()
         await console.shows("urgent", "why is bert queued?")
-        table = console.app.screen.query_one(DataTable)
-        assert order(console)[table.cursor_row] == "ana-0002"
+        assert console.app.screen.query_one(Rows).current == "ana-0002"
 
 
 async def test_cancel_asks_with_the_focus_on_cancel() -> None:
@@ -188,6 +200,79 @@ async def test_f9_locks_and_unlocks() -> None:
         assert not isinstance(console.app.screen, ConfirmScreen)
         await console.press("f9", "c")
         assert isinstance(console.app.screen, ConfirmScreen)
+
+
+async def test_marks_gather_jobs_for_one_verb() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        await console.press("space", "space")
+        await console.shows("queue  5 jobs  2 marked", "•")
+        await console.press("c")
+        await console.shows("Cancel 2 jobs?", "SIGTERM")
+        await console.press("y")
+        await console.told("2 of 2 jobs are being cancelled.")
+        assert session.named("cancel") == [("cancel", "ana-0003"), ("cancel", "ana-0002")]
+        await console.press("escape")
+        await console.until(lambda: "marked" not in console.text)
+        await console.press("A")
+        await console.shows("5 marked")
+        await console.press("r")
+        await console.told("2 of 2 jobs are queued again.")
+        await console.press("A", "g", "space", "slash")
+        await console.type("state:oom")
+        await console.until(lambda: "marked" not in console.text)
+
+
+async def test_many_devices_are_given_up_only_by_a_typed_word() -> None:
+    attempt = JOBS[2].attempt
+    assert attempt is not None
+    wide = replace(attempt, device_uuids=tuple(f"GPU-{n}" for n in range(9)))
+    session = FakeSession(jobs_now=(replace(JOBS[2], attempts=(wide,), user="eve"),))
+    async with opened(session) as console:
+        await console.press("2")
+        await console.shows("queue  1 job")
+        await console.press("c")
+        await console.shows("belongs to eve", "Type resnet to do it")
+        await console.press("y", "enter")
+        await console.shows("That is not what is asked for.")
+        assert not session.named("cancel")
+        await console.press("backspace", *"resnet", "enter")
+        await console.until(lambda: session.named("cancel") == [("cancel", "ana-0003")])
+
+
+async def test_a_waiting_job_is_brought_before_another() -> None:
+    jobs = (
+        job(name, JobState.QUEUED, number, attempts=())
+        for number, name in enumerate(("first", "second", "third"), start=1)
+    )
+    waiting = tuple(replace(each, submitted_at=at) for at, each in enumerate(jobs))
+    session = FakeSession(jobs_now=waiting)
+    async with opened(session) as console:
+        await console.press("2", "down", "K")
+        await console.told("second is before first now")
+        await console.press("J")
+        await console.told("second is behind third now")
+        assert session.named("priority") == [
+            ("priority", "ana-0002", 6),
+            ("priority", "ana-0002", 4),
+        ]
+        await console.press("g", "K")
+        await console.told("first is the first that waits.")
+        await console.press("o")
+        await console.shows("by newest")
+        assert order(console) == ["ana-0003", "ana-0002", "ana-0001"]
+        await console.press("K")
+        await console.told("in the queue's own order")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_starts_are_seen_at_every_size(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=JOBS)
+    session.foresight.known = {"ana-0002": Expected(session.time + 600, ("a100-01",), guess=False)}
+    async with opened(session, size) as console:
+        await queue(console)
+        await console.shows("where/start", "in ~10m", "a100-01:0")
 
 
 @pytest.mark.parametrize("size", SIZES)

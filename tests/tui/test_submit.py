@@ -227,7 +227,7 @@ async def test_what_will_not_fit_needs_the_name_typed() -> None:
         await console.shows("will not fit", "name: train")
         await console.type("trai")
         await console.press("enter")
-        await console.shows("That is not the job's name.")
+        await console.shows("That is not what is asked for.")
         assert not session.named("submit")
         await console.type("n")
         await console.press("enter")

@@ -1,16 +1,10 @@
-"""Jobs as table rows and as facts: state, wait, progress, memory, causes, why."""
+"""A job as facts: state, place, progress, memory, causes, attempts."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any, Protocol
-
-from rich.style import Style
-from rich.text import Text
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
@@ -22,113 +16,9 @@ from gpuconsole.tui.presentation.cells import Piece, bar, bullets, fit, labelled
 Lines = list[list[Piece]]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the queue; `width` 0 takes what is left, `spare` leaves on a narrow terminal."""
-
-    title: str
-    key: str
-    width: int
-    right: bool = False
-    spare: bool = False
-
-
-COLUMNS: tuple[Column, ...] = (
-    Column("#", "number", 3, right=True),
-    Column("job", "name", 18),
-    Column("user", "user", 8),
-    Column("gpus", "gpus", 4, right=True),
-    Column("state", "state", 11),
-    Column("time", "time", 6, right=True),
-    Column("mem/gpu", "memory", 8, right=True, spare=True),
-    Column("prio", "priority", 4, right=True, spare=True),
-    Column("where", "where", 14, spare=True),
-    Column("why", "why", 0, spare=True),
-)
-
 _PROGRESS = re.compile(
     r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
 )
-
-
-class Why(Protocol):
-    """Why a job stands where it does, as the session answers."""
-
-    @property
-    def reason(self) -> str: ...
-    @property
-    def blockers(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def estimated_start(self) -> float | None: ...
-    @property
-    def options(self) -> Sequence[str]: ...
-
-
-class Start(Protocol):
-    """When a waiting job should start, as the session foresees it."""
-
-    @property
-    def starts_at(self) -> float: ...
-    @property
-    def guess(self) -> bool: ...
-
-
-ORDER = {
-    JobState.RUNNING: 0,
-    JobState.LAUNCHING: 0,
-    JobState.UNKNOWN: 0,
-    JobState.QUEUED: 1,
-    JobState.HELD: 2,
-}
-
-
-def in_order(jobs: Sequence[Job], expected: Mapping[str, Start] | None = None) -> list[Job]:
-    """Return jobs as the queue shows them: active, waiting by when they should start, then the
-    newest ended. What has no expected start goes by priority, after the others."""
-    starts = {} if expected is None else expected
-
-    def place(job: Job) -> tuple[float, float, float, float]:
-        rank = ORDER.get(job.state, 3)
-        if rank == 3:
-            return rank, 0, 0, -(job.ended_at or job.submitted_at)
-        start = starts[job.id].starts_at if rank == 1 and job.id in starts else math.inf
-        return rank, start, -job.task.priority, job.submitted_at
-
-    return sorted(jobs, key=place)
-
-
-def row(
-    ink: Ink, job: Job, number: int, now: float, why: str, start: Start | None = None
-) -> list[Text]:
-    """Return the cells of a job's row; `start` is when a waiting job should."""
-    attempt = job.attempt
-    parts = attempt.parts if attempt else ()
-    places = [f"{part.host}:{','.join(map(str, part.device_indexes))}" for part in parts]
-    where = " ".join(places) or "-"
-    if job.state is JobState.QUEUED:
-        where = start_words(start, now)
-    cells: list[tuple[str, Style]] = [
-        (str(number), ink.muted),
-        (job.task.name, ink.strong),
-        (job.user, ink.text),
-        (str(job.task.devices or "auto"), ink.text),
-        (state_words(ink, job), ink.jobs[job.state]),
-        (elapsed(job, now), ink.text),
-        (format_mib(job.estimate_mib), ink.text),
-        (str(job.task.priority), ink.text),
-        (where, ink.text),
-        (why, ink.muted),
-    ]
-    return [
-        Text(
-            clean(words, 200),
-            style=style.without_color + Style(color=style.color),
-            justify="right" if column.right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-        )
-        for column, (words, style) in zip(COLUMNS, cells, strict=True)
-    ]
 
 
 def state_words(ink: Ink, job: Job) -> str:
@@ -145,56 +35,9 @@ def elapsed(job: Job, now: float) -> str:
     return format_duration(now - job.submitted_at)
 
 
-def start_words(start: Start | None, now: float) -> str:
-    """Return in what time a waiting job should start; `?` marks a guess, for the length of a job
-    before it is not known."""
-    if start is None:
-        return "-"
-    left = start.starts_at - now
-    words = "now" if left < 1 else f"in ~{format_duration(left)}"
-    return f"{words}?" if start.guess else words
-
-
 def indexes(attempt: Attempt) -> str:
     """Return the devices of an attempt in words."""
     return "gpu " + ",".join(map(str, attempt.device_indexes)) if attempt.device_indexes else ""
-
-
-def short_why(job: Job, why: Why | None) -> str:
-    """Say in one line what happened or what it waits for."""
-    if job.cancel_requested and not job.state.ended:
-        return "being cancelled"
-    if job.detail and job.state.active:
-        return job.detail
-    if job.cause:
-        return job.cause
-    if job.state is JobState.HELD:
-        return "held: H lets it go"
-    if job.state is JobState.QUEUED and why is not None:
-        return why.reason
-    return ""
-
-
-def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
-    """Return the panel below the queue: reason, who holds what it needs, start, options."""
-    attempt = job.attempt
-    if job.state is JobState.RUNNING and attempt is not None and attempt.placement_reasons:
-        head: Lines = [[(f"It runs on {clean(attempt.host)} {indexes(attempt)}.", ink.strong)]]
-        return head + bullets(ink, attempt.placement_reasons, width)
-    lines: Lines = [[(part, ink.strong)] for part in wrapped(why.reason or job.cause, width)]
-    for blocker in list(why.blockers)[:4]:
-        words = (
-            f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"
-        )
-        lines += labelled(ink, "held by", words, width)
-    if len(why.blockers) > 4:
-        lines += labelled(ink, "", f"and {len(why.blockers) - 4} more", width)
-    if why.estimated_start is not None:
-        words = f"in about {format_duration(why.estimated_start - now)}"
-        lines += labelled(ink, "start", words, width)
-    for letter, option in zip("abcdefgh", why.options, strict=False):
-        lines += labelled(ink, f"option {letter}", option, width)
-    return lines
 
 
 def progress(lines: Sequence[str]) -> tuple[str, int, int] | None:
@@ -211,6 +54,11 @@ def progress(lines: Sequence[str]) -> tuple[str, int, int] | None:
     return epoch
 
 
+def places(attempt: Attempt) -> str:
+    """Return the hosts and devices of an attempt in words."""
+    return "  ".join(f"{clean(part.host)} {indexes(part)}".rstrip() for part in attempt.parts)
+
+
 def head_lines(
     ink: Ink, job: Job, done: tuple[str, int, int] | None, snapshot: FleetSnapshot, now: float,
     width: int,
@@ -222,7 +70,7 @@ def head_lines(
         (state_words(ink, job), ink.jobs[job.state]),
     ]
     if attempt:
-        first.append((f"   {clean(attempt.host)} {indexes(attempt)}", ink.text))
+        first.append((f"   {places(attempt)}", ink.text))
     first.append((f"   {'ran' if job.state.ended else 'for'} {elapsed(job, now)}", ink.muted))
     if attempt and len(job.attempts) > 1:
         first.append((f"   attempt {attempt.number}", ink.muted))
@@ -288,24 +136,27 @@ def _held_now(job: Job, snapshot: FleetSnapshot) -> tuple[float | None, float | 
     """Return what the job holds on its fullest device, if its processes are seen, and what all
     together hold there."""
     attempt = job.attempt
-    host = snapshot.host(attempt.host) if attempt is not None else None
-    if attempt is None or host is None or not job.state.active:
+    if attempt is None or not job.state.active:
         return None, None
-    mine = [device for device in host.devices if device.uuid in attempt.device_uuids]
-    held = [
-        sum(sizes)
-        for device in mine
-        if attempt.container_id
-        and (
-            sizes := [
-                process.memory_mib
-                for process in device.processes
-                if process.container_id == attempt.container_id and process.memory_mib is not None
-            ]
-        )
-    ]
-    used = (device.memory_used_mib for device in mine)
-    return max(held, default=None), max((mib for mib in used if mib is not None), default=None)
+    held: list[float] = []
+    used: list[float] = []
+    for part in attempt.parts:
+        host = snapshot.host(part.host)
+        mine = [d for d in host.devices if d.uuid in part.device_uuids] if host else []
+        used += [device.memory_used_mib for device in mine if device.memory_used_mib is not None]
+        held += [
+            sum(sizes)
+            for device in mine
+            if part.container_id
+            and (
+                sizes := [
+                    process.memory_mib
+                    for process in device.processes
+                    if process.container_id == part.container_id and process.memory_mib is not None
+                ]
+            )
+        ]
+    return max(held, default=None), max(used, default=None)
 
 
 def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines:
@@ -343,7 +194,7 @@ def _folder(script: str) -> str:
 
 
 def _attempt_words(attempt: Attempt, now: float) -> str:
-    words = f"{attempt.number}. {attempt.host} {indexes(attempt)}"
+    words = f"{attempt.number}. {places(attempt)}"
     if attempt.started_at is not None:
         words += f"  {format_duration((attempt.ended_at or now) - attempt.started_at)}"
     if attempt.exit_code is not None:

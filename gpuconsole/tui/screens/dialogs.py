@@ -86,7 +86,7 @@ class AskScreen(ModalScreen[str | None]):
     def _entered(self, event: Input.Submitted) -> None:
         answer = event.value.strip()
         if self._must_be and answer != self._must_be:
-            self.query_one("#dialog-wrong", Static).update("That is not the job's name.")
+            self.query_one("#dialog-wrong", Static).update("That is not what is asked for.")
         elif self._number and not answer.lstrip("-").isdigit():
             self.query_one("#dialog-wrong", Static).update("A whole number is needed.")
         else:

@@ -17,7 +17,8 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import fact_lines, head_lines, in_order, progress
+from gpuconsole.tui.presentation.jobs import fact_lines, head_lines, progress
+from gpuconsole.tui.presentation.queue import in_order
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
@@ -151,12 +152,12 @@ class JobScreen(ConsoleScreen):
     def action_cancel(self) -> None:
         """Cancel the job."""
         if self.job is not None:
-            verbs.cancel(self, self.job)
+            verbs.cancel(self, (self.job,))
 
     def action_retry(self) -> None:
         """Queue the ended job again."""
         if self.job is not None:
-            verbs.retry(self, self.job)
+            verbs.retry(self, (self.job,))
 
     def action_copy(self) -> None:
         """Copy the docker command."""

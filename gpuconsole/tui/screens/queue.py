@@ -4,42 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import (
-    COLUMNS,
-    Column,
+from gpuconsole.tui.presentation.cells import Piece, text
+from gpuconsole.tui.presentation.queue import (
+    SORTS,
+    Entry,
+    Sized,
     Why,
-    in_order,
+    columns_for,
+    heading,
     row,
     short_why,
+    sorted_by,
     why_lines,
 )
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.whatif import WhatIfScreen
-from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
-
-NARROW = 100
-"""Columns below which only the first facts of a job fit."""
-
-
-class JobTable(DataTable[Text]):
-    """The table of jobs, with the movement keys of every other screen."""
-
-    BINDINGS = bindings("table")
+from gpuconsole.tui.widgets.rows import Rows
 
 
 class QueueScreen(ConsoleScreen):
@@ -48,47 +41,51 @@ class QueueScreen(ConsoleScreen):
     AREA = "queue"
     MODE = "queue"
     WIDGET_AREAS = ("table",)
-    AUTO_FOCUS = "JobTable"
+    AUTO_FOCUS = "Rows"
 
     def __init__(self) -> None:
         super().__init__()
         self._filter = Filter()
         self._filter_text = ""
-        self._shown: dict[str, tuple[str, ...]] = {}
-        self._chosen = ""
-        self._columns: tuple[str, ...] = ()
+        self._sort = "queue"
+        self._listed: tuple[object, ...] = ()
+        """What the order was made of: the jobs, the starts, the filter, the sort."""
+        self._jobs: dict[str, Job] = {}
+        """The jobs shown, in order."""
+        self._ids: Sequence[str] = ()
+        self._columns: Sized = ()
         self._looking = False
 
     def body(self) -> ComposeResult:
-        """Table above, the chosen job's reasons below."""
+        """Rows above, the chosen job's reasons below."""
         with Vertical(id="queue"):
-            yield JobTable(id="jobs", cursor_type="row", zebra_stripes=False)
+            yield Rows(id="jobs")
             yield Static("", id="jobs-empty", classes="panel empty", markup=False)
             yield Panel(id="why")
         yield FilterBar(id="filter")
 
     def draw(self, picture: Picture) -> None:
-        """Bring the table up to date, cell by cell."""
-        expected = self.session.foresight.known
-        jobs = in_order([job for job in picture.jobs if self._filter.job(job)], expected)
-        self.set_class(not jobs, "-empty")
-        self._draw_titles(len(jobs))
-        if not jobs:
-            self._draw_empty()
+        """Bring rows in sight up to date; the order only when jobs or starts have changed."""
+        self._order(picture)
+        self.set_class(not self._ids, "-empty")
+        self._draw_titles()
+        if self._ids:
+            self._draw_rows()
         else:
-            self._draw_table(jobs)
+            self._draw_empty()
         self._draw_why()
-        if any(job.state is JobState.QUEUED for job in jobs):
+        if any(job.state is JobState.QUEUED for job in self._jobs.values()):
             self._look_ahead()
 
     def restyle(self) -> None:
-        """Cells carry colours of the theme."""
-        self._columns = ()
+        """Draw in another theme."""
+        self.query_one(Rows).restyle()
         super().restyle()
 
     def crumbs(self) -> str:
-        """The filter in force."""
-        return f"filter: {self._filter_text or 'none'}"
+        """The order and the filter in force."""
+        order = "" if self._sort == "queue" else f"by {self._sort}   "
+        return f"{order}filter: {self._filter_text or 'none'}"
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -97,28 +94,47 @@ class QueueScreen(ConsoleScreen):
         self._with_job(lambda job: self.console.open_job(job.id))
 
     def action_cancel(self) -> None:
-        """Cancel the chosen job."""
-        self._with_job(lambda job: verbs.cancel(self, job))
+        """Cancel the marked jobs, or the chosen one."""
+        self._with_jobs(verbs.cancel)
 
     def action_hold(self) -> None:
-        """Hold the chosen job, or let it go."""
-        self._with_job(lambda job: verbs.hold(self, job))
+        """Hold the marked jobs or the chosen one, or let held ones go."""
+        self._with_jobs(verbs.hold)
 
     def action_preempt(self) -> None:
-        """Stop the chosen job; it goes on from its checkpoint later."""
-        self._with_job(lambda job: verbs.preempt(self, job))
+        """Stop the marked jobs or the chosen one; they go on from their checkpoints later."""
+        self._with_jobs(verbs.preempt)
 
     def action_retry(self) -> None:
-        """Queue the chosen job again."""
-        self._with_job(lambda job: verbs.retry(self, job))
+        """Queue the marked jobs or the chosen one again."""
+        self._with_jobs(verbs.retry)
 
     def action_priority(self) -> None:
-        """Change the chosen job's priority."""
-        self._with_job(lambda job: verbs.priority(self, job))
+        """Change the priority of the marked jobs, or of the chosen one."""
+        self._with_jobs(verbs.priority)
+
+    def action_reorder(self, step: int) -> None:
+        """Bring the chosen job before the one above, or behind the one below."""
+        waiting = [job for job in self._jobs.values() if job.state is JobState.QUEUED]
+        job = self._chosen
+        if job is None or job not in waiting or self._sort != "queue":
+            self.tell("Only a waiting job changes its place, in the queue's own order (o).")
+            return
+        at = waiting.index(job) + step
+        if 0 <= at < len(waiting):
+            verbs.pass_by(self, job, waiting[at], step)
+        else:
+            self.tell(f"{job.task.name} is the {'first' if step < 0 else 'last'} that waits.")
+
+    def action_sort(self) -> None:
+        """Show the jobs in the next order."""
+        names = list(SORTS)
+        self._sort = names[(names.index(self._sort) + 1) % len(names)]
+        self.show(self.picture)
 
     def action_what_if(self) -> None:
         """Ask what a change would do to the starts of waiting jobs."""
-        job = self.picture.job(self._chosen)
+        job = self._chosen
         waits = job is not None and job.state is JobState.QUEUED
         self.app.push_screen(WhatIfScreen(job.task.name if job is not None and waits else ""))
 
@@ -141,8 +157,11 @@ class QueueScreen(ConsoleScreen):
         self.query_one(FilterBar).open()
 
     def action_back(self) -> None:
-        """Clear the filter, then go back."""
-        if self._filter_text:
+        """Take marks away, clear the filter, then go back."""
+        rows = self.query_one(Rows)
+        if rows.marked:
+            rows.unmark()
+        elif self._filter_text:
             self.query_one(FilterBar).action_leave()
         else:
             super().action_back()
@@ -154,25 +173,25 @@ class QueueScreen(ConsoleScreen):
         self._filter, self._filter_text = event.filter, event.text.strip()
         self.show(self.picture)
         if self._filter_text:
-            self.query_one(FilterBar).note(f"{len(self._shown)} jobs match   esc clears")
+            self.query_one(FilterBar).note(f"{len(self._ids)} jobs match   esc clears")
 
     @on(FilterBar.Left)
     def _filter_left(self) -> None:
         if not self._filter_text:
             self.query_one(FilterBar).remove_class("-open")
-        self.query_one(JobTable).focus()
+        self.query_one(Rows).focus()
 
-    @on(DataTable.RowHighlighted)
-    def _row_reached(self, event: DataTable.RowHighlighted) -> None:
-        if event.row_key is not None and event.row_key.value:
-            self._chosen = event.row_key.value
-            self._draw_why()
+    @on(Rows.Reached)
+    def _row_reached(self) -> None:
+        self._draw_why()
 
-    @on(DataTable.RowSelected)
-    def _row_opened(self, event: DataTable.RowSelected) -> None:
-        if event.row_key.value:
-            self._chosen = event.row_key.value
-            self.action_open()
+    @on(Rows.Opened)
+    def _row_opened(self) -> None:
+        self.action_open()
+
+    @on(Rows.Marked)
+    def _rows_marked(self) -> None:
+        self._draw_titles()
 
     def on_resize(self, event: events.Resize) -> None:
         """Other columns fit."""
@@ -181,55 +200,39 @@ class QueueScreen(ConsoleScreen):
 
     # -- drawing ----------------------------------------------------------------------------
 
-    def _draw_table(self, jobs: list[Job]) -> None:
-        table = self.query_one(JobTable)
-        width = self.size.width
-        chosen = [column for column in COLUMNS if width >= NARROW or not column.spare]
-        columns = tuple(column.key for column in chosen)
-        if (f"{width}", *columns) != self._columns:
-            self._columns = (f"{width}", *columns)
-            self._shown = {}
-            table.clear(columns=True)
-            for column, size in _sized(chosen, width):
-                title = Text(column.title, justify="right" if column.right else "left")
-                table.add_column(title, key=column.key, width=size)
-        cells = {
-            job.id: self._cells(job, number, columns) for number, job in enumerate(jobs, start=1)
-        }
-        if list(cells) != list(self._shown):
-            self._refill(table, cells)
-        else:
-            for job_id, texts in cells.items():
-                for key, new, old in zip(columns, texts, self._shown[job_id], strict=True):
-                    if _mark(new) != old:
-                        table.update_cell(job_id, key, new)
-        self._shown = {job_id: tuple(map(_mark, texts)) for job_id, texts in cells.items()}
+    def _order(self, picture: Picture) -> None:
+        expected = self.session.foresight.known
+        made_of = (picture.jobs, expected, self._filter, self._sort)
+        if len(self._listed) == len(made_of) and all(map(_same, made_of, self._listed)):
+            return
+        self._listed = made_of
+        found = [job for job in picture.jobs if self._filter.job(job)]
+        self._jobs = {job.id: job for job in sorted_by(self._sort, found, expected)}
+        ids = tuple(self._jobs)
+        if ids != self._ids:
+            self._ids = ids
 
-    def _refill(self, table: DataTable[Text], cells: dict[str, list[Text]]) -> None:
-        """Jobs came, went or changed places: fill anew, with the cursor on the same job."""
-        chosen = self._chosen
-        before = list(self._shown)
-        at = before.index(chosen) if chosen in before else 0
-        table.clear()
-        for job_id, texts in cells.items():
-            table.add_row(*texts, key=job_id)
-        ids = list(cells)
-        to = ids.index(chosen) if chosen in cells else min(at, len(ids) - 1)
-        self._chosen = ids[to]
-        table.move_cursor(row=to, animate=False)
+    def _draw_rows(self) -> None:
+        rows = self.query_one(Rows)
+        self._columns = columns_for(rows.inner_width)
+        rows.put(self._ids, self._row, heading(self.ink, self._columns))
 
-    def _cells(self, job: Job, number: int, columns: tuple[str, ...]) -> list[Text]:
+    def _row(self, job_id: str, number: int) -> list[Piece]:
+        job = self._jobs[job_id]
         words = short_why(job, self._why(job) if job.state is JobState.QUEUED else None)
-        start = self.session.foresight.known.get(job.id)
-        texts = row(self.ink, job, number, self.picture.now, words, start)
-        return [text for column, text in zip(COLUMNS, texts, strict=True) if column.key in columns]
+        start = self.session.foresight.known.get(job_id)
+        entry = Entry(job, number + 1, self.picture.now, words, start)
+        return row(self.ink, entry, self._columns)
 
-    def _draw_titles(self, shown: int) -> None:
-        total = len(self.picture.jobs)
+    def _draw_titles(self) -> None:
+        total, shown = len(self.picture.jobs), len(self._ids)
         jobs = "1 job" if total == 1 else f"{total:,} jobs"
         count = f"{shown:,} of {jobs}" if shown != total else jobs
+        rows = self.query_one(Rows)
+        marked = f"  {len(rows.marked)} marked" if rows.marked else ""
         only = f"  /{self._filter_text}" if self._filter_text else ""
-        name_box(self.query_one(JobTable), f"queue  {count}{only}", "active, waiting, ended")
+        order = "active, waiting, ended" if self._sort == "queue" else f"by {self._sort}"
+        name_box(rows, f"queue  {count}{marked}{only}", order)
 
     def _draw_empty(self) -> None:
         ink = self.ink
@@ -243,7 +246,7 @@ class QueueScreen(ConsoleScreen):
 
     def _draw_why(self) -> None:
         panel = self.query_one("#why", Panel)
-        job = self.picture.job(self._chosen)
+        job = self._chosen
         if not panel.display or not panel.size.width:
             return
         if job is None:
@@ -278,25 +281,26 @@ class QueueScreen(ConsoleScreen):
             # The job left the journal between two beats; the next picture lacks it.
             return None
 
+    @property
+    def _chosen(self) -> Job | None:
+        return self._jobs.get(self.query_one(Rows).current)
+
     def _with_job(self, verb: Callable[[Job], None]) -> None:
-        job = self.picture.job(self._chosen)
+        job = self._chosen
         if job is None:
             self.tell("There is no job to choose.")
         else:
             verb(job)
 
-
-def _sized(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
-    """Return columns with their widths; the reasons, or else the names, take what is left."""
-    # Two cells of padding a column, two of border, one of scroll bar.
-    room = width - sum(column.width + 2 for column in columns) - 4
-    grows = "why" if any(column.key == "why" for column in columns) else "name"
-    return [
-        (column, column.width + max(4, room) if column.key == grows else column.width)
-        for column in columns
-    ]
+    def _with_jobs(self, verb: Callable[[ConsoleScreen, Sequence[Job]], None]) -> None:
+        """Do something to the marked jobs, or to the chosen one when none is marked."""
+        marked = self.query_one(Rows).marked
+        jobs = [job for job_id, job in self._jobs.items() if job_id in marked]
+        if jobs:
+            verb(self, jobs)
+        else:
+            self._with_job(lambda job: verb(self, (job,)))
 
 
-def _mark(cell: Text) -> str:
-    """What tells two cells apart: words and style."""
-    return f"{cell.plain}\0{cell.style}"
+def _same(one: object, other: object) -> bool:
+    return one is other
