@@ -252,7 +252,6 @@ SPECTRAL = [
     Call("fft_c2c", "paddle.fft.fft(x)", graph=False, before=_COMPLEX),
     Call("fft_r2c", "paddle.fft.rfft(x)", graph=False),
     Call("fft_c2r", "paddle.fft.irfft(x)", graph=False, before=_COMPLEX),
-    Call("real", "paddle.real(x)", graph=False, before=_COMPLEX),
     Call(
         "cholesky",
         "paddle.linalg.cholesky(x)",
@@ -292,6 +291,40 @@ SPECTRAL = [
     ),
 ]
 
+_WELL_MADE = ("x = paddle.eye(B) * 50.0 + x",)
+SOLVED = [
+    Call("solve", "paddle.linalg.solve(x, y)", "x=f(A,B,B) y=f(A,B,C)", cpu=False, graph=False,
+         before=_WELL_MADE),
+    Call("triangular_solve", "paddle.linalg.triangular_solve(x, y)", "x=f(A,B,B) y=f(A,B,C)",
+         cpu=False, graph=False, before=_WELL_MADE),
+    Call("cholesky_solve", "paddle.linalg.cholesky_solve(y, x)", "x=f(A,B,B) y=f(A,B,C)",
+         cpu=False, graph=False, before=_WELL_MADE),
+    Call("eigh", "paddle.linalg.eigh(x)", "x=f(A,B,B)", cpu=False, graph=False),
+    Call("qr", "paddle.linalg.qr(x)", "x=f(A,B,B)", backward=False, cpu=False, graph=False),
+    Call("matrix_power", "paddle.linalg.matrix_power(x, 3)", "x=f(A,B,B)", cpu=False, graph=False),
+    Call("svdvals", "paddle.linalg.svdvals(x)", "x=f(A,B,B)", cpu=False, graph=False),
+    Call("baddbmm", "paddle.baddbmm(z, x, y)", "x=f(A,B,C) y=f(A,C,D) z=f(A,B,D)", cpu=False,
+         kernel="baddbmm", graph=False),
+    Call("slogdet", "paddle.linalg.slogdet(x)", "x=f(A,B,B)", cpu=False, graph=False,
+         before=_WELL_MADE),
+]  # fmt: skip
+FUSED = [
+    Call("swiglu", "F.swiglu(x, y)", PAIR),
+    Call("swiglu_halves", "F.swiglu(x)", "x=f(A,B,2*C)", graph=False, kernel="swiglu"),
+    Call("softmax_mask", "paddle.incubate.softmax_mask_fuse(x, y)", "x=f(A,2,C,C) y=c(A,1,C,C)",
+         graph=False),
+]  # fmt: skip
+SPECIAL = [
+    *[Call(name, f"paddle.{name}(x)") for name in ("i0e", "i1", "i1e")],
+    Call("polygamma", "paddle.polygamma(x, 1)"),
+    Call("gammaincc", "paddle.gammaincc(y, x)", "x=f(A,B,C) y=c(A,B,C)"),
+    Call("renorm", "paddle.renorm(x, 2.0, 1, 1.0)"),
+    Call("nanmedian", "paddle.nanmedian(x, axis=1)", cpu=False, graph=False),
+    Call("conj", "paddle.conj(x)", graph=False, before=_COMPLEX),
+    Call("put_added", "paddle.put_along_axis(x, i, y, 1, 'add', broadcast=False)",
+         "x=f(A,B) y=f(A,D) i=i(A,D,<B)", cpu=False, graph=False),
+]  # fmt: skip
+
 WARPCTC = Call(
     "ctc_loss",
     "paddle._C_ops.warpctc(x, y, a, b, 0, False)",
@@ -319,6 +352,9 @@ CALLS = [
     *NORMS,
     *LOSSES,
     *SPECTRAL,
+    *SOLVED,
+    *FUSED,
+    *SPECIAL,
     WARPCTC,
     *GRAPHS,
 ]
@@ -329,6 +365,12 @@ BY_HAND: dict[str, dict[str, str]] = {
     "flash_attn": {"save": "x y z out", "grad": "new", "extra": "4 per row", "amp": "half",
                    "kernels": "flash_attn",
                    "source": "operands of flash_attn_grad in the wheel's pd_op.h"},
+    "rms_norm": {"save": "x y", "grad": "new", "extra": "4 per row", "amp": "full",
+                 "kernels": "rms_norm",
+                 "source": "operands of rms_norm_grad in the wheel's pd_op.h"},
+    "softmax_mask_upper": {"save": "out", "grad": "new",
+                           "kernels": "fused_softmax_mask_upper_triangle",
+                           "source": "operands of its gradient in the wheel's pd_op.h"},
 }  # fmt: skip
 """Operators that exist on CUDA builds alone."""
 

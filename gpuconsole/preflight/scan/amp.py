@@ -85,7 +85,13 @@ class GradScaler(Native):
     def do_unscale_(self, run: Run, *_: Value) -> None:
         """Work in place."""
 
-    do_load_state_dict = do_unscale_
+    do_load_state_dict = do_set_init_loss_scaling = do_set_incr_every_n_steps = do_unscale_
+
+    def do_get_init_loss_scaling(self, run: Run) -> Value:
+        """Give the scale."""
+        return run.number("the scale of a loss")
+
+    get__scale = do_get_init_loss_scaling
 
     def do_is_enable(self, run: Run) -> Value:
         """Tell whether it is on."""

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuconsole.preflight.scan import ops
+from gpuconsole.preflight.scan.creation import dtype_of
 from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.sources import sourced
 from gpuconsole.preflight.scan.table import rules
-from gpuconsole.preflight.scan.tensors import Tensor, broadcast
+from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
 from gpuconsole.preflight.scan.values import ShapeFault, Value
 
 UNARY = (
     "relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round",
     "scale", "clip", "abs", "sin", "cos", "log", "pow", "erf", "square", "leaky_relu", "elu",
-    "softmax", "trunc", "tril", "triu", "cumsum",
+    "softmax", "trunc", "tril", "triu", "cumsum", "tan", "acos", "atan", "sinh", "cosh", "expm1",
+    "log2", "log10", "log1p", "digamma", "lgamma", "erfinv", "logit", "renorm", "i0", "cumprod",
 )  # fmt: skip
-BINARY = ("add", "subtract", "multiply", "divide", "remainder")
+BINARY = ("add", "subtract", "multiply", "divide", "remainder", "lerp", "copysign")
+PLACING = ("index_add", "index_fill", "index_put", "scatter", "scatter_nd_add")
 
 
 def changed(name: str) -> Callable[..., Value]:
@@ -79,6 +83,41 @@ def masked(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value) -> 
     return x
 
 
+def placed(name: str) -> Callable[..., Value]:
+    """Return `x.index_add_(…)` and the like: places are overwritten or added to in the block."""
+
+    def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
+        given = [one for part in (*args, *kwargs.values())
+                 for one in (part if isinstance(part, (list, tuple)) else [part])
+                 if isinstance(one, Tensor)]  # fmt: skip
+        places = [one.storage for one in given if one.dtype not in FLOATS]
+        values = [one for one in given if one.dtype in FLOATS]
+        ops.attach(run, [_before(x), *values], [x], places, rules()[name].grad)
+        return x
+
+    return call
+
+
+def along(run: Run, x: Tensor, indices: Tensor, values: Value, axis: Value, *args: Value,
+          **kwargs: Value) -> Tensor:  # fmt: skip
+    """`x.put_along_axis_(…)`."""
+    if not run.grad_enabled or not (x.needs_grad or _needing([values])):
+        return x
+    put = sourced("tensor", "put_along_axis")
+    return _put(x, put(run, x, indices, values, axis, *args, **kwargs))
+
+
+def cast(run: Run, x: Tensor, dtype: Value) -> Tensor:
+    """`x.cast_(type)`: a new block where the type changes."""
+    made = ops.cast(run, x, dtype_of(run, dtype, x.dtype))
+    x.dtype = made.dtype
+    return _put(x, made)
+
+
+def _needing(values: Value) -> bool:
+    return any(isinstance(one, Tensor) and one.needs_grad for one in values)
+
+
 def _before(x: Tensor) -> Tensor:
     before = Tensor(x.shape, x.dtype, x.storage)
     before.node, before.slot, before.stop_gradient = x.node, x.slot, x.stop_gradient
@@ -98,8 +137,11 @@ def reshaped(view: Callable[..., Value]) -> Callable[..., Value]:
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{f"{name}_": changed(name) for name in (*UNARY, *BINARY)},
+    **{f"{name}_": placed(name) for name in PLACING}, "neg_": changed("scale"),
+    "masked_fill_": masked, "cast_": cast, "put_along_axis_": along,
     **dict.fromkeys(
         ("zero_", "fill_", "normal_", "uniform_", "exponential_", "bernoulli_", "copy_",
-         "fill_diagonal_"), filled,
+         "fill_diagonal_", "log_normal_", "cauchy_", "geometric_", "fill_diagonal_tensor_",
+         "equal_", "nan_to_num_"), filled,
     ),
 }  # fmt: skip

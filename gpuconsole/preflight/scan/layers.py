@@ -194,6 +194,8 @@ class Layer(Branch):
         """Add a sublayer, by its other name."""
         return self.do_add_sublayer(run, name, module)
 
+    do_register_module = do_add_module
+
     def do_add_parameter(self, run: Run, name: Value, parameter: Value) -> Value:
         """Add a parameter."""
         self.attrs[str(name)] = parameter
@@ -249,11 +251,43 @@ class Layer(Branch):
 
     do_load_dict = do_set_dict = do_load_state_dict = do_set_state_dict
 
+    def do_forward(self, run: Run, *args: Value, **kwargs: Value) -> Value:
+        """Run the forward pass alone, without hooks."""
+        return self.pass_on(run.calls, args, kwargs)
+
+    def do_extra_repr(self, run: Run) -> Value:
+        """Give no more text."""
+        return ""
+
+    def do_get_parameter(self, run: Run, target: Value) -> Value:
+        """Give a parameter by its path."""
+        return dict(self.parameters())[target]
+
+    def do_get_buffer(self, run: Run, target: Value) -> Value:
+        """Give a buffer by its path."""
+        return dict(self.buffers())[target]
+
+    def do_get_sublayer(self, run: Run, target: Value) -> Value:
+        """Give a layer below by its path."""
+        return dict(self.walk())[target]
+
+    do_get_submodule = do_get_sublayer
+
+    def do_requires_grad_(self, run: Run, requires_grad: Value = True) -> Value:
+        """Train all parameters, or none."""
+        for _, one in self.parameters():
+            one.stop_gradient = requires_grad is False
+        return self
+
     def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, or let them go."""
         if set_to_zero is False:
             for _, one in self.parameters():
                 one.grad = None
+
+    def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
+        """Let the gradients go, or zero them."""
+        self.do_clear_gradients(run, set_to_none is False)
 
     def do_to(self, run: Run, device: Value = None, dtype: Value = None, blocking: Value = None,
               **_: Value) -> Value:  # fmt: skip

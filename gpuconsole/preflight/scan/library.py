@@ -21,6 +21,7 @@ from gpuconsole.preflight.scan import (
     signals,
     static_graph,
     stdlib,
+    surroundings,
     tensor_api,
     training,
 )
@@ -104,11 +105,9 @@ def _vision(run: Run) -> Written:
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
     nn, vision = neural.nn(run, training.nn_names()), _vision(run)
-    device = Namespace("paddle.device", _functions({
-        "set_device": lambda run, name=None: name, "get_device": lambda run: "gpu:0",
-        "is_compiled_with_cuda": lambda run: not run.on_cpu,
-    }))  # fmt: skip
+    device = surroundings.device()
     names: dict[str, Value] = {
+        **surroundings.names(),
         **_own_names(),
         **training.names(run),
         **{name: arrays.DType(name) for name in ITEM_BYTES},
@@ -125,8 +124,9 @@ def paddle(run: Run) -> Namespace:
         **signals.names(run),
         "__version__": "3.3.1",
     }
-    names.update(device.names)
-    names["tensor"] = Namespace("paddle.tensor", names)
+    names.update({name: one for name, one in device.names.items() if name != "cuda"})
+    names["cuda"] = device.names["cuda"]
+    names.update(dict.fromkeys(("tensor", "framework", "base"), Namespace("paddle.tensor", names)))
     return Namespace("paddle", names)
 
 

@@ -50,6 +50,14 @@ def addmm(run: Run, input: Tensor, x: Tensor, y: Tensor, *_: Value, **__: Value)
     return ops.apply(run, "addmm", (input, x, y), (x.shape[0], y.shape[1]), flops=flops)
 
 
+def baddbmm(run: Run, input: Tensor, x: Tensor, y: Tensor, *_: Value, **__: Value) -> Value:
+    """`paddle.baddbmm`."""
+    if len(x.shape) != 3 or len(y.shape) != 3 or x.shape[-1] != y.shape[1]:
+        raise ShapeFault(f"baddbmm of {list(x.shape)} and {list(y.shape)}", x.shape, y.shape)
+    shape = (*x.shape[:2], y.shape[2])
+    return ops.apply(run, "baddbmm", (x, y, input), shape, flops=2.0 * x.size * y.shape[2])
+
+
 def kron(run: Run, x: Tensor, y: Tensor, *_: Value) -> Value:
     """`paddle.kron`."""
     rank = max(len(x.shape), len(y.shape))
@@ -230,35 +238,37 @@ def _einsum_one(run: Run, x: Tensor, term: str, right: str, shape: Sequence[int]
     return out
 
 
-def _complex_of(x: Tensor) -> str:
+def complex_of(x: Tensor) -> str:
+    """Return the complex type of a tensor's width."""
     return "complex128" if x.dtype in ("float64", "complex128") else "complex64"
 
 
-def _real_of(x: Tensor) -> str:
+def real_of(x: Tensor) -> str:
+    """Return the real type of a tensor's width."""
     return "float64" if x.dtype in ("float64", "complex128") else "float32"
 
 
-def fourier(kind: str, rank: int) -> Callable[..., Value]:
-    """Return a transform over the last `rank` axes; `kind`: c2c, r2c, c2r."""
+def fourier(kind: str) -> Callable[..., Value]:
+    """Return a transform, over any number of axes; `kind`: c2c, r2c, c2r."""
 
     def call(run: Run, x: Tensor, n: Value = None, axis: Value = None, *_: Value,
              **__: Value) -> Value:  # fmt: skip
         if n is not None:
             raise TypeError("a transform to another length")
         if kind == "c2r" and not x.dtype.startswith("complex"):
-            x = ops.cast(run, x, _complex_of(x))
+            x = ops.cast(run, x, complex_of(x))
         last = ops.check_axis(-1 if not isinstance(axis, int) else axis, len(x.shape))
         shape = list(x.shape)
         if kind == "r2c":
             shape[last] = shape[last] // 2 + 1
         elif kind == "c2r":
             shape[last] = 2 * (shape[last] - 1)
-        dtype = _real_of(x) if kind == "c2r" else _complex_of(x)
+        dtype = real_of(x) if kind == "c2r" else complex_of(x)
         temp = work = 0.0
         if run.on_cpu and kind == "c2c" and not x.dtype.startswith("complex"):
             # Half of the spectrum is computed, the other half filled in behind it.
             temp = 8.0 * x.size // x.shape[last] * (x.shape[last] // 2 + 1)
-            work = float(rank * x.nbytes)
+            work = 2.0 * x.nbytes
         return ops.apply(
             run, f"fft_{kind}", (x,), shape, dtype, temp=temp, work=work, flops=5.0 * x.size
         )
@@ -273,27 +283,33 @@ def complex_(run: Run, real: Tensor, imag: Tensor, *_: Value) -> Value:
         raise ShapeFault(
             f"complex of {list(real.shape)} and {list(imag.shape)}", real.shape, imag.shape
         )
-    return ops.apply(run, "complex", (real, imag), shape, _complex_of(real))
+    return ops.apply(run, "complex", (real, imag), shape, complex_of(real))
 
 
 def part(run: Run, x: Tensor, *_: Value) -> Value:
-    """`paddle.real` and `imag`."""
-    return ops.apply(run, "real", (x,), x.shape, _real_of(x))
+    """`paddle.real` and `imag`: every other number, looked at in place."""
+    if not x.dtype.startswith("complex"):
+        return x
+    out = Tensor(x.shape, real_of(x), x.storage)
+    out.strided = True
+    ops.attach(run, (x,), [out], (), "new")
+    return out
 
 
 def modulus(run: Run, x: Tensor, *_: Value) -> Value:
     """`paddle.abs`, of complex numbers too."""
-    return ops.apply(run, "abs", (x,), x.shape, _real_of(x) if "complex" in x.dtype else "")
+    return ops.apply(run, "abs", (x,), x.shape, real_of(x) if "complex" in x.dtype else "")
 
 
 FOURIER: dict[str, Callable[..., Any]] = {
-    "fft": fourier("c2c", 1), "ifft": fourier("c2c", 1), "fft2": fourier("c2c", 2),
-    "ifft2": fourier("c2c", 2), "rfft": fourier("r2c", 1), "rfft2": fourier("r2c", 2),
-    "irfft": fourier("c2r", 1), "irfft2": fourier("c2r", 2), "fftn": fourier("c2c", 3),
-    "ifftn": fourier("c2c", 3),
+    "fft": fourier("c2c"), "ifft": fourier("c2c"), "fft2": fourier("c2c"),
+    "ifft2": fourier("c2c"), "rfft": fourier("r2c"), "rfft2": fourier("r2c"),
+    "irfft": fourier("c2r"), "irfft2": fourier("c2r"), "fftn": fourier("c2c"),
+    "ifftn": fourier("c2c"),
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": matmul, "mm": matmul, "bmm": bmm, "mv": mv, "dot": dot, "addmm": addmm,
+    "baddbmm": baddbmm,
     "kron": kron, "cross": cross, "inverse": square("inverse", 2), "add_n": add_n,
     "einsum": einsum, "complex": complex_, "real": part, "imag": part, "abs": modulus,
 }  # fmt: skip

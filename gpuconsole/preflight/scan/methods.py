@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from gpuconsole.preflight.scan import autograd, functional, inplace, ops, shaping
@@ -110,6 +111,19 @@ def _item(run: Run, x: Tensor, *_: Value) -> Value:
     return run.number("a number out of a tensor")
 
 
+def _nothing(run: Run, x: Tensor, *_: Value) -> None:
+    return None
+
+
+def _strides(x: Tensor) -> list[int]:
+    return [prod(x.shape[place + 1 :]) for place in range(len(x.shape))]
+
+
+def _mapped(run: Run, x: Tensor, function: Value) -> Value:
+    """`x.apply(f)`: what the function makes of a tensor without a gradient."""
+    return run.calls.call(function, [x], {})
+
+
 _NOT_METHODS = ("to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty",
                 "eye", "range", "linspace")  # fmt: skip
 METHODS: dict[str, Callable[..., Any]] = {
@@ -132,7 +146,12 @@ METHODS: dict[str, Callable[..., Any]] = {
     "requires_grad_": lambda run, x, on=True: _require(x, on),
     **{f"{name}_": inplace.reshaped(getattr(shaping, name))
        for name in ("reshape", "squeeze", "unsqueeze", "flatten")},
-    "masked_fill_": lambda run, x, *a: inplace.masked(run, x, *a),
+    "t_": inplace.reshaped(shaping.turned), "transpose_": inplace.reshaped(shaping.transpose),
+    "unfold": shaping.windows, "apply_": _mapped, "apply": _mapped, "value": _same,
+    "is_sparse": lambda run, x: False, "is_dense": lambda run, x: True, "retain_grads": _nothing,
+    "get_device": lambda run, x: -1 if run.on_cpu else 0, "is_tensor": lambda run, x: True,
+    "data_ptr": _number, "stride": lambda run, x: _strides(x), "short": _as_type("int16"),
+    "char": _as_type("int8"), "byte": _as_type("uint8"),
 }  # fmt: skip
 PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
@@ -142,6 +161,8 @@ PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "trainable": lambda run, x: not x.stop_gradient, "data": lambda run, x: x,
     "is_leaf": lambda run, x: x.node is None, "mT": shaping.matrix_turned,
     "requires_grad": lambda run, x: not x.stop_gradient, "itemsize": _itemsize,
+    "strides": lambda run, x: _strides(x), "device": lambda run, x: "place",
+    "grad_fn": lambda run, x: None if x.node is None else "node", "inplace_version": _number,
     "is_cuda": lambda run, x: not run.on_cpu, "persistable": lambda run, x: x.trainable,
 }  # fmt: skip
 

@@ -238,6 +238,10 @@ class Optimizer(Native):
 
     do_clear_gradients = do_clear_grad
 
+    def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
+        """Let the gradients go, or zero them."""
+        self.do_clear_grad(run, set_to_none is False)
+
     def do_get_lr(self, run: Run) -> Value:
         """Give the rate."""
         return self.rate if isinstance(self.rate, float) else run.number("the learning rate")
@@ -245,7 +249,7 @@ class Optimizer(Native):
     def do_set_lr(self, run: Run, *_: Value, **__: Value) -> None:
         """Change nothing in size."""
 
-    do_set_state_dict = do_set_lr_scheduler = do_set_lr
+    do_set_state_dict = do_set_lr_scheduler = do_load_state_dict = do_set_dict = do_set_lr
 
     def do_state_dict(self, run: Run) -> Value:
         """Give nothing to save."""
@@ -284,13 +288,17 @@ class Scheduler(Native):
     def do_step(self, run: Run, *_: Value, **__: Value) -> None:
         """Change no sizes."""
 
-    do_set_state_dict = do_load_state_dict = do_step
+    do_set_state_dict = do_load_state_dict = do_set_dict = do_step
 
     def do_get_lr(self, run: Run) -> Value:
         """Give the rate."""
         return run.number("the learning rate")
 
-    do_get_last_lr = get_last_lr = do_get_lr
+    do_get_last_lr = get_last_lr = get_base_lr = get_gamma = do_get_lr
+
+    def get_last_epoch(self, run: Run) -> Value:
+        """Give how often it was stepped."""
+        return run.number("the steps of a learning-rate scheduler")
 
     def call(self, calls: Any, *_: Value) -> Value:
         """Give the rate."""

@@ -113,9 +113,13 @@ def take_kernel(run: Run, x: Tensor, index: Value) -> Value:
     return ops.apply(run, "take_along_axis", (x, as_index(index)), index.shape)
 
 
-def put_kernel(run: Run, x: Tensor, values: Tensor, index: Value) -> Value:
-    """Place along an axis, shapes made equal before."""
-    return ops.apply(run, "put_along_axis", (x, values, as_index(index)), x.shape)
+def put(row: str) -> Callable[..., Value]:
+    """Return what places along an axis, shapes made equal before; `row` says how."""
+
+    def call(run: Run, x: Tensor, values: Tensor, index: Value) -> Value:
+        return ops.apply(run, row, (x, values, as_index(index)), x.shape)
+
+    return call
 
 
 def scattered(name: str) -> Callable[..., Value]:
@@ -207,7 +211,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": where, "masked_fill": masked_fill, "gather": gather, "gather_nd": gather_nd,
     "index_select": index_select, "index_sample": index_sample, "index_add": index_add,
     "index_fill": index_fill, "index_put": index_put, "take_kernel": take_kernel,
-    "put_kernel": put_kernel, "scatter": scattered("scatter"), "scatter_nd": scatter_nd,
+    "put_kernel": put("put_along_axis"), "put_reduced": put("put_added"),
+    "scatter": scattered("scatter"), "scatter_nd": scatter_nd,
     "scatter_nd_add": scattered("scatter_nd_add"), "searchsorted": searchsorted,
     "bucketize": bucketize,
 }  # fmt: skip

@@ -298,6 +298,16 @@ def as_strided(run: Run, x: Tensor, shape: Value, *_: Value, **__: Value) -> Val
     return ops.sliced(run, x, as_shape(shape), strided=True)
 
 
+def windows(run: Run, x: Tensor, axis: Value, size: Value, step: Value, *_: Value) -> Value:
+    """`paddle.unfold`: overlapping windows along an axis, looked at in place."""
+    place = ops.check_axis(axis, len(x.shape))
+    if size > x.shape[place]:
+        raise ShapeFault(f"windows of {size} out of {x.shape[place]}", x.shape)
+    count = (x.shape[place] - size) // step + 1
+    shape = [*x.shape[:place], count, *x.shape[place + 1 :], size]
+    return ops.sliced(run, x, shape, strided=True)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "concat": concat, "cat": concat, "stack": stack, "split": split, "chunk": chunk,
     "tensor_split": tensor_split, "unbind": unbind, "unstack": unstack, "slice": cut,

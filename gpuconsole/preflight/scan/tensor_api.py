@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     creation,
+    decompositions,
     graphs,
     inplace,
     linalg,
@@ -20,10 +21,11 @@ from gpuconsole.preflight.scan.creation import dtype_of
 from gpuconsole.preflight.scan.reductions import accuracy
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.sources import all_sourced
-from gpuconsole.preflight.scan.tensors import FLOATS, Tensor
+from gpuconsole.preflight.scan.tensors import FLOATS, Tensor, broadcast
 from gpuconsole.preflight.scan.values import (
     Namespace,
     NativeFunction,
+    ShapeFault,
     SomeNumber,
     Unknown,
     Value,
@@ -34,7 +36,7 @@ __all__ = ["FUNCTIONS", "accuracy", "astype", "binary", "cast", "namespaces", "u
 _UNARY = (
     "acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfinv exp expm1 floor lgamma log "
     "log10 log1p log2 logit reciprocal round rsqrt sigmoid sign sin sinh sqrt square stanh tan "
-    "tanh trunc i0 tril triu roll flip clip scale"
+    "tanh trunc i0 i0e i1 i1e polygamma renorm tril triu roll flip clip scale"
 )
 _BINARY = (
     "add subtract multiply divide maximum minimum fmax fmin atan2 remainder heaviside copysign"
@@ -151,9 +153,45 @@ def shape_value(run: Run, x: Tensor) -> Value:
     return list(x.shape)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+def imagined(run: Run, x: Tensor, *_: Value) -> Value:
+    """`paddle.as_complex`: pairs of numbers along the last axis."""
+    if x.shape[-1:] != (2,):
+        raise ShapeFault(f"as_complex of {list(x.shape)}: the last axis is not of 2", x.shape)
+    return _seen_as(run, x, x.shape[:-1], linalg.complex_of(x))
+
+
+def paired(run: Run, x: Tensor, *_: Value) -> Value:
+    """`paddle.as_real`: pairs of numbers along a new last axis."""
+    return _seen_as(run, x, (*x.shape, 2), linalg.real_of(x))
+
+
+def _seen_as(run: Run, x: Tensor, shape: tuple[int, ...], dtype: str) -> Tensor:
+    out = Tensor(shape, dtype, x.storage)
+    out.strided = x.strided
+    ops.attach(run, (x,), [out], (), "view")
+    return out
+
+
+def same(run: Run, x: Value, *_: Value) -> Value:
+    """Give back what is there."""
+    return x
+
+
+def _shape_of_both(run: Run, *shapes: Value) -> Value:
+    """`paddle.broadcast_shape`."""
+    whole: tuple[int, ...] = ()
+    for one in shapes:
+        joined = broadcast(whole, tuple(one))
+        if joined is None:
+            raise ShapeFault(f"shapes {list(whole)} and {list(one)} do not broadcast together",
+                             whole, tuple(one))  # fmt: skip
+        whole = joined
+    return list(whole)
+
+
+_TABLE: dict[str, Callable[..., Any]] = {
     **all_sourced("tensor"), **creation.FUNCTIONS, **shaping.FUNCTIONS, **reductions.FUNCTIONS,
-    **picking.FUNCTIONS, **linalg.FUNCTIONS, **inplace.FUNCTIONS,
+    **picking.FUNCTIONS, **linalg.FUNCTIONS, **inplace.FUNCTIONS, **decompositions.FUNCTIONS,
     **{name: unary(name) for name in _UNARY.split()},
     **{name: binary(name) for name in _BINARY.split()},
     **dict.fromkeys(_COMPARISONS.split(), compare),
@@ -164,14 +202,40 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "neg": unary("scale"), "deg2rad": unary("scale"), "rad2deg": unary("scale"),
     "sigmoid": unary("sigmoid"), "lerp": lerp, "angle": angle, "shape": shape_value,
     "allclose": lambda run, x, y, *a, **k: run.tensor((), "bool"),
+    **dict.fromkeys(("isneginf", "isposinf", "isreal"), judged), "conj": keep_shape("conj"),
+    **dict.fromkeys(("gcd", "lcm", "bitwise_left_shift", "bitwise_right_shift"), bitwise),
+    **dict.fromkeys(("binomial", "standard_gamma"), creation.like), "nextafter": floor_divide,
+    "gammaincc": binary("gammaincc"), "gammainc": binary("gammaincc"),
+    "as_complex": imagined, "as_real": paired, "positive": same,
+    "broadcast_shape": _shape_of_both, "broadcast_shapes": _shape_of_both,
+    "is_empty": lambda run, x: run.tensor((), "bool"),
+    "rank": lambda run, x: run.tensor((), "int32"),
+    "is_complex": lambda run, x: x.dtype.startswith("complex"),
+    "is_floating_point": lambda run, x: x.dtype in FLOATS,
+    "is_integer": lambda run, x: x.dtype.startswith(("int", "uint")),
+}  # fmt: skip
+_OTHER_NAMES = {
+    "eq": "equal", "ne": "not_equal", "gt": "greater_than", "ge": "greater_equal",
+    "lt": "less_than", "le": "less_equal", "less": "less_than", "greater": "greater_than",
+    "mul": "multiply", "sub": "subtract", "div": "divide", "true_divide": "divide",
+    "negative": "neg", "clamp": "clip", "concatenate": "concat", "bitwise_invert": "bitwise_not",
+    "reverse": "flip", "argwhere": "nonzero", "gammaln": "lgamma", "asarray": "to_tensor",
+    "as_tensor": "to_tensor", "from_numpy": "to_tensor", "view_as_complex": "as_complex",
+    "view_as_real": "as_real", "mul_": "multiply_", "sub_": "subtract_", "div_": "divide_",
+    "clamp_": "clip_", "mod_": "remainder_", "floor_mod_": "remainder_",
+}  # fmt: skip
+"""Names that mean the same as others."""
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **_TABLE, **{name: _TABLE[other] for name, other in _OTHER_NAMES.items()},
 }  # fmt: skip
 
 
 def namespaces() -> dict[str, Namespace]:
     """Return the modules of `paddle` that hold nothing but functions on tensors."""
     linear = {
-        **linalg.LINALG, "norm": FUNCTIONS["norm"], "vector_norm": FUNCTIONS["norm"],
-        "multi_dot": FUNCTIONS["multi_dot"], "cdist": FUNCTIONS["cdist"],
+        **linalg.LINALG, **decompositions.FUNCTIONS, "vector_norm": FUNCTIONS["norm"],
+        **{name: FUNCTIONS[name] for name in ("norm", "multi_dot", "cdist", "cov", "corrcoef",
+                                              "vecdot", "matrix_transpose", "diagonal")},
     }  # fmt: skip
     tables: dict[str, dict[str, Callable[..., Any]]] = {
         "linalg": linear, "fft": linalg.FOURIER, "geometric": graphs.FUNCTIONS,

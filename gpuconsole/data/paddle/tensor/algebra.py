@@ -162,6 +162,8 @@ def put_along_axis(arr, indices, values, axis, reduce="assign", include_self=Tru
         shape[axis] = indices.shape[axis]
         indices = paddle.broadcast_to(indices, shape)
         values = paddle.broadcast_to(values, shape)
+    if reduce != "assign":
+        return paddle.put_reduced(arr, values, indices)
     return paddle.put_kernel(arr, values, indices)
 
 
