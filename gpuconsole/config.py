@@ -223,6 +223,17 @@ class Retention(Section):
     """Packed projects and logs of ended jobs."""
 
 
+class RecordingSettings(Section):
+    """What each console writes down of what it sees, for looking back."""
+
+    enabled: bool = True
+    """Whether anything is recorded."""
+    keep_hours: float = Field(72.0, gt=0, le=24 * 366)
+    """What is older is removed."""
+    max_mib: SizeMib = 200.0
+    """The oldest is removed when recordings would take more."""
+
+
 class LabSettings(Section):
     """Everything a lab can decide for itself; every key is optional."""
 
@@ -276,6 +287,8 @@ class LabSettings(Section):
     """A lease whose job container has been gone for so long is removed by any console."""
     poll: PollLimits = PollLimits()
     """Limits of the links to hosts."""
+    recording: RecordingSettings = RecordingSettings()
+    """Recordings of this console's sessions."""
     retention: Retention = Retention()
     """How long what ended jobs leave is kept."""
     triage: TriageSection = TriageSection()

@@ -44,6 +44,7 @@ from gpuconsole.session.placing import Why
 from gpuconsole.session.policies import Policies
 from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.prune import prune_hosts
+from gpuconsole.session.recording import ring
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
 from gpuconsole.session.retrying import Retrying, is_due
@@ -90,6 +91,7 @@ class Session:
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
+        self.recorder = ring(self, parts, self._news)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self._retrying = Retrying(self._bench, self._estimating, parts.pack)
@@ -105,7 +107,8 @@ class Session:
             self._placer.remember(self._journal.observations())
             await self.hosts.start()
             looks = (self._news.run(), self._samples.run(), self._images.run(), self.triage.run())
-            self._tasks = [asyncio.ensure_future(run) for run in (*looks, self._watch_queue())]
+            runs = (*looks, self._watch_queue(), self.recorder.run())
+            self._tasks = [asyncio.ensure_future(run) for run in runs]
             if self._parts.dispatch:
                 self._dispatch()
         except BaseException:
@@ -294,8 +297,7 @@ class Session:
         return log_file(self._journal.folder, job.id, number, rank)
 
     async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
-        """Give cleaned log lines of the latest attempt on one of its hosts; with `follow`, until
-        the job ends."""
+        """Give cleaned log lines of the latest attempt; with `follow`, until the job ends."""
         job_id = queue.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
@@ -379,6 +381,7 @@ class Session:
         try:
             await cancel_all(tasks)
             await self._retrying.close()
+            await self.recorder.close()
             await self.hosts.close()
         finally:
             self._journal.close()

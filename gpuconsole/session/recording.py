@@ -1,0 +1,277 @@
+"""The session's own recording: what it sees, written beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from gpuconsole import __version__
+from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import FleetSnapshot, Host
+from gpuconsole.core.history import sampling_s
+from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job
+from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.session.clock import Clock
+from gpuconsole.session.news import News
+from gpuconsole.session.parts import Parts
+from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+LOOK_EVERY_S = 1.0
+BLOCK_S = 60.0
+"""A block covers so long: a crash loses no more, and opening a moment reads no more."""
+WORTH_S = 30.0
+"""A session that ends sooner, as a command does, leaves no recording."""
+FOLDER = "recording"
+"""The folder of recordings in the state folder."""
+
+Item = TypeVar("Item", Job, Incident)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a recorder looks at. Each function gives the same object while nothing changed."""
+
+    user: str
+    simulated: bool
+    snapshot: Callable[[], FleetSnapshot]
+    jobs: Callable[[], tuple[Job, ...]]
+    incidents: Callable[[], tuple[Incident, ...]]
+
+
+class Sink(Protocol):
+    """Where blocks go; called from one thread."""
+
+    def write(self, batch: Batch) -> None:
+        """Add a block; OSError when that cannot be."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class Recorder:
+    """Collects what is new once a second, and writes a block a minute."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        clock: Clock,
+        sink: Sink | None,
+        *,
+        name: str = "",
+        folder: Path | None = None,
+        tell: Callable[[Event], None] = lambda event: None,
+    ) -> None:
+        """Record into `sink`; nothing without one. `folder` is the ring's, to read back."""
+        self.name = name
+        self.folder = folder
+        self._watched = watched
+        self._clock = clock
+        self._sink = sink
+        self._tell = tell
+        self._batch: Batch | None = None
+        self._began = clock.now()
+        self._written = 0
+        self._hosts: dict[str, tuple[float, Host]] = {}
+        self._jobs: _Changes[Job] = _Changes()
+        self._incidents: _Changes[Incident] = _Changes()
+        self._events: list[Event] = []
+        self._thread: ThreadPoolExecutor | None = None
+        self._trouble = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is recorded."""
+        return self._sink is not None
+
+    def note(self, event: Event) -> None:
+        """Take up an event; hand this to `subscribe`."""
+        if self.on:
+            self._events.append(event)
+
+    async def run(self) -> None:
+        """Look and write until cancelled."""
+        while self.on:
+            self.look()
+            if self._batch is not None and self._clock.now() >= self._batch.first + BLOCK_S:
+                await self.cut()
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    def look(self) -> None:
+        """Take up what is new."""
+        now, hosts = self._clock.now(), self._watched.snapshot().hosts
+        batch = self._batch
+        if batch is not None and now < batch.last:
+            # A clock that was set back: times rise in each block.
+            now = batch.last
+        try:
+            jobs = self._jobs.take(self._watched.jobs(), now)
+            incidents = self._incidents.take(self._watched.incidents(), now)
+        except JournalError:
+            # The session tells of that itself; what changed is taken up when it can be read.
+            jobs, incidents = [], []
+        if batch is None:
+            batch = self._batch = Batch(now, now)
+            batch.standing, batch.known = self._jobs.all, self._incidents.all
+            batch.seen = [(now, host) for host in hosts]
+            self._hosts = {host.name: (now, host) for host in hosts}
+        else:
+            batch.jobs += jobs
+            batch.incidents += incidents
+            self._take_hosts(hosts, batch, now)
+        batch.last = now
+
+    async def cut(self) -> None:
+        """Write what was taken up until now, so that it can be looked at."""
+        if not self.on:
+            return
+        self.look()
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        batch.events, self._events = self._events, []
+        # The next block begins where this one ends.
+        self.look()
+        await self._write(batch)
+
+    async def close(self) -> None:
+        """Write the rest, unless the session was too short to be worth a file, and end."""
+        worth = self._written or self._clock.now() >= self._began + WORTH_S
+        if self._batch is not None and worth:
+            await self.cut()
+        sink, self._sink = self._sink, None
+        if sink is not None and self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, sink.close)
+            self._thread.shutdown(wait=False)
+
+    def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
+        every = sampling_s(sum(len(host.devices) for host in hosts))
+        for host in hosts:
+            at, known = self._hosts.get(host.name, (0.0, None))
+            if host is known:
+                continue
+            # A large fleet is recorded less often; that a host is lost is never left out.
+            if known is None or now - at >= every - 0.5 or host.state is not known.state:
+                self._hosts[host.name] = now, host
+                batch.seen.append((now, host))
+
+    async def _write(self, batch: Batch) -> None:
+        sink = self._sink
+        if sink is None:
+            return
+        if self._thread is None:
+            # One thread, so that blocks are written one after another even if a wait is given up.
+            self._thread = ThreadPoolExecutor(1, "recording")
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, sink.write, batch)
+        except OSError as error:
+            self._tell_trouble(os.strerror(error.errno or 0), error.filename)
+        else:
+            self._written += 1
+            self._trouble = ""
+
+    def _tell_trouble(self, reason: str, path: object) -> None:
+        if reason != self._trouble:
+            self._trouble = reason
+            where = f"{path}: " if path else ""
+            message = f"Nothing is recorded for now. {where}{reason}."
+            self._tell(Event("error", "recording", message, self._clock.now(), "warning"))
+
+
+class _Changes(Generic[Item]):
+    """Remembers records and tells which are new or other than before."""
+
+    def __init__(self) -> None:
+        self.all: tuple[Item, ...] = ()
+        self._known: dict[str, Item] = {}
+
+    def take(self, items: tuple[Item, ...], at: float) -> list[tuple[float, Item]]:
+        """Return what differs from before; costs nothing for the same tuple."""
+        if items is self.all:
+            return []
+        before, self.all = self._known, items
+        self._known = {item.id: item for item in items}
+        return [
+            (at, item)
+            for name, item in self._known.items()
+            if (known := before.get(name)) is not item and known != item
+        ]
+
+
+def ring(session: Session, parts: Parts, news: News) -> Recorder:
+    """Return the recorder of a session, which writes into its state folder."""
+    watched = watching(session)
+    name, folder = new_session_name(), parts.journal.folder / FOLDER
+    settings = parts.settings.recording
+    sink = RingWriter(
+        folder,
+        lambda batch: header_of(watched, batch, name),
+        keep_hours=settings.keep_hours,
+        max_mib=settings.max_mib,
+    )
+    chosen = sink if settings.enabled else None
+    recorder = Recorder(watched, parts.clock, chosen, name=name, folder=folder, tell=news.tell)
+    news.subscribe(recorder.note)
+    return recorder
+
+
+def watching(session: Session) -> Watched:
+    """Return what a recorder looks at of a session."""
+    incidents = session.triage.incidents
+    return Watched(session.user, session.simulated, session.snapshot, session.jobs, incidents)
+
+
+def header_of(watched: Watched, batch: Batch, name: str) -> Header:
+    """Return what a file says of itself."""
+    hosts = tuple(dict.fromkeys(host.name for _, host in batch.seen))
+    return Header(batch.first, name, watched.user, watched.simulated, hosts, written_by=__version__)
+
+
+class FileSink:
+    """One new file, made when the first block is written."""
+
+    def __init__(self, path: Path, watched: Watched) -> None:
+        self._path = path
+        self._watched = watched
+        self._writer: FileWriter | None = None
+        self._name = new_session_name()
+        self.blocks = 0
+
+    def write(self, batch: Batch) -> None:
+        """Add a block."""
+        if self._writer is None:
+            header = header_of(self._watched, batch, self._name)
+            self._writer = FileWriter(self._path, header)
+        self._writer.write(batch)
+        self.blocks += 1
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._writer.size if self._writer is not None else 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def require_new(path: Path) -> Path:
+    """Return the path of a file to record into; UsageError when it cannot be made."""
+    if path.exists():
+        raise UsageError(
+            "File exists", f"{path} is there already.", "Choose another name with --out."
+        )
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError("Cannot write there", f"{path.parent} is no folder to write into.")
+    return path

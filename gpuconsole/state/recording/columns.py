@@ -1,0 +1,91 @@
+"""Figures of one quantity as whole numbers, and of those what changed: what packs small.
+
+A column is one byte for the width of a change (0 when nothing changes), the first number, and
+each change from one number to the next. `None` is the number -1.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from struct import Struct
+
+_HEAD = Struct("<Bi")
+_CODES = {1: "b", 2: "h", 4: "i"}
+_MOST = 2**30
+"""Numbers beyond are kept as this one, so that every change fits four bytes."""
+NOTHING = -1
+
+
+def quantised(value: float | None, step: float) -> int:
+    """Return how many steps a figure is, or -1 for None and for what is no number."""
+    # A comparison with what is no number is false.
+    if value is None or not 0 <= value < _MOST * step:
+        return NOTHING if value is None or not value >= 0 else _MOST
+    return round(value / step)
+
+
+def figure(number: int, step: float) -> float | None:
+    """Return the figure of a kept number."""
+    return None if number < 0 else number * step
+
+
+def pack(numbers: Sequence[int]) -> bytes:
+    """Return a column, which must not be empty."""
+    changes = [after - before for before, after in pairwise(numbers)]
+    width = next(
+        width
+        for width, most in ((0, 0), (1, 2**7), (2, 2**15), (4, 2**31))
+        if not changes or (-most <= min(changes) and max(changes) <= max(0, most - 1))
+    )
+    head = _HEAD.pack(width, numbers[0])
+    if not width:
+        return head
+    packed = array(_CODES[width], changes)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return head + packed.tobytes()
+
+
+class Columns:
+    """Columns of equal length, one after another in a buffer, read where they are asked for."""
+
+    def __init__(self, buffer: bytes, start: int, count: int, rows: int) -> None:
+        """Find `count` columns of `rows` numbers from `start`; ValueError when they do not fit."""
+        self._buffer = buffer
+        self._rows = rows
+        self._places: list[tuple[int, int, int]] = []
+        for _ in range(count):
+            if start + _HEAD.size > len(buffer):
+                raise ValueError("a column is cut off")
+            width, first = _HEAD.unpack_from(buffer, start)
+            start += _HEAD.size
+            if width and width not in _CODES:
+                raise ValueError(f"a column says that its numbers are {width} bytes wide")
+            self._places.append((width, first, start))
+            start += width * (rows - 1)
+            if start > len(buffer):
+                raise ValueError("a column is cut off")
+        self.end = start
+        """Where the last column ends."""
+
+    def at(self, column: int, row: int) -> int:
+        """Return one number."""
+        width, first, start = self._places[column]
+        return first + sum(self._changes(width, start, row)) if width else first
+
+    def all(self, column: int) -> list[int]:
+        """Return all numbers of a column."""
+        width, first, start = self._places[column]
+        if not width:
+            return [first] * self._rows
+        return list(accumulate(self._changes(width, start, self._rows - 1), initial=first))
+
+    def _changes(self, width: int, start: int, count: int) -> array[int]:
+        changes = array(_CODES[width])
+        changes.frombytes(self._buffer[start : start + width * count])
+        if sys.byteorder == "big":
+            changes.byteswap()
+        return changes

@@ -1,0 +1,354 @@
+"""Records of hosts as columns, and back.
+
+Of each host a block holds *runs*: stretches in which nothing changed that stands for months (its
+devices, their models, labels). In a run figures are columns, and what changes now and then
+(processes, throttling, a state) is written where it changes. What stands for months is written
+once a file: see `log`.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import groupby
+from struct import Struct
+from typing import Any
+
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.state.recording.columns import Columns, figure, pack, quantised
+from gpuconsole.state.recording.envelope import LATEST
+from gpuconsole.state.recording.log import checked, parsed, plain
+
+Seen = tuple[float, Host]
+"""When a host's record was noticed, and the record."""
+
+_TIME_STEP = 0.001
+_AGE_STEP = 0.05
+_HOST_STEPS: Mapping[str, float] = {
+    "cpu_percent": 0.5,
+    "memory_used_mib": 16.0,
+    "disk_free_mib": 64.0,
+    "load_1m": 0.1,
+}
+"""Figures of `HostFacts` that are kept, and how exactly."""
+_DEVICE_STEPS: Mapping[str, float] = {
+    "utilization": 1.0,
+    "memory_used_mib": 1.0,
+    "temperature_c": 1.0,
+    "power_w": 1.0,
+    "sm_clock_mhz": 1.0,
+    "memory_clock_mhz": 1.0,
+}
+_SKEW_STEP = 0.05
+_MOST_ROWS = 100_000
+_HEAD = Struct("<I")
+_LEADING = 3
+"""Columns of a run before the figures: when noticed, how old then, and the clock's skew."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostNote:
+    """What changes now and then of a host; names are those of `Host`."""
+
+    state: HostState = HostState.CONNECTING
+    error: str = ""
+    engine_error: str = ""
+    drained: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNote:
+    """What changes now and then of a device; names are those of `Device`."""
+
+    throttle: tuple[str, ...] = ()
+    ecc_uncorrected: int | None = None
+    retired_pages: int | None = None
+    xid: int | None = None
+    processes: tuple[DeviceProcess, ...] = ()
+    lost: bool = False
+    error: str = ""
+
+
+_HOST_NOTE = tuple(one.name for one in fields(HostNote))
+_DEVICE_NOTE = tuple(one.name for one in fields(DeviceNote))
+_BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
+    one.name: one.default for one in fields(DeviceNote)
+}
+_BLANK_FACTS: dict[str, Any] = dict.fromkeys(_HOST_STEPS)
+
+
+def standing(host: Host) -> Host:
+    """Return what stands for months of a host: its record without figures and notes."""
+    return Host(
+        name=host.name,
+        address=host.address,
+        labels=host.labels,
+        price_per_hour=host.price_per_hour,
+        devices=tuple(replace(device, **_BLANK_DEVICE) for device in host.devices),
+        facts=replace(host.facts, **_BLANK_FACTS),
+    )
+
+
+class Standings:
+    """Numbers what stands for months, so that blocks need only name it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[Host, int]]] = {}
+        self._latest: dict[str, tuple[tuple[object, ...], int]] = {}
+        self.numbered = 0
+        """How many there are."""
+        self.new: list[tuple[int, Host]] = []
+        """What was numbered since this list was last emptied."""
+
+    def number(self, host: Host) -> int:
+        """Return the number of what stands of a host."""
+        quick = _quick(host)
+        latest = self._latest.get(host.name)
+        if latest is not None and latest[0] == quick:
+            return latest[1]
+        plain = standing(host)
+        known = self._known.setdefault(host.name, [])
+        number = next((number for one, number in known if one == plain), None)
+        if number is None:
+            number = self.numbered
+            self.numbered += 1
+            known.append((plain, number))
+            self.new.append((number, plain))
+        self._latest[host.name] = quick, number
+        return number
+
+
+def _quick(host: Host) -> tuple[object, ...]:
+    """What tells that something standing changed, without making records."""
+    facts = host.facts
+    return (
+        host.address,
+        host.labels,
+        host.price_per_hour,
+        (facts.memory_total_mib, facts.disk_total_mib, facts.driver_version, facts.source),
+        *(
+            (one.uuid, one.index, one.model, one.memory_total_mib, one.power_limit_w, one.peers)
+            for one in host.devices
+        ),
+    )
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def encode(seen: Iterable[Seen], start: float, standings: Standings) -> bytes:
+    """Return records as the frames of a block that begins at `start`; hosts keep the order in
+    which they first occur."""
+    by_host: dict[str, list[Seen]] = {}
+    for one in seen:
+        by_host.setdefault(one[1].name, []).append(one)
+    runs: list[list[list[object]]] = []
+    columns: list[bytes] = []
+    for mine in by_host.values():
+        numbered = [(standings.number(host), at, host) for at, host in mine]
+        written: list[list[object]] = []
+        for number, group in groupby(numbered, key=lambda one: one[0]):
+            run = [(at, host) for _, at, host in group]
+            written.append([number, len(run), _notes(run)])
+            columns += _figures(run, start)
+        runs.append(written)
+    text = json.dumps({"start": start, "runs": runs}, separators=(",", ":")).encode()
+    return b"".join((_HEAD.pack(len(text)), text, *columns))
+
+
+def _figures(run: Sequence[Seen], start: float) -> Iterable[bytes]:
+    hosts = [host for _, host in run]
+    yield pack([quantised(at - start, _TIME_STEP) for at, _ in run])
+    yield pack(
+        [
+            quantised(
+                None if host.sampled_at is None else max(0.0, at - host.sampled_at), _AGE_STEP
+            )
+            for at, host in run
+        ]
+    )
+    # A clock may be behind as well: numbers begin at -1000 s.
+    yield pack([quantised(_shifted(host.clock_skew_s), _SKEW_STEP) for host in hosts])
+    for name, step in _HOST_STEPS.items():
+        yield pack([quantised(getattr(host.facts, name), step) for host in hosts])
+    for place in range(len(hosts[0].devices)):
+        devices = [host.devices[place] for host in hosts]
+        for name, step in _DEVICE_STEPS.items():
+            yield pack([quantised(getattr(device, name), step) for device in devices])
+
+
+_SKEW_FROM = -1000.0
+
+
+def _shifted(skew: float | None) -> float | None:
+    return None if skew is None else skew - _SKEW_FROM
+
+
+def _notes(run: Sequence[Seen]) -> list[list[object]]:
+    """Return [row, device or -1, note] for each note that differs from the one before."""
+    found: list[list[object]] = []
+    latest: dict[int, tuple[object, ...]] = {}
+    for row, (_, host) in enumerate(run):
+        for place, record in enumerate((host, *host.devices), start=-1):
+            names = _HOST_NOTE if place < 0 else _DEVICE_NOTE
+            note = tuple([getattr(record, name) for name in names])
+            before = latest.get(place)
+            if note != before:
+                latest[place] = note
+                if before is not None or note != _blank_note(place):
+                    found.append([row, place, _document(place, note)])
+    return found
+
+
+@cache
+def _blank_note(place: int) -> tuple[object, ...]:
+    blank = HostNote() if place < 0 else DeviceNote()
+    return tuple(getattr(blank, one.name) for one in fields(blank))
+
+
+def _document(place: int, note: tuple[object, ...]) -> dict[str, object]:
+    names = _HOST_NOTE if place < 0 else _DEVICE_NOTE
+    values = zip(names, note, _blank_note(place), strict=True)
+    return {name: plain(value) for name, value, blank in values if value != blank}
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class Run:
+    """A stretch of one host in which its devices stay the same."""
+
+    def __init__(self, host: Host, rows: int, notes: object, buffer: bytes, at: int) -> None:
+        """Read a run whose columns begin at `at`; ValueError when it makes no sense."""
+        self.host = host
+        count = _LEADING + len(_HOST_STEPS) + len(host.devices) * len(_DEVICE_STEPS)
+        self.columns = Columns(buffer, at, count, rows)
+        self.times = self.columns.all(0)
+        if self.times != sorted(self.times):
+            raise ValueError("times run backwards")
+        self._notes = _read_notes(notes, len(host.devices), rows)
+
+    def row_at(self, after_start: float) -> int:
+        """Return the last row at or before a time since the block's start, or -1."""
+        return bisect_right(self.times, round(after_start / _TIME_STEP)) - 1
+
+    def record(self, row: int, start: float) -> Host:
+        """Return the host's record of a row."""
+        told = self.columns.at
+        at = start + self.times[row] * _TIME_STEP
+        age = figure(told(1, row), _AGE_STEP)
+        skew = figure(told(2, row), _SKEW_STEP)
+        base = _LEADING + len(_HOST_STEPS)
+        width = len(_DEVICE_STEPS)
+        host = self.host
+        return replace(
+            host,
+            devices=tuple(
+                self._device(device, place, base + place * width, row)
+                for place, device in enumerate(host.devices)
+            ),
+            facts=replace(host.facts, **self._values(_HOST_STEPS, _LEADING, row)),
+            sampled_at=None if age is None else max(0.0, at - age),
+            clock_skew_s=None if skew is None else skew + _SKEW_FROM,
+            **self._note(-1, row),
+        )
+
+    def _device(self, device: Device, place: int, column: int, row: int) -> Device:
+        figures = self._values(_DEVICE_STEPS, column, row)
+        return replace(device, **figures, **self._note(place, row))
+
+    def _values(self, steps: Mapping[str, float], column: int, row: int) -> dict[str, Any]:
+        told = self.columns.at
+        return {
+            name: figure(told(column + place, row), step)
+            for place, (name, step) in enumerate(steps.items())
+        }
+
+    def _note(self, place: int, row: int) -> Mapping[str, Any]:
+        rows, notes = self._notes.get(place, ((), ()))
+        latest = bisect_right(rows, row) - 1
+        return notes[latest] if latest >= 0 else {}
+
+    def column_of(self, uuid: str, metric: str) -> tuple[list[int], float] | None:
+        """Return a device's figures as numbers, and their step; None for another's device."""
+        place = next((i for i, one in enumerate(self.host.devices) if one.uuid == uuid), None)
+        if place is None or metric not in _DEVICE_STEPS:
+            return None
+        offset = list(_DEVICE_STEPS).index(metric)
+        column = _LEADING + len(_HOST_STEPS) + place * len(_DEVICE_STEPS) + offset
+        return self.columns.all(column), _DEVICE_STEPS[metric]
+
+    def column_of_host(self, metric: str) -> tuple[list[int], float] | None:
+        """Return a figure of the host itself as numbers, and its step."""
+        if metric not in _HOST_STEPS:
+            return None
+        return self.columns.all(_LEADING + list(_HOST_STEPS).index(metric)), _HOST_STEPS[metric]
+
+
+Notes = dict[int, tuple[list[int], list[Mapping[str, Any]]]]
+"""Of a device, or of the host at -1: the rows in which something changed, and what it was then."""
+
+
+def _read_notes(written: object, devices: int, rows: int) -> Notes:
+    found: Notes = {}
+    if not isinstance(written, list):
+        raise ValueError("notes are no list")
+    for row, place, document in written:
+        if type(row) is not int or not 0 <= row < rows:
+            raise ValueError("a note is of no row")
+        if type(place) is not int or not -1 <= place < devices:
+            raise ValueError("a note is of no device")
+        kind, names = (HostNote, _HOST_NOTE) if place < 0 else (DeviceNote, _DEVICE_NOTE)
+        note = checked(kind, document)
+        at, notes = found.setdefault(place, ([], []))
+        if at and row <= at[-1]:
+            raise ValueError("notes run backwards")
+        at.append(row)
+        notes.append({name: getattr(note, name) for name in names})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """All runs of a block, host by host."""
+
+    start: float
+    hosts: tuple[tuple[Run, ...], ...]
+
+    def row_at(self, place: int, at: float) -> tuple[Run, int]:
+        """Return the run and row of a host that hold at a time, or the first."""
+        for run in reversed(self.hosts[place]):
+            row = run.row_at(at - self.start)
+            if row >= 0:
+                return run, row
+        return self.hosts[place][0], 0
+
+
+def decode(data: bytes, host_of: Callable[[int], Host]) -> Frames:
+    """Read the frames of a block; `host_of` gives what stands, by number. ValueError, KeyError or
+    TypeError when they make no sense."""
+    (length,) = _HEAD.unpack_from(data)
+    document = parsed(data[_HEAD.size : _HEAD.size + length])
+    at = _HEAD.size + length
+    hosts: list[tuple[Run, ...]] = []
+    for written in document["runs"]:
+        runs: list[Run] = []
+        for number, rows, notes in written:
+            if type(rows) is not int or not 0 < rows <= _MOST_ROWS:
+                raise ValueError("a run has no rows, or too many")
+            run = Run(host_of(number), rows, notes, data, at)
+            at = run.columns.end
+            runs.append(run)
+        if not runs:
+            raise ValueError("a host has no run")
+        hosts.append(tuple(runs))
+    start = document["start"]
+    if not isinstance(start, float) or not 0 <= start <= LATEST:
+        raise ValueError("the block begins at no time")
+    names = [runs[0].host.name for runs in hosts]
+    if len(set(names)) < len(names):
+        raise ValueError("a host occurs twice")
+    return Frames(start, tuple(hosts))

@@ -1,0 +1,174 @@
+"""What is written into a recording once, when it happens: jobs as they change, events, incidents,
+and what stands of hosts. One line each: kind, time or number, JSON.
+
+What is read may come from anybody: it is checked against the very types it becomes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import Host
+from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job
+from gpuconsole.state.recording.envelope import moment
+
+Checked = TypeVar("Checked")
+MOST_LINES = 50_000
+
+
+@dataclass(slots=True)
+class Log:
+    """What the blocks of a file tell, read so far. Times never fall within a list."""
+
+    hosts: dict[int, Host] = field(default_factory=dict)
+    jobs: list[tuple[float, Job]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    incidents: list[tuple[float, Incident]] = field(default_factory=list)
+
+
+def write(
+    hosts: Iterable[tuple[int, Host]],
+    jobs: Iterable[tuple[float, Job]],
+    events: Iterable[Event],
+    incidents: Iterable[tuple[float, Incident]],
+) -> bytes:
+    """Return the log of a block."""
+    lines = [f"host {number} {_text(host)}" for number, host in hosts]
+    lines += [f"job {at} {_text(job)}" for at, job in jobs]
+    lines += [f"event {event.at} {_text(event)}" for event in events]
+    lines += [f"incident {at} {_text(incident)}" for at, incident in incidents]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def read(data: bytes, log: Log) -> None:
+    """Add what a block tells. ValueError (or TypeError, KeyError) when it makes no sense."""
+    for kind, word, text in _lines(data):
+        if kind == b"host":
+            log.hosts[int(word)] = checked(Host, parsed(text))
+        elif kind == b"job":
+            job = checked(Job, parsed(text))
+            _check_times(job, *job.attempts)
+            log.jobs.append((_rising(float(word), log.jobs), job))
+        elif kind == b"event":
+            log.events.append(_event(text))
+        elif kind == b"incident":
+            incident = checked(Incident, parsed(text))
+            _check_times(incident, *incident.evidence)
+            log.incidents.append((_rising(float(word), log.incidents), incident))
+
+
+def read_events(data: bytes) -> list[Event]:
+    """Return the events alone, without reading what is much longer."""
+    return [_event(text) for kind, _, text in _lines(data) if kind == b"event"]
+
+
+def _lines(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    lines = data.splitlines()
+    if len(lines) > MOST_LINES:
+        raise ValueError("a log is too long")
+    for line in lines:
+        kind, word, text = line.split(b" ", 2)
+        yield kind, word, text
+
+
+def _event(text: bytes) -> Event:
+    event = checked(Event, parsed(text))
+    _check_times(event)
+    return event
+
+
+def _rising(at: float, known: list[tuple[float, Any]]) -> float:
+    if known and moment(at) < known[-1][0]:
+        raise ValueError("times run backwards")
+    return moment(at)
+
+
+def _check_times(*records: Any) -> None:
+    """Refuse times that no calendar knows."""
+    for record in records:
+        for one in fields(record):
+            value = getattr(record, one.name)
+            if (
+                one.name.rpartition("_")[2] in ("at", "since", "until", "seen")
+                and value is not None
+            ):
+                moment(value)
+
+
+# --- records and JSON -----------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """Return a record as what JSON knows; fields that are as by default are left out."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        # A file name may hold bytes that are no text.
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, (tuple, list)):
+        return [plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if is_dataclass(value):
+        kind: Any = type(value)
+        told = ((name, getattr(value, name), default) for name, default in _defaults(kind))
+        return {name: plain(one) for name, one, default in told if one != default}
+    return value
+
+
+@cache
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((one.name, _default(one)) for one in fields(kind) if one.init)
+
+
+def _default(one: Field[Any]) -> Any:
+    made = one.default_factory
+    return made() if made is not MISSING else one.default
+
+
+def _text(value: Any) -> str:
+    return json.dumps(plain(value), separators=(",", ":"))
+
+
+def parsed(text: bytes) -> Any:
+    """Return what JSON says. ValueError when it is none, or holds what is no number."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("JSON is nested too deeply") from error
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(word: str) -> float:
+    value = float(word)
+    if not math.isfinite(value):
+        raise ValueError(f"{word[:20]} is no number")
+    return value
+
+
+def checked(kind: type[Checked], document: object) -> Checked:
+    """Return a document as a record of that type; ValueError when it is none."""
+    of: Any = kind
+    found: Checked = _adapter(of).validate_python(document)
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    # It takes a while to import and to make: only who reads a recording pays for it.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
