@@ -43,6 +43,11 @@ class Scorer:
         self._limits = [view.limit_mib or 0.0 for view in made.views]
         self._price = w["price"] + w["bulk"] * self.gang
         self._whole: dict[int, float] = {}
+        self._learned: tuple[float, ...] = ()
+        if made.policy.learned is not None:
+            full = 1.0 - board.free / max(1, board.size)
+            factors = (self.length, self.gang, full)
+            self._learned = features.folded(made.policy.learned.place, factors)
 
     def score(self, shelf: Shelf) -> float:
         """Return the weighted sum without links; rounded, so that equals compare as equal."""
@@ -70,18 +75,23 @@ class Scorer:
         learned = self.profile.policy.learned
         if learned is None:
             return 0.0
-        found = features.place_features(self.terms(shelf, 0.0), self.profile.request, self.length)
-        added = sum(learned.place.get(name, 0.0) * value for name, value in found.items())
+        fit, pack, fragments, speed, price, reserved = self._learned
+        added = (
+            fit * self._fit(shelf)
+            + pack * (1.0 - (shelf.site_free - self.count) / shelf.size)
+            + fragments * wholeness(shelf.site_free, self.count, self.mix)
+            + speed * self._kinds[shelf.kind][1]
+            + price * thrift(shelf.price, self.cheapest)
+            + reserved * shelf.reserved
+        )
         return max(-learned.place_clip, min(learned.place_clip, added))
 
     def terms(self, shelf: Shelf, links: float) -> dict[str, float]:
         """Return the value of each term, 0-1, in the order of the names."""
         preferred, speed, domestic = self._kinds[shelf.kind]
-        need = self.profile.request.need_mib
-        usable = self.profile.usable_mib(shelf.kind, shelf.spare_mib)
         return {
             "idle": shelf.idle,
-            "fit": 0.0 if need is None or usable <= 0 else min(1.0, need / usable),
+            "fit": self._fit(shelf),
             "balance": 1.0 - shelf.in_use / shelf.size,
             "pack": 1.0 - (shelf.site_free - self.count) / shelf.size,
             "fragments": wholeness(shelf.site_free, self.count, self.mix),
@@ -93,6 +103,11 @@ class Scorer:
             "price": thrift(shelf.price, self.cheapest),
             "bulk": thrift(shelf.price, self.cheapest) * self.gang,
         }
+
+    def _fit(self, shelf: Shelf) -> float:
+        need = self.profile.request.need_mib
+        usable = self.profile.usable_mib(shelf.kind, shelf.spare_mib)
+        return 0.0 if need is None or usable <= 0 else min(1.0, need / usable)
 
     def _kind_terms(self, number: int) -> tuple[float, float, float]:
         view, names = self.profile.views[number], self.profile.request.task.preferred_devices

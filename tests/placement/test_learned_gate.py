@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import log
 from typing import Any
 
 import pytest
@@ -13,15 +14,19 @@ import pytest
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import DocumentError
-from gpuconsole.placement import Request, decide, named_policy
-from gpuconsole.placement.learned.gate import MARGIN, Play, judge
+from gpuconsole.placement import Board, Holder, Request, decide, named_policy
+from gpuconsole.placement.board import Reservation
+from gpuconsole.placement.learned.features import PLACE_FEATURES
+from gpuconsole.placement.learned.gate import CERTAINTY, LEAST_PLAYS, MARGIN, Play, judge
 from gpuconsole.placement.learned.weights import Origin, Trained, dumped, parse
 from gpuconsole.placement.model import Learned
 from gpuconsole.placement.order import EVEN, size_of
+from gpuconsole.placement.profile import profile
+from gpuconsole.placement.scores import Scorer
 
 NOW = 1_000_000.0
 ORIGIN = Origin("2030-01-01T00:00:00Z", "the journal", 900, "this lab", ("Card", "Other"), 12)
-BEFORE = [Play(1000.0, 600.0)] * 6
+BEFORE = [Play(1000.0, 600.0)] * 8
 
 
 def after(*ratios: float, waits: float = 600.0) -> list[Play]:
@@ -34,7 +39,7 @@ def trained(*ratios: float, waits: float = 600.0) -> Trained:
     return Trained(learned, ORIGIN, judge(BEFORE[: len(found)], found))
 
 
-GOOD = trained(0.95, 0.94, 0.96, 0.95, 0.93, 0.97)
+GOOD = trained(0.95, 0.94, 0.96, 0.95, 0.93, 0.97, 0.95, 0.95)
 
 
 def test_a_gain_beyond_its_error_passes() -> None:
@@ -47,11 +52,11 @@ def test_a_gain_beyond_its_error_passes() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        trained(0.995, 0.995, 0.995, 0.995),  # less than the margin
-        trained(0.5, 1.5, 0.6, 1.4, 0.55, 1.3),  # lost in its own error
-        trained(1.1, 1.2, 1.1, 1.1),
-        trained(0.9, 0.9, 0.9),  # too few plays
-        trained(0.9, 0.9, 0.9, 0.9, waits=2000.0),  # the longest waits pay for it
+        trained(*[0.995] * 8),  # less than the margin
+        trained(0.5, 1.5, 0.6, 1.4, 0.55, 1.3, 0.5, 1.5),  # lost in its own error
+        trained(*[1.1, 1.2] * 4),
+        trained(*[0.9] * (LEAST_PLAYS - 1)),  # too few plays
+        trained(*[0.9] * 8, waits=2000.0),  # the longest waits pay for it
     ],
 )
 def test_everything_else_falls_back_and_says_so(bad: Trained) -> None:
@@ -59,6 +64,19 @@ def test_everything_else_falls_back_and_says_so(bad: Trained) -> None:
     assert learned is None
     assert "weighted policy ranks" in note
     assert f"{MARGIN:.0%}" in note
+
+
+def test_a_gain_is_as_certain_as_its_windows_agree() -> None:
+    # Gains of 2 % in the mean; by the normal distribution 84 % lie below one standard error.
+    agreed, torn = trained(*[0.99, 0.97] * 4), trained(*[0.90, 1.06] * 4)
+    assert agreed.verdict.certainty > 0.999
+    assert CERTAINTY > torn.verdict.certainty > 0.7
+    assert agreed.verdict.passed
+    assert not torn.verdict.passed
+    assert f"{torn.verdict.certainty:.0%}" in torn.verdict.sentence()
+    one_error = replace(torn.verdict, error=-log(torn.verdict.mean_jct_ratio))
+    assert one_error.certainty == pytest.approx(0.841, abs=0.001)
+    assert trained(*[1.02] * 8).verdict.certainty == 0.0
 
 
 def test_devices_it_never_saw_fall_back() -> None:
@@ -152,3 +170,25 @@ def test_without_weights_it_ranks_as_weighted_and_says_so() -> None:
     assert score == weighted.score
     assert note in reasons
     assert any("no trained weights" in reason for reason in place(None)[1])
+
+
+@pytest.mark.parametrize("name", PLACE_FEATURES)
+def test_the_correction_is_the_sum_of_its_features(name: str) -> None:
+    """Against the products written out, on a lab that is half full and keeps devices."""
+    cards = tuple(
+        Device(f"u{n}", n, "Card", memory_total_mib=32768.0, memory_used_mib=0.0) for n in range(4)
+    )
+    fleet = FleetSnapshot(1, NOW, (Host("h", HostState.UP, price_per_hour=2.0, devices=cards),))
+    held = {"u0": Holder("other", "t", "u", NOW, NOW + 60.0)}
+    request = Request("j", Task("t"), 8192.0, 2, NOW, rates={"Card": 1.0}, run_time_s=3600.0)
+    board = Board.of(fleet, held)
+    board.reserve(Reservation("first", "first", NOW + 9e9, 0, (0,), 0))
+    policy = named_policy("rl_based", learned=Learned({name: 0.5}))
+    made = profile(request, board, policy, NOW)
+    scorer = Scorer(made, board, 2)
+    (shelf,) = board.shelves()
+    values = {**scorer.terms(shelf, 0.0), "reserved": 1.0}
+    factors = {"": 1.0, "length": made.length(), "gang": 1 / 3, "full": 1 / 4}
+    term, _, by = name.partition("*")
+    assert values[term] > 0.0
+    assert scorer.correction(shelf) == pytest.approx(0.5 * values[term] * factors[by])

@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
-from gpuconsole.placement.learned.search import Point, search
+from gpuconsole.placement.learned.search import Point, Search, search
 from gpuconsole.placement.learned.train import Step, learned_of, point_of, replay, train
 from gpuconsole.placement.model import Learned
 from gpuconsole.placement.policy import named_policy
@@ -103,7 +105,7 @@ def test_training_learns_to_take_the_faster_card() -> None:
     windows = [window(seed) for seed in range(2)]
     learned, rounds = train(lab(), windows, BLIND, random.Random(1), going, rounds=4)
     assert rounds == 4
-    verdict = replay(lab(), [window(9)] * 4, BLIND, learned, random.Random(0))
+    verdict = replay(lab(), [window(9)] * 8, BLIND, learned, random.Random(0))
     assert verdict.passed
     assert verdict.mean_jct_ratio < 0.3
 
@@ -115,6 +117,21 @@ def test_training_is_repeatable_and_can_be_ended() -> None:
     ended, rounds = train(lab(), windows, BLIND, random.Random(1), lambda step: step.plays < 20)
     assert rounds == 1
     assert ended == train(lab(), windows, BLIND, random.Random(1), going, rounds=1)[0]
+
+
+def test_what_is_no_better_than_the_start_is_not_taken() -> None:
+    start = Learned({"speed": 2.0})  # takes the faster card already: nothing beats that
+    found, rounds = train(lab(), [window()], BLIND, random.Random(1), going, rounds=1, start=start)
+    assert rounds == 1
+    assert found == learned_of(point_of(start))
+
+
+def test_opposite_points_come_in_pairs() -> None:
+    state = Search([1.0, 2.0], 0.5)
+    points = state.ask(random.Random(0))
+    half = len(points) // 2
+    for one, other in zip(points[:half], points[half:], strict=True):
+        assert [a + b for a, b in zip(one, other, strict=True)] == pytest.approx([2.0, 4.0])
 
 
 def test_it_begins_where_it_is_told() -> None:

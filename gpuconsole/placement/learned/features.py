@@ -1,4 +1,5 @@
-"""What the trained correction looks at: the terms of the score, and their products with the job.
+"""What the trained correction looks at: terms of the score, and their products with the job and
+with how full the lab is.
 
 Hard filters are no features: what must not be, training cannot allow.
 """
@@ -10,25 +11,31 @@ from math import log, log2
 
 from gpuconsole.placement.model import Request
 
-_BASE = ("fit", "pack", "fragments", "speed", "price")
-PLACE_FEATURES = (*_BASE, *(f"{term}*{by}" for term in _BASE for by in ("length", "gang")))
-"""Terms of the score, alone and times the job's length and its number of devices (0-1 each)."""
+PLACE_TERMS = ("fit", "pack", "fragments", "speed", "price", "reserved")
+"""Terms of the score, and `reserved`: 1 on devices kept for the first blocked job, which those that
+should end before it starts may use."""
+FACTORS = ("length", "gang", "full")
+"""How long the job is, how many devices it takes, and the share of the lab's devices that are not
+free; 0-1 each."""
+PLACE_FEATURES = (*PLACE_TERMS, *(f"{term}*{by}" for term in PLACE_TERMS for by in FACTORS))
+"""Terms alone and times each factor."""
 ORDER_FEATURES = ("time", "devices", "memory", "gang")
 """Logarithms of predicted run time and devices, memory against the largest need, 4 devices or
 more; each moves the job in powers of e of its area."""
 LARGEST_NEED_MIB = 81920.0
 
 
-def place_features(terms: Mapping[str, float], request: Request, length: float) -> dict[str, float]:
-    """Return the features of a place by name, 0-1 each."""
-    gang = gang_size(request)
-    found: dict[str, float] = {}
-    for term in _BASE:
-        value = terms[term]
-        found[term] = value
-        found[f"{term}*length"] = value * length
-        found[f"{term}*gang"] = value * gang
-    return found
+def folded(weights: Mapping[str, float], factors: tuple[float, ...]) -> tuple[float, ...]:
+    """Return what each of `PLACE_TERMS` adds for one job: its own weight, and those of its products
+    times the `FACTORS` of the job at hand."""
+    return tuple(
+        weights.get(term, 0.0)
+        + sum(
+            weights.get(f"{term}*{by}", 0.0) * value
+            for by, value in zip(FACTORS, factors, strict=True)
+        )
+        for term in PLACE_TERMS
+    )
 
 
 def order_features(request: Request, seconds: float) -> dict[str, float]:

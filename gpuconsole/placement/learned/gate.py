@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log, sqrt
+from math import erf, exp, fsum, log, sqrt
 
 MARGIN = 0.01
 """By so much the mean completion time must fall."""
 WAIT_MARGIN = 0.05
 """By so much the 99th percentile of the waits may rise."""
-LEAST_PLAYS = 4
+CERTAINTY = 0.9
+"""So probable it must be that it falls at all."""
+LEAST_PLAYS = 8
 """Below so many plays nothing is shown."""
 _WAIT_UNIT_S = 600.0
 """Added to both waits of a ratio: shorter ones are all alike."""
@@ -38,14 +40,22 @@ class Verdict:
     rl_based_jct_s: float
 
     @property
+    def certainty(self) -> float:
+        """Probability that jobs end sooner on average: both policies play the same windows, and
+        the logarithms of their ratios are taken as draws of a normal distribution."""
+        gain = -log(self.mean_jct_ratio)
+        if self.error <= 0.0:
+            return 1.0 if gain > 0.0 else 0.0
+        return 0.5 * (1.0 + erf(gain / (self.error * sqrt(2.0))))
+
+    @property
     def passed(self) -> bool:
-        """Whether the weights may be used: the gain is asked for, beyond its own error, and not
-        at the cost of the longest waits."""
-        gain = log(self.mean_jct_ratio)
+        """Whether the weights may be used: the gain is asked for, probable, and not at the cost of
+        the longest waits."""
         return (
             self.plays >= LEAST_PLAYS
-            and gain <= log(1.0 - MARGIN)
-            and gain + self.error < 0.0
+            and self.mean_jct_ratio <= 1.0 - MARGIN
+            and self.certainty >= CERTAINTY
             and self.p99_wait_ratio <= 1.0 + WAIT_MARGIN
         )
 
@@ -55,15 +65,16 @@ class Verdict:
         against = "shorter" if gain >= 0 else "longer"
         told = (
             f"In {self.plays} replays of held-out history rl_based made jobs"
-            f" {abs(gain):.1%} {against} (± {self.error:.1%}) than weighted"
+            f" {abs(gain):.1%} {against} (± {self.error:.1%}) than weighted, a gain with a"
+            f" probability of {self.certainty:.0%}"
         )
         if self.passed:
             return f"{told}, so it ranks."
         if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
             told += f" and the longest waits {self.p99_wait_ratio - 1.0:.0%} longer"
         return (
-            f"{told}; {MARGIN:.0%} and more than the error is asked for, so the weighted policy"
-            " ranks."
+            f"{told}; {MARGIN:.0%} and {CERTAINTY:.0%} are asked for in {LEAST_PLAYS} replays or"
+            " more, so the weighted policy ranks."
         )
 
 

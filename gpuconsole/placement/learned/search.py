@@ -45,11 +45,16 @@ class Search:
         self._long_path = [0.0] * len(self.mean)
 
     def ask(self, dice: Normal) -> list[Point]:
-        """Return a population of points to try."""
+        """Return a population of points to try, in pairs on opposite sides of the mean: what is
+        good on one side should be bad on the other, which chance is not."""
         deviations = [self.width * sqrt(one) for one in self._variances]
+        steps = [
+            [d * dice.gauss(0.0, 1.0) for d in deviations] for _ in range(self.population // 2)
+        ]
         return [
-            tuple(m + d * dice.gauss(0.0, 1.0) for m, d in zip(self.mean, deviations, strict=True))
-            for _ in range(self.population)
+            tuple(m + side * one for m, one in zip(self.mean, step, strict=True))
+            for side in (1.0, -1.0)
+            for step in steps
         ]
 
     def tell(self, points: Sequence[Point], losses: Sequence[float]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import fsum, log, sqrt
 
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play, Verdict, judge
@@ -79,11 +79,13 @@ def train(
 ) -> tuple[Learned, int]:
     """Return weights for the `base` policy, and after how many rounds; `going_on` may end it.
 
-    The search begins at `start`, else at no correction. Equal arguments give equal weights.
+    The search begins at `start`, else at no correction, and what it found must beat that on all
+    windows. Equal arguments give equal weights.
     """
     course = _Course(lab, windows, base, dice, going_on)
-    found = search(course.losses, point_of(start or Learned()), WIDTH, dice, rounds)
-    return learned_of(found), course.rounds
+    begin = point_of(start or Learned())
+    found = search(course.losses, begin, WIDTH, dice, rounds)
+    return learned_of(course.better(begin, found)), course.rounds
 
 
 def replay(
@@ -144,6 +146,25 @@ class _Course:
         self.rounds += 1
         self._loss = sum(found) / len(found)
         return found
+
+    def better(self, one: Point, other: Point) -> Point:
+        """Return the other point where it beats the one by more than the error of that, in pairs
+        over all windows: the rounds of a search see few of them."""
+        if one == other:
+            return one
+        numbers = range(len(self._windows))
+        costs = [
+            [
+                self._cost(number, replace(self._base, learned=learned_of(point)))
+                for number in numbers
+            ]
+            for point in (one, other)
+        ]
+        gains = [first - second for first, second in zip(*costs, strict=True)]
+        mean = fsum(gains) / len(gains)
+        spread = fsum((gain - mean) ** 2 for gain in gains)
+        error = sqrt(spread / (len(gains) * max(1, len(gains) - 1)))
+        return other if mean > error else one
 
     def _of_weighted(self, number: int) -> float:
         if number not in self._weighted:

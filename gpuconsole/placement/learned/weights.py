@@ -20,6 +20,9 @@ from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Verdict
 from gpuconsole.placement.model import Learned
 
+SHIPPED = Path(__file__).parents[2] / "data" / "rl-weights.json"
+"""Weights that come along: where the search of a lab begins, and what the simulator plays where the
+lab has none of its own. Real jobs are placed by weights that the lab's own past has confirmed."""
 FILE_NAME = "weights.json"
 """In the state folder; former ones stay beside it."""
 _DIGITS = 4
