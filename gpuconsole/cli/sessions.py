@@ -80,4 +80,5 @@ def show_console(session: Session, site: str) -> int:
         theme=settings.theme,
         keys=settings.keys,
         symbols=settings.symbols,
+        bell=settings.triage.notify if settings.triage.bell else "",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
+from gpuconsole.core.filters import Filter, Term
 from gpuconsole.core.units import iso_utc
 
 
@@ -196,3 +197,27 @@ def worst_first(incidents: tuple[Incident, ...], now: float) -> tuple[Incident, 
 def without_mark(incident: Incident) -> Incident:
     """Return the incident as nobody has said anything of it."""
     return replace(incident, marked="", marked_by="", marked_at=None, until=None)
+
+
+def matches(wanted: Filter, incident: Incident, now: float) -> bool:
+    """Tell whether an incident matches: words in its title, place and rule; `severity:`, `state:`,
+    `rule:`, `host:`, `job:`."""
+    return all(_holds(term, incident, now) is not term.denied for term in wanted.terms)
+
+
+def _holds(term: Term, incident: Incident, now: float) -> bool:
+    if term.operator == "":
+        words = (incident.title, incident.where, incident.rule, incident.subject)
+        return any(term.text in word.lower() for word in words)
+    if term.operator != ":":
+        return False
+    if term.key == "job":
+        return any(term.text in job.lower() for job in incident.jobs)
+    if term.key == "host":
+        return term.text == incident.host.lower()
+    texts = {
+        "severity": incident.severity.value,
+        "state": incident.state(now).value,
+        "rule": incident.rule,
+    }
+    return texts.get(term.key, "").startswith(term.text) and term.key in texts

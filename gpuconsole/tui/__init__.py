@@ -18,12 +18,14 @@ def run_console(
     keys: Mapping[str, str] | None = None,
     symbols: Literal["block", "ascii"] = "block",
     theme_folders: tuple[Path, ...] | None = None,
+    bell: str = "",
 ) -> int:
     """Open the console over a session that is not entered yet; returns the exit code.
 
     The session is entered after the first paint and left when the console closes. `keys` maps
     ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
-    by default `themes/` beside the user's settings.
+    by default `themes/` beside the user's settings. `bell` is the least severe incident at which
+    the terminal rings.
     """
     import asyncio
 
@@ -32,7 +34,7 @@ def run_console(
 
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)
-    look = Look(site, theme, dict(keys or {}), symbols, theme_folders)
+    look = Look(site, theme, dict(keys or {}), symbols, theme_folders, bell)
     app = ConsoleApp(session, look)
 
     async def drive() -> None:

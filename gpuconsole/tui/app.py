@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,9 +14,11 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.incidents import Severity
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.commands import ConsoleCommands
+from gpuconsole.tui.desktop import notification
 from gpuconsole.tui.ink import Ink, Symbols
 from gpuconsole.tui.keys import KEYS
 from gpuconsole.tui.picture import Gallery, Picture
@@ -28,6 +31,7 @@ from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
+from gpuconsole.tui.screens.triage import TriageScreen
 from gpuconsole.tui.themes import BUILT_IN, load_all, shipped_folder
 from gpuconsole.tui.widgets.bindings import bindings
 
@@ -51,6 +55,8 @@ class Look:
     keys: Mapping[str, str] = field(default_factory=dict)
     symbols: Symbols = "block"
     theme_folders: tuple[Path, ...] = ()
+    bell: str = ""
+    """The least severe incident at which the terminal rings; "" for none."""
 
 
 class ConsoleApp(App[None]):
@@ -65,6 +71,7 @@ class ConsoleApp(App[None]):
         "queue": QueueScreen,
         "job": JobScreen,
         "submit": SubmitScreen,
+        "triage": TriageScreen,
     }
     NOTIFICATION_TIMEOUT = 4
 
@@ -141,11 +148,13 @@ class ConsoleApp(App[None]):
             return
         snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
         revision, known, second = self._painted
-        beat = jobs is not known or int(now) != second
+        incidents = self.session.triage.incidents()
+        news = jobs is not known or incidents is not self.picture.incidents
+        beat = news or int(now) != second
         if not (force or beat or snapshot.revision != revision):
             return
         self._painted = (snapshot.revision, jobs, int(now))
-        self.picture = self._gallery.picture(snapshot, jobs, now)
+        self.picture = replace(self._gallery.picture(snapshot, jobs, now), incidents=incidents)
         if isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture, frame=force or beat)
 
@@ -248,6 +257,19 @@ class ConsoleApp(App[None]):
         words = event.message if named else f"{event.subject}: {event.message}"
         timeout = 8 if event.severity == "error" else 4
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
+
+        if event.kind == "incident":
+            self._ring(event)
+
+    def _ring(self, event: Event) -> None:
+        """Call whoever looks elsewhere, where they asked for it."""
+        ranks = {"error": Severity.CRITICAL.rank, "warning": Severity.WARNING.rank}
+        rank = ranks.get(event.severity, Severity.INFO.rank)
+        if not self.look.bell or rank > Severity(self.look.bell).rank:
+            return
+        self.bell()
+        if self._driver is not None:
+            self._driver.write(notification(self.TITLE or "", event.message, os.environ))
 
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.levels import Condition, condition, is_busy, memory_percent
 
@@ -59,6 +60,21 @@ class Picture:
     """Device UUID to the job whose attempt holds it."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Device UUID to the user of that job, for filters."""
+
+    incidents: tuple[Incident, ...] = ()
+    """What is wrong, and what was lately."""
+
+    @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        """What is wrong and nobody has said anything of yet."""
+        return tuple(
+            one for one in self.incidents if one.state(self.now) is IncidentState.OPEN
+        )
+
+    @property
+    def critical(self) -> int:
+        """How many of them are critical."""
+        return sum(one.severity is Severity.CRITICAL for one in self.open_incidents)
 
     @property
     def age_s(self) -> float | None:

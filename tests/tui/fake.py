@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.config import LabSettings
 from gpuconsole.core.estimate import (
     BatchSource,
     Estimate,
@@ -28,12 +29,15 @@ from gpuconsole.core.fleet import (
     HostState,
     PeerLink,
 )
+from gpuconsole.core.history import Series
+from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.session.foreseeing import Change
+from gpuconsole.triage import actions_for, ticket
 
 NOW = 1_790_000_000.0
 
@@ -117,6 +121,23 @@ def job(name: str, state: JobState, number: int = 1, **more: Any) -> Job:
     return Job(f"ana-{number:04d}", task, "ana", state, NOW - 600, **{**values, **more})
 
 
+def incident(rule: str = "heat", subject: str = "GPU-b1", **more: Any) -> Incident:
+    """Something wrong on the second host, unless told otherwise."""
+    values: dict[str, Any] = {
+        "severity": Severity.WARNING,
+        "title": "slowed by heat",
+        "host": "rtx-01",
+        "since": NOW - 720,
+        "last_seen": NOW,
+        "uuid": "GPU-b1",
+        "index": 1,
+        "evidence": (Evidence(NOW - 720, "device", "91 C, clock 1200 MHz"),),
+        "confidence": "high",
+        "reason": "the device says so itself",
+    }
+    return Incident(rule, subject, **{**values, **more})
+
+
 def report(batch: int = 64, verdict: str = "fits", **more: Any) -> Report:
     """An answer of preflight for the lab above."""
     memory = Memory(820, 820, 1640, batch * 150.0, batch * 2.0, 256, 3536 + batch * 152.0,
@@ -174,6 +195,56 @@ class FakeForesight:
 
 
 @dataclass
+class FakeTriage:
+    """What is wrong, as a test sets it, and what a person said of it."""
+
+    now: tuple[Incident, ...] = ()
+    looked_at: float | None = NOW - 1
+    jobs: tuple[Job, ...] = ()
+    """Those that actions may speak of."""
+    hosts: tuple[Host, ...] = field(default_factory=lab)
+    said: list[tuple[Any, ...]] = field(default_factory=list)
+    error: ConsoleError | None = None
+
+    def incidents(self) -> tuple[Incident, ...]:
+        return self.now
+
+    def actions(self, incident: Incident) -> tuple[Action, ...]:
+        host = next((host for host in self.hosts if host.name == incident.host), None)
+        return actions_for(incident, host, self.jobs) if incident.ended_at is None else ()
+
+    def ticket(self, incident: Incident) -> str:
+        return ticket(incident, None, NOW)
+
+    def acknowledge(self, reference: str) -> None:
+        self._say("acknowledge", reference)
+
+    def snooze(self, reference: str, seconds: float) -> None:
+        self._say("snooze", reference, seconds)
+
+    def resolve(self, reference: str) -> None:
+        self._say("resolve", reference)
+
+    def reopen(self, reference: str) -> None:
+        self._say("reopen", reference)
+
+    def _say(self, *what: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.said.append(what)
+
+
+class FakeHistory:
+    """A lab that nobody watched until now."""
+
+    def device(self, uuid: str, metric: str, span_s: float) -> Series:
+        return Series(NOW - span_s, NOW)
+
+    def host(self, name: str, metric: str, span_s: float) -> Series:
+        return Series(NOW - span_s, NOW)
+
+
+@dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
 
@@ -193,6 +264,9 @@ class FakeSession:
     """When set, preflight waits for it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     foresight: FakeForesight = field(default_factory=FakeForesight)
+    triage: FakeTriage = field(default_factory=lambda: FakeTriage())
+    history: FakeHistory = field(default_factory=lambda: FakeHistory())
+    settings: LabSettings = field(default_factory=LabSettings)
     measures: bool = True
     """Whether a host can measure."""
     measuring: asyncio.Event = field(default_factory=asyncio.Event)

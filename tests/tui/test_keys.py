@@ -19,13 +19,14 @@ from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
+from gpuconsole.tui.screens.triage import Actions, TriageScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.loglines import LogLines
 from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import Driven, opened
-from tests.tui.fake import FakeSession, job
+from tests.tui.fake import FakeSession, FakeTriage, incident, job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 
@@ -39,6 +40,8 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),
+    "triage": (TriageScreen, ("5",)),
+    "actions": (Actions, ("5", "x")),
     "job": (JobScreen, ("3",)),
     "log": (LogLines, ("3",)),
     "filter": (FilterBar, ("slash",)),
@@ -50,7 +53,8 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
 
 def session() -> FakeSession:
     jobs = (job("resnet", JobState.RUNNING, 1), job("bert", JobState.QUEUED, 2, attempts=()))
-    return FakeSession(jobs_now=jobs, lines=("one", "two"))
+    wrong = FakeTriage((incident(),))
+    return FakeSession(jobs_now=jobs, lines=("one", "two"), triage=wrong)
 
 
 def test_ids_are_unique_and_of_known_areas() -> None:

@@ -41,7 +41,7 @@ class Tab:
 
 
 TABS = (Tab("fleet", "1", "Fleet"), Tab("queue", "2", "Queue"), Tab("job", "3", "Job"),
-        Tab("submit", "4", "Submit"))  # fmt: skip
+        Tab("submit", "4", "Submit"), Tab("triage", "5", "Triage"))  # fmt: skip
 
 
 def status_line(ink: Ink, picture: Picture, marks: Marks, width: int) -> list[Piece]:
@@ -53,7 +53,10 @@ def status_line(ink: Ink, picture: Picture, marks: Marks, width: int) -> list[Pi
     if marks.site:
         left.append((fit(marks.site, min(16, cell_len(marks.site))) + "  ", ink.strong))
     left += _sums(ink, picture.totals, wide)
-    right = _badges(ink, marks) + _freshness(ink, picture, wide)
+    critical: list[Piece] = []
+    if picture.critical:
+        critical = [(f" {picture.critical} CRIT ", ink.bad + _REVERSE), (" ", ink.text)]
+    right = critical + _badges(ink, marks) + _freshness(ink, picture, wide)
     return _ends(ink, left, right, width)
 
 
@@ -111,10 +114,12 @@ def nav_line(
     """Return line 2: the numbered screens, and at the right where one is."""
     waiting = sum(job.state in (JobState.QUEUED, JobState.HELD) for job in picture.jobs)
     running = sum(job.state.active for job in picture.jobs)
+    numbers = {"queue": waiting, "job": running, "triage": len(picture.open_incidents)}
     left: list[Piece] = [(" ", ink.text)]
     for tab in tabs:
-        number = {"queue": waiting, "job": running}.get(tab.mode, 0)
-        count = f" {number}" if number else ""
+        number = numbers.get(tab.mode, 0)
+        urgent = "!" if tab.mode == "triage" and picture.critical else ""
+        count = f" {number}{urgent}" if number else ""
         here = tab.mode == mode
         go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
         words = f" {tab.key} {tab.label}{count} "

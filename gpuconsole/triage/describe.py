@@ -1,0 +1,58 @@
+"""Rules and thresholds in words: for the screen, and for the page that documents them."""
+
+from __future__ import annotations
+
+import re
+
+from gpuconsole.config import Thresholds
+from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.triage.model import Rule
+from gpuconsole.triage.rules import RULES
+from gpuconsole.triage.xids import XIDS
+
+_TIMES = ("_for", "_within", "_after", "_skew")
+_SIZES = ("idle_memory",)
+
+
+def worded(limits: Thresholds, name: str) -> str:
+    """Return a threshold as a person writes it: `30m00s`, `256 MiB`, `97`."""
+    value = getattr(limits, name)
+    if name.endswith(_TIMES):
+        return format_duration(value)
+    return format_mib(value) if name in _SIZES else f"{value:g}"
+
+
+def described(rule: Rule, limits: Thresholds) -> str:
+    """Return when a rule holds, with the thresholds in force, and for how long it must."""
+    when = re.sub(r"\{(\w+)\}", lambda found: worded(limits, found.group(1)), rule.when)
+    return f"{when} Held for {worded(limits, rule.holds)}."
+
+
+def rules_table() -> str:
+    """Return the table of rules as Markdown, with the thresholds as they are unless set."""
+    limits = Thresholds()
+    lines = ["| rule | severity | about | holds when | for |", "| --- | --- | --- | --- | --- |"]
+    for rule in RULES:
+        when = re.sub(r"\{(\w+)\}", lambda found: worded(limits, found.group(1)), rule.when)
+        held = f"`{rule.holds}` ({worded(limits, rule.holds)})"
+        cells = (f"`{rule.name}`", rule.severity.value, rule.about, when, held)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def thresholds_table() -> str:
+    """Return the table of thresholds as Markdown."""
+    limits = Thresholds()
+    lines = ["| key below `triage: limits:` | unless set | what it says |", "| --- | --- | --- |"]
+    for name, field in Thresholds.model_fields.items():
+        lines.append(f"| `{name}` | {worded(limits, name)} | {field.description} |")
+    return "\n".join(lines)
+
+
+def xids_table() -> str:
+    """Return the table of known XID numbers as Markdown."""
+    lines = ["| XID | what happened | look first at | what to do |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {one.number} | {one.words} | the {one.side} | {one.advice} |" for one in XIDS.values()
+    ]
+    return "\n".join(lines)

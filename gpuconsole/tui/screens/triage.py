@@ -1,0 +1,408 @@
+"""Triage: what is wrong, who is hit, what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Static
+
+from gpuconsole.core.filters import Filter
+from gpuconsole.core.incidents import (
+    WRITING,
+    Action,
+    Incident,
+    IncidentState,
+    matches,
+    worst_first,
+)
+from gpuconsole.core.jobs import Job
+from gpuconsole.triage.describe import described
+from gpuconsole.triage.rules import BY_NAME
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import Piece, text
+from gpuconsole.tui.presentation.triage import (
+    Curve,
+    Row,
+    action_lines,
+    columns,
+    counts,
+    empty_lines,
+    evidence_lines,
+    heading,
+    job_names,
+    plot_lines,
+    row_pieces,
+)
+from gpuconsole.tui.screens import incident_verbs
+from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.filterbar import FilterBar
+from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.rows import Rows
+
+PLOTTED_S = 1800.0
+"""How much of the device's past is drawn."""
+
+
+class Actions(Panel, can_focus=True):
+    """What can be done, by number. With the focus here digits mean actions, not screens."""
+
+    BINDINGS = bindings("actions")
+
+    @dataclass
+    class Moved(Message):
+        """Another action is looked at."""
+
+        step: int
+
+    @dataclass
+    class Chosen(Message):
+        """An action is to be done; 0 is the one that is looked at."""
+
+        number: int
+
+    class Left(Message):
+        """The list has the keys again."""
+
+    def action_move(self, step: int) -> None:
+        """Look at another action."""
+        self.post_message(self.Moved(step))
+
+    def action_do(self, number: int) -> None:
+        """Do one."""
+        self.post_message(self.Chosen(number))
+
+    def action_leave(self) -> None:
+        """Go back to the list."""
+        self.post_message(self.Left())
+
+
+class TriageScreen(ConsoleScreen):
+    """Incidents, evidence and actions."""
+
+    AREA = "triage"
+    MODE = "triage"
+    WIDGET_AREAS = ("actions", "table")
+    AUTO_FOCUS = "Rows"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filter = Filter()
+        self._filter_text = ""
+        self._resolved = False
+        self._made: tuple[object, ...] = ()
+        """What the rows were made of."""
+        self._rows: dict[str, Row] = {}
+        self._ids: tuple[str, ...] = ()
+        self._jobs: Mapping[str, Job] = {}
+        self._action = 0
+        self._over = 0
+
+    def body(self) -> ComposeResult:
+        """The list above; evidence, actions and the device's last minutes below."""
+        with Vertical(id="triage"):
+            yield Rows(id="incidents")
+            yield Static("", id="triage-empty", classes="panel empty", markup=False)
+            with Horizontal(id="triage-lower"):
+                yield Panel(id="evidence")
+                yield Actions(id="actions")
+            yield Panel(id="triage-plot")
+        yield FilterBar(id="filter")
+
+    def draw(self, picture: Picture) -> None:
+        """Bring the list and what is below it up to date."""
+        self._list(picture)
+        self.set_class(not self._ids, "-empty")
+        self._draw_titles()
+        if self._ids:
+            sizes = columns(self.query_one(Rows).inner_width)
+            now, ink = picture.now, self.ink
+
+            def pieces(key: str, number: int) -> list[Piece]:
+                return row_pieces(ink, self._rows[key], now, sizes)
+
+            self.query_one(Rows).put(self._ids, pieces, heading(ink, sizes))
+        else:
+            self._draw_empty()
+        self._draw_lower()
+
+    def restyle(self) -> None:
+        """Draw in another theme."""
+        self.query_one(Rows).restyle()
+        super().restyle()
+
+    def crumbs(self) -> str:
+        """What is looked at, and the filter in force."""
+        incident = self._chosen
+        place = f"Triage > {incident.where}" if incident is not None else "Triage"
+        return f"filter: {self._filter_text}   {place}" if self._filter_text else place
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_open(self) -> None:
+        """Open the host of the incident, at its device."""
+        incident = self._chosen
+        if incident is not None:
+            incident_verbs.open_host(self, incident)
+
+    def action_acknowledge(self) -> None:
+        """Say of the marked incidents, or of the chosen one, that they have been seen."""
+        for incident in self._meant():
+            incident_verbs.acknowledge(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_snooze(self) -> None:
+        """Put the chosen incident off for an hour."""
+        for incident in self._meant():
+            incident_verbs.snooze(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_resolve(self) -> None:
+        """Say that it is no fault."""
+        for incident in self._meant():
+            incident_verbs.resolve(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_copy(self) -> None:
+        """Copy what is known as a ticket."""
+        incident = self._chosen
+        if incident is not None:
+            incident_verbs.copy_ticket(self, incident)
+
+    def action_resolved(self) -> None:
+        """Show what is over, or hide it."""
+        self._resolved = not self._resolved
+        self.show(self.picture)
+
+    def action_actions(self) -> None:
+        """Give the keys to the actions."""
+        self.add_class("-pane-actions")
+        self.query_one(Actions).focus()
+        self._draw_lower()
+
+    def action_pane(self) -> None:
+        """Show evidence or actions, where there is room for one of them."""
+        self.toggle_class("-pane-actions")
+        self.call_after_refresh(self._draw_lower)
+
+    def action_do(self, number: int) -> None:
+        """Do the numbered action."""
+        incident, actions = self._chosen, self._actions()
+        if incident is None or number > len(actions):
+            return
+        self._action = number - 1
+        action = actions[self._action]
+        self._draw_lower()
+        if self.console.read_only and action.kind in WRITING:
+            self.tell(f"Read-only: {action.label} was not done.")
+            return
+        incident_verbs.do(self, incident, action)
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.query_one(FilterBar).open()
+
+    def action_back(self) -> None:
+        """Take marks away, clear the filter, then go back."""
+        rows = self.query_one(Rows)
+        if rows.marked:
+            rows.unmark()
+        elif self._filter_text:
+            self.query_one(FilterBar).action_leave()
+        else:
+            super().action_back()
+
+    # -- messages ---------------------------------------------------------------------------
+
+    @on(FilterBar.Changed)
+    def _filter_typed(self, event: FilterBar.Changed) -> None:
+        self._filter, self._filter_text = event.filter, event.text.strip()
+        self.show(self.picture)
+        if self._filter_text:
+            self.query_one(FilterBar).note(f"{len(self._ids)} incidents match   esc clears")
+
+    @on(FilterBar.Left)
+    def _filter_left(self) -> None:
+        if not self._filter_text:
+            self.query_one(FilterBar).remove_class("-open")
+        self.query_one(Rows).focus()
+
+    @on(Rows.Reached)
+    def _row_reached(self) -> None:
+        self._action = 0
+        self._draw_lower()
+        self.draw_frame()
+
+    @on(Rows.Opened)
+    def _row_opened(self) -> None:
+        self.action_open()
+
+    @on(Rows.Marked)
+    def _rows_marked(self) -> None:
+        self._draw_titles()
+
+    @on(Actions.Moved)
+    def _action_moved(self, event: Actions.Moved) -> None:
+        most = max(0, len(self._actions()) - 1)
+        self._action = max(0, min(most, self._action + event.step))
+        self._draw_lower()
+
+    @on(Actions.Chosen)
+    def _action_chosen(self, event: Actions.Chosen) -> None:
+        self.action_do(event.number or self._action + 1)
+
+    @on(Actions.Left)
+    def _actions_left(self) -> None:
+        self.remove_class("-pane-actions")
+        self.query_one(Rows).focus()
+        self.call_after_refresh(self._draw_lower)
+
+    def on_descendant_focus(self) -> None:
+        """The pane with the keys shows which action is meant."""
+        self.call_after_refresh(self._draw_lower)
+
+    def on_mount(self) -> None:
+        """Lines are made for widths that are known once all is laid out."""
+        self.call_after_refresh(lambda: self.show(self.picture))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Other columns fit."""
+        super().on_resize(event)
+        self.call_after_refresh(lambda: self.show(self.picture))
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def _list(self, picture: Picture) -> None:
+        """Make the rows when incidents, jobs, the filter or the minute have changed."""
+        minute = int(picture.now // 15)
+        made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute)
+        if (
+            len(made) == len(self._made)
+            and all(
+                new is old or new == old for new, old in zip(made[2:], self._made[2:], strict=True)
+            )
+            and made[0] is self._made[0]
+            and made[1] is self._made[1]
+        ):
+            return
+        self._made = made
+        ordered = worst_first(picture.incidents, picture.now)
+        over = [one for one in ordered if one.state(picture.now) is IncidentState.RESOLVED]
+        self._over = len(over)
+        shown = [one for one in ordered if self._resolved or one not in over]
+        shown = [one for one in shown if matches(self._filter, one, picture.now)]
+        wanted = {job for one in shown for job in one.jobs}
+        self._jobs = {job.id: job for job in picture.jobs if job.id in wanted}
+        self._rows = {_key(one): self._row(one) for one in shown}
+        ids = tuple(self._rows)
+        self._ids = self._ids if ids == self._ids else ids
+
+    def _row(self, incident: Incident) -> Row:
+        actions = self.session.triage.actions(incident)
+        return Row(incident, job_names(incident, self._jobs), actions[0].label if actions else "")
+
+    def _draw_titles(self) -> None:
+        rows = self.query_one(Rows)
+        title = f"triage  {counts(self.picture.incidents, self.picture.now)}"
+        if self._filter_text:
+            title += f"  /{self._filter_text}"
+        if rows.marked:
+            title += f"  {len(rows.marked)} marked"
+        verb = "hides" if self._resolved else "shows"
+        name_box(rows, title, f"z {verb} {self._over} that are over" if self._over else "")
+
+    def _draw_empty(self) -> None:
+        ink = self.ink
+        if self._filter_text:
+            words = [f"No incidents match `{self._filter_text}`.", "", "esc clears the filter."]
+            lines = [[(line, ink.text)] for line in words]
+        else:
+            lines = empty_lines(ink, self.picture, self.session.triage.looked_at, self._over)
+        self.query_one("#triage-empty", Static).update(text(lines), layout=False)
+
+    def _draw_lower(self) -> None:
+        if not self.ready:
+            return
+        incident = self._chosen
+        evidence, actions = self.query_one("#evidence", Panel), self.query_one(Actions)
+        narrow = self.size.width < 100
+        evidence.entitle("evidence", "F6 actions" if narrow else "")
+        actions.entitle("actions", "F6 evidence" if narrow else "x, then a number")
+        if incident is None:
+            evidence.put([])
+            actions.put([])
+            self._draw_plot(None)
+            return
+        rule = BY_NAME.get(incident.rule)
+        limits = self.session.settings.triage.limits
+        sentence = described(rule, limits) if rule is not None else "a rule of another version"
+        if evidence.display and evidence.size.width:
+            evidence.put(
+                evidence_lines(
+                    self.ink, incident, self._jobs, sentence, self.picture.now, evidence.inner_width
+                )
+            )
+        if actions.display and actions.size.width:
+            found = self._actions()
+            self._action = max(0, min(self._action, len(found) - 1))
+            actions.put(
+                action_lines(
+                    self.ink, found, self._action, actions.inner_width,
+                    read_only=self.console.read_only, here=actions.has_focus,
+                )
+            )  # fmt: skip
+        self._draw_plot(incident)
+
+    def _draw_plot(self, incident: Incident | None) -> None:
+        """The device's last half hour, where there is one and it was watched."""
+        panel = self.query_one("#triage-plot", Panel)
+        uuid = incident.uuid if incident is not None else ""
+        if bool(uuid) != self.has_class("-plotted"):
+            self.set_class(bool(uuid), "-plotted")
+            self.call_after_refresh(self._draw_lower)
+        if incident is None or not uuid or not panel.display or not panel.size.width:
+            return
+        history = self.session.history
+        host = self.picture.snapshot.host(incident.host)
+        device = next((one for one in host.devices if one.uuid == uuid), None) if host else None
+        curves = [
+            Curve("util", history.device(uuid, "utilization", PLOTTED_S), " %", 100.0),
+            Curve("memory", history.device(uuid, "memory_used_mib", PLOTTED_S), " MiB",
+                  device.memory_total_mib if device else None),
+            Curve("temp", history.device(uuid, "temperature_c", PLOTTED_S), " C", 100.0),
+            Curve("power", history.device(uuid, "power_w", PLOTTED_S), " W",
+                  device.power_limit_w if device else None),
+        ]  # fmt: skip
+        panel.entitle(f"{incident.where}, last 30 minutes")
+        panel.put(plot_lines(self.ink, curves, panel.inner_width))
+
+    # -- within -----------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> Incident | None:
+        rows = self.query_one_optional(Rows)
+        row = self._rows.get(rows.current) if rows is not None else None
+        return row.incident if row is not None else None
+
+    def _meant(self) -> list[Incident]:
+        """Return the marked incidents, or the chosen one."""
+        marked = self.query_one(Rows).marked
+        found = [row.incident for key, row in self._rows.items() if key in marked]
+        chosen = self._chosen
+        if not found and chosen is None:
+            self.tell("There is no incident to choose.")
+        return found or ([chosen] if chosen is not None else [])
+
+    def _actions(self) -> tuple[Action, ...]:
+        incident = self._chosen
+        return self.session.triage.actions(incident) if incident is not None else ()
+
+
+def _key(incident: Incident) -> str:
+    """Name an occurrence: of one thing there may be several that are over."""
+    return incident.id if incident.ended_at is None else f"{incident.id}@{incident.since:.3f}"
