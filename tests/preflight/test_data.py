@@ -213,23 +213,31 @@ def test_a_batch_is_no_larger_than_the_data_set(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loader", "alive"),
+    ("loader", "alive", "once"),
     [
-        ("DataLoader(Data(), batch_size=8)", 7),
-        ("DataLoader(Data(), batch_size=16)", 7),
-        ("DataLoader(Data(), batch_size=20)", 6),
-        ("DataLoader(Data(), batch_size=24, drop_last=True)", 5),
-        ("DataLoader(Data(), batch_size=24)", 6),
-        ("DataLoader(Data(), batch_sampler=BatchSampler(Data(), batch_size=32))", 5),
-        ("DataLoader(Data(), batch_size=50)", 3),
+        ("DataLoader(Data(), batch_size=8)", 7, 7),
+        ("DataLoader(Data(), batch_size=14)", 7, 7),
+        ("DataLoader(Data(), batch_size=16)", 7, 7),
+        ("DataLoader(Data(), batch_size=20)", 6, 5),
+        ("DataLoader(Data(), batch_size=24, drop_last=True)", 5, 4),
+        ("DataLoader(Data(), batch_size=24)", 6, 5),
+        ("DataLoader(Data(), batch_sampler=BatchSampler(Data(), batch_size=32))", 5, 4),
+        ("DataLoader(Data(), batch_size=50)", 3, 2),
     ],
 )
 def test_an_epoch_has_no_more_batches_waiting_than_are_left(
-    write: Write, loader: str, alive: int
+    write: Write, loader: str, alive: int, once: int
 ) -> None:
     before = dataset("return np.zeros(6, 'float32')").replace("1000", "100")
-    found, estimate = inputs(write, before, loader)
-    assert found * 7 == pytest.approx(alive * 24 * (estimate.batch_size or 0))
+    head, loop = HEAD.split("for batch in")
+    loop = "for batch in" + loop
+    for epochs, batches in ((1, once), (2, alive), ("int(open('epochs').read())", alive)):
+        text = head + f"for epoch in range({epochs}):\n" + indent(loop, "    ")
+        script = write(text.format(before=before, loader=loader))
+        estimate = analyse(script).estimate(backend="cpu")
+        assert estimate.memory is not None, estimate.unknowns
+        found = estimate.memory.inputs_mib * MIB
+        assert found == pytest.approx(batches * 24 * (estimate.batch_size or 0)), epochs
 
 
 def test_the_largest_batch_holds_for_data_of_any_length(write: Write) -> None:

@@ -179,10 +179,10 @@ class Loader(Native):
         sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
         waiting: deque[Value] = deque()
         used: list[Storage] = []
-        ahead = self._ahead(calls, batch)
+        ahead, left = self._ahead(calls, batch)
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
-            while len(waiting) <= ahead:
+            while len(waiting) <= min(ahead, left - count):
                 made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
                 waiting.append(self._named(run, names, made))
                 made = None
@@ -214,22 +214,25 @@ class Loader(Native):
         calls.run.short_epochs = True
         return size
 
-    def _ahead(self, calls: Any, batch: int) -> int:
-        """Return how many batches wait beside the current one: no more than an epoch has left.
+    def _ahead(self, calls: Any, batch: int) -> tuple[int, int]:
+        """Return how many batches wait beside the current one, and how many follow the first.
 
         Measured: an epoch's first step has min(5, n - 1) of its n batches waiting, and later
-        epochs begin so too, when gradients and states exist.
+        epochs begin so too, when gradients and states exist. Where there is but one epoch, its
+        second step is the first that has these.
         """
         run: Run = calls.run
         full = terms(run.setting.backend).waiting_batches
         size = None if run.setting.endless else _length(calls, self._drawn_from())
         if size is None:
-            return full
+            return full, MAX_FETCHES + full
         count = size // batch if self.drop_last is True else -(-size // batch)
-        if count > full:
-            return full
+        if count > full + (CYCLES - 1 if not run.repeats else 0):
+            return full, MAX_FETCHES + full
         run.short_epochs = True
-        return max(0, count - 1)
+        ahead = min(full, max(0, count - 1))
+        # What a single epoch has left goes down; a first step alone shows the whole of it.
+        return ahead, max(count - 1, 1) if not run.repeats else MAX_FETCHES + full
 
     def _drawn_from(self) -> Value:
         """Return what an epoch goes through; None where a sampler of the script's own decides."""

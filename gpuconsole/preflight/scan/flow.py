@@ -135,7 +135,8 @@ class Flow(Generators):
     def _for(self, node: ast.For, scope: Scope) -> Any:
         run = self.run
         walked = self.eval(node.iter, scope)
-        turns = Turns(self, total_of(walked))
+        total = total_of(walked)
+        turns, repeats = Turns(self, total), int(total != 1)
         items = self.iterate(walked)
         del walked
         run.loop = node
@@ -151,7 +152,7 @@ class Flow(Generators):
             self.assign(node.target, item, scope)
             item = None
             cycles = run.cycles
-            end = self.exec_block(node.body, scope)
+            end = self._turn(node, scope, repeats)
             run.close_hand_made_cycle()
             if isinstance(end, Returned):
                 return end
@@ -166,6 +167,14 @@ class Flow(Generators):
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
 
+    def _turn(self, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
+        """Run a loop's body once; `repeats` is 1 where it may be run again."""
+        self.run.repeats += repeats
+        try:
+            return self.exec_block(node.body, scope)
+        finally:
+            self.run.repeats -= repeats
+
     def _many(self, node: ast.For, item: Value, more: More, scope: Scope, turned: int) -> Any:
         """Run a loop's body once for an unknown number of items; what it fills stays open.
 
@@ -176,7 +185,7 @@ class Flow(Generators):
         sizes = [lengths.length_of(container) for container, _ in before]
         self.assign(node.target, lengths.likeness(item), scope)
         item = None
-        end = self.exec_block(node.body, scope)
+        end = self._turn(node, scope, 1)
         run.close_hand_made_cycle()
         always = not any(map(_leaves_out, node.body))
         for (container, _), size in zip(before, sizes, strict=True):
@@ -201,7 +210,7 @@ class Flow(Generators):
             if truth is False:
                 return self.exec_block(node.orelse, scope)
             cycles = run.cycles
-            end = self.exec_block(node.body, scope)
+            end = self._turn(node, scope, 1)
             run.close_hand_made_cycle()
             if isinstance(end, Returned):
                 return end

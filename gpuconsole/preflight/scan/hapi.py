@@ -112,10 +112,13 @@ class Model(Native):
         sizes = _listed(batch_size)
         every = accumulate_grad_batches if isinstance(accumulate_grad_batches, int) else 1
         step = 0
+        repeats = int(epochs != 1)
+        run.repeats += repeats
         for data in self._loader(run, train_data, sizes[0]).iterate(run.calls):
             parts = _flat(data)
             step += 1  # noqa: SIM113 - enumerate's tuple would keep a batch
             self._train(run, parts[: self.inputs], parts[self.inputs :], step % every == 0)
+        run.repeats -= repeats
         if eval_data is not None:
             self.do_evaluate(run, eval_data, sizes[-1])
 

@@ -96,6 +96,8 @@ class Run:
     """How data sets of the library give their pictures: "pil" or "cv2"."""
     mishap: str = ""
     """An error of the analysis itself that ended the run, and where; "" without one."""
+    repeats: int = 0
+    """Loops around what runs now that may turn more than once."""
     short_epochs: bool = False
     """Whether a loader has fewer batches than it could keep waiting."""
     batch_now: int | None = None
