@@ -19,7 +19,8 @@ from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
-from gpuconsole.tui.screens.triage import Actions, TriageScreen
+from gpuconsole.tui.screens.triage import TriageScreen
+from gpuconsole.tui.widgets.actions import Actions
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.form import Form

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.widgets import Static
 
 from gpuconsole.core.filters import Filter
@@ -40,46 +38,13 @@ from gpuconsole.tui.presentation.triage import (
 )
 from gpuconsole.tui.screens import incident_verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.actions import Actions
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.rows import Rows
 
 PLOTTED_S = 1800.0
 """How much of the device's past is drawn."""
-
-
-class Actions(Panel, can_focus=True):
-    """What can be done, by number. With the focus here digits mean actions, not screens."""
-
-    BINDINGS = bindings("actions")
-
-    @dataclass
-    class Moved(Message):
-        """Another action is looked at."""
-
-        step: int
-
-    @dataclass
-    class Chosen(Message):
-        """An action is to be done; 0 is the one that is looked at."""
-
-        number: int
-
-    class Left(Message):
-        """The list has the keys again."""
-
-    def action_move(self, step: int) -> None:
-        """Look at another action."""
-        self.post_message(self.Moved(step))
-
-    def action_do(self, number: int) -> None:
-        """Do one."""
-        self.post_message(self.Chosen(number))
-
-    def action_leave(self) -> None:
-        """Go back to the list."""
-        self.post_message(self.Left())
 
 
 class TriageScreen(ConsoleScreen):

@@ -1,0 +1,43 @@
+"""The numbered things that can be done; with the focus here digits mean these, not screens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.panel import Panel
+
+
+class Actions(Panel, can_focus=True):
+    """What can be done, by number. With the focus here digits mean actions, not screens."""
+
+    BINDINGS = bindings("actions")
+
+    @dataclass
+    class Moved(Message):
+        """Another action is looked at."""
+
+        step: int
+
+    @dataclass
+    class Chosen(Message):
+        """An action is to be done; 0 is the one that is looked at."""
+
+        number: int
+
+    class Left(Message):
+        """The list has the keys again."""
+
+    def action_move(self, step: int) -> None:
+        """Look at another action."""
+        self.post_message(self.Moved(step))
+
+    def action_do(self, number: int) -> None:
+        """Do one."""
+        self.post_message(self.Chosen(number))
+
+    def action_leave(self) -> None:
+        """Go back to the list."""
+        self.post_message(self.Left())
