@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +84,8 @@ class Recorder:
         self._began = clock.now()
         self._written = 0
         self._hosts: dict[str, tuple[float, Host]] = {}
-        self._jobs: _Changes[Job] = _Changes()
-        self._incidents: _Changes[Incident] = _Changes()
+        self._jobs: _Changes[Job] = _Changes(lambda job: job.id)
+        self._incidents: _Changes[Incident] = _Changes(lambda one: (one.id, one.since))
         self._events: list[Event] = []
         self._thread: ThreadPoolExecutor | None = None
         self._trouble = ""
@@ -191,16 +191,17 @@ class Recorder:
 class _Changes(Generic[Item]):
     """Remembers records and tells which are new or other than before."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: Callable[[Item], Hashable]) -> None:
         self.all: tuple[Item, ...] = ()
-        self._known: dict[str, Item] = {}
+        self._key: Callable[[Item], Hashable] = key
+        self._known: dict[Hashable, Item] = {}
 
     def take(self, items: tuple[Item, ...], at: float) -> list[tuple[float, Item]]:
         """Return what differs from before; costs nothing for the same tuple."""
         if items is self.all:
             return []
         before, self.all = self._known, items
-        self._known = {item.id: item for item in items}
+        self._known = {self._key(item): item for item in items}
         return [
             (at, item)
             for name, item in self._known.items()

@@ -272,6 +272,14 @@ class Run:
         latest = bisect_right(rows, row) - 1
         return notes[latest] if latest >= 0 else {}
 
+    def sampled(self, start: float) -> list[float | None]:
+        """Return when each row's sample was taken on the host."""
+        ages = self.columns.all(1)
+        return [
+            None if age < 0 else start + at * _TIME_STEP - age * _AGE_STEP
+            for at, age in zip(self.times, ages, strict=True)
+        ]
+
     def column_of(self, uuid: str, metric: str) -> tuple[list[int], float] | None:
         """Return a device's figures as numbers, and their step; None for another's device."""
         place = next((i for i, one in enumerate(self.host.devices) if one.uuid == uuid), None)

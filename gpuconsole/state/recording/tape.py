@@ -64,7 +64,7 @@ class Stretch:
     def incidents(self, at: float) -> tuple[Incident, ...]:
         """Return the incidents as they were known."""
         place = bisect_right(self.log.incidents, at, key=_noticed)
-        known = {incident.id: incident for _, incident in self.log.incidents[:place]}
+        known = {(one.id, one.since): one for _, one in self.log.incidents[:place]}
         return tuple(known.values())
 
     def incidents_until(self, at: float) -> int:

@@ -1,0 +1,198 @@
+"""A recording in the places of a fleet, a journal and a history, so that everything else of a
+session works on it as it does on the present."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.history import DeviceMetric, HostMetric, Series, sampling_s
+from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.errors import UnreachableError
+from gpuconsole.session.reel import Reel
+from gpuconsole.state import Drain, Journal
+from gpuconsole.state.recording.columns import figure
+from gpuconsole.state.recording.frames import Run
+from gpuconsole.state.role import Role
+
+_HOLDS = 2.5
+"""A sample stands for so many sampling times when the next one does not come."""
+_SAME_S = 0.2
+"""Samples that are no further apart are one, of which the time was rounded."""
+_Column = Callable[[Run], tuple[list[int], float] | None]
+"""Finds a figure's numbers and their step in a run; None where the run does not have it."""
+
+
+class RecordedHosts:
+    """The fleet as it was. Implements `core.containers.Hosts`."""
+
+    def __init__(self, reel: Reel) -> None:
+        self._reel = reel
+        self._rows: list[tuple[Run, int]] = []
+        self._snapshot = FleetSnapshot()
+
+    async def start(self) -> None:
+        """Begin to read ahead."""
+        await self._reel.start()
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        await self._reel.close()
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the picture of the moment; hosts that did not change are the same objects."""
+        stretch, now = self._reel.current()
+        if stretch is None:
+            return self._snapshot
+        rows = stretch.rows(now)
+        if rows != self._rows:
+            known = dict(zip(self._rows, self._snapshot.hosts, strict=True))
+            start = stretch.frames.start
+            hosts = tuple(known.get(one) or one[0].record(one[1], start) for one in rows)
+            self._rows = rows
+            revision = self._snapshot.revision + 1
+            self._snapshot = FleetSnapshot(revision, now, hosts, self._reel.header.simulated)
+        return self._snapshot
+
+    async def engine(self, host: str) -> Engine:
+        """Refuse: nobody can be asked in the past."""
+        raise UnreachableError(
+            "This is a recording", f"{host} cannot be asked in the past.", "Go back to now first."
+        )
+
+
+class RecordedJournal(Journal):
+    """The queue as it was. Has no file: nothing can be written, and what was not recorded (runs
+    observed, drains, who dispatches) is empty."""
+
+    def __init__(self, reel: Reel, folder: Path) -> None:
+        """`folder` is where logs of these jobs would lie."""
+        self.folder = folder
+        self.read_only = True
+        self.id = ""
+        self._reel = reel
+        self._shown: tuple[tuple[Path, int] | None, tuple[Job, ...]] = None, ()
+        self._found: tuple[tuple[Path, int] | None, tuple[Incident, ...]] = None, ()
+
+    def close(self) -> None:
+        """Nothing to close: the files are the reel's."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the jobs as they were, oldest first; the same tuple while nothing changed."""
+        stretch, now = self._reel.current()
+        if stretch is not None:
+            key = stretch.path, stretch.jobs_until(now)
+            if key != self._shown[0]:
+                jobs = stretch.jobs(now)
+                self._shown = key, self._shown[1] if jobs == self._shown[1] else jobs
+        return self._shown[1]
+
+    def job(self, job_id: str) -> Job | None:
+        """Return the job of an exact id as it was."""
+        return next((job for job in self.jobs() if job.id == job_id), None)
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Return the incidents as they were known; the same tuple while nothing changed."""
+        stretch, now = self._reel.current()
+        if stretch is not None:
+            key = stretch.path, stretch.incidents_until(now)
+            if key != self._found[0]:
+                incidents = stretch.incidents(now)
+                self._found = key, self._found[1] if incidents == self._found[1] else incidents
+        return self._found[1]
+
+    def last_event(self) -> int:
+        """Return 0: events of the past are marks in time, and no news."""
+        return 0
+
+    def events_after(self, number: int) -> list[tuple[int, Event]]:
+        """Return nothing."""
+        return []
+
+    def observations(self) -> tuple[Observation, ...]:
+        """Return nothing."""
+        return ()
+
+    def history_version(self) -> tuple[int, int]:
+        """Return numbers that never change."""
+        return 0, 0
+
+    def calibrations(self) -> tuple[HostCalibration, ...]:
+        """Return nothing."""
+        return ()
+
+    def drains(self) -> Mapping[str, Drain]:
+        """Return nothing: hosts were recorded as the session saw them, drained ones marked."""
+        return {}
+
+    def role(self) -> Role:
+        """Return that nobody dispatches."""
+        return Role(0, "", 0, "", 0.0)
+
+
+class RecordedSamples:
+    """How devices and hosts moved up to the moment. Implements `samples.Samples`."""
+
+    def __init__(self, reel: Reel) -> None:
+        self._reel = reel
+
+    def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
+        """Return a device's figure over the last `span_s` seconds, as far as it is loaded."""
+        return self._series(span_s, lambda run: run.column_of(uuid, metric))
+
+    def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
+        """Return a host's own figure over the last `span_s` seconds, as far as it is loaded."""
+
+        def column(run: Run) -> tuple[list[int], float] | None:
+            return run.column_of_host(metric) if run.host.name == name else None
+
+        return self._series(span_s, column)
+
+    def _series(self, span_s: float, column: _Column) -> Series:
+        self._reel.want(span_s)
+        stretch, end = self._reel.current()
+        start = end - span_s
+        times: list[float] = []
+        values: list[float | None] = []
+        for part in self._reel.behind if stretch is not None else ():
+            if part.last < start:
+                continue
+            for runs in part.frames.hosts:
+                for run in runs:
+                    found = column(run)
+                    if found is not None:
+                        _add(run, part.frames.start, *found, times, values)
+        first, last = bisect_left(times, start), bisect_right(times, end)
+        times, values = times[first:last], values[first:last]
+        hold = self._every_s * _HOLDS
+        nexts = [*times[1:], end]
+        holds = [max(0.0, min(hold, after - at)) for at, after in zip(times, nexts, strict=False)]
+        return Series(start, end, times, values, values, values, holds)
+
+    @property
+    def _every_s(self) -> float:
+        stretch, _ = self._reel.current()
+        if stretch is None:
+            return 1.0
+        return sampling_s(sum(len(runs[0].host.devices) for runs in stretch.frames.hosts))
+
+
+def _add(
+    run: Run,
+    start: float,
+    numbers: list[int],
+    step: float,
+    times: list[float],
+    values: list[float | None],
+) -> None:
+    """Add the samples of a run, each once: a host that says nothing has a record, but no sample."""
+    for at, number in zip(run.sampled(start), numbers, strict=True):
+        if at is not None and (not times or at > times[-1] + _SAME_S):
+            times.append(at)
+            values.append(figure(number, step))

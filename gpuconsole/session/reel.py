@@ -1,0 +1,237 @@
+"""A recording being looked at: the moment, playing on from it, and stepping through time.
+
+Files are read in a thread of the reel's own; what the session asks for is in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gpuconsole.core.events import Event
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.tasks import cancel_all
+from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.shelf import Shelf, Span
+from gpuconsole.state.recording.tape import Stretch
+
+LOOK_EVERY_S = 0.1
+HISTORY_S = 900.0
+"""What is loaded of the time before a moment when somebody wants to see how it came to it."""
+MOST_HISTORY_S = 4 * 3600.0
+SPEEDS = (1.0, 10.0, 60.0, 600.0)
+
+Answer = TypeVar("Answer")
+
+
+class ReelClock:
+    """A clock that stands at a moment, or runs on from it at some speed, up to a limit."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._at = 0.0
+        self._since = ticks()
+        self._limit = 0.0
+        self.speed = 1.0
+        self.playing = False
+
+    def now(self) -> float:
+        """Return the moment, seconds since the epoch."""
+        passed = (self._ticks() - self._since) * self.speed if self.playing else 0.0
+        return min(self._at + passed, max(self._at, self._limit))
+
+    def set(self, at: float, limit: float) -> None:
+        """Go to a moment; it runs no further than to `limit`."""
+        self._at, self._limit, self._since = at, limit, self._ticks()
+
+    def run(self, *, playing: bool, speed: float) -> None:
+        """Let time pass from here, or stand still."""
+        self.set(self.now(), self._limit)
+        self.playing, self.speed = playing, speed
+
+    def extend(self, limit: float) -> None:
+        """Let it run as far as to `limit`; time that it waited for that is not caught up."""
+        self.set(self.now(), limit)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after that many seconds of the person who looks."""
+        await asyncio.sleep(seconds)
+
+
+class Reel:
+    """Recorded files and the moment at which one looks. Use on one event loop."""
+
+    def __init__(
+        self, shelf: Callable[[], Shelf], ticks: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`shelf` opens the files; it is called in the reel's thread."""
+        self.clock = ReelClock(ticks)
+        self.spans: tuple[Span, ...] = ()
+        self.marks: tuple[Event, ...] = ()
+        """Every event that was recorded, oldest first."""
+        self.trouble: tuple[str, ...] = ()
+        self.behind: tuple[Stretch, ...] = ()
+        """Blocks in memory up to the present one, oldest first."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when there is more to see at the same moment."""
+        self._open = shelf
+        self._shelf: Shelf | None = None
+        self._stretch: Stretch | None = None
+        self._next: Stretch | None = None
+        self._reach = 0.0
+        self._thread = ThreadPoolExecutor(1, "replay")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._filling: asyncio.Task[None] | None = None
+
+    @property
+    def header(self) -> Header:
+        """What the recording says of itself."""
+        assert self._shelf is not None
+        return self._shelf.header
+
+    @property
+    def first(self) -> float:
+        """The first recorded moment."""
+        return self.spans[0].first if self.spans else 0.0
+
+    @property
+    def last(self) -> float:
+        """The last recorded moment, as far as is known."""
+        return self.spans[-1].last if self.spans else 0.0
+
+    async def open(self, at: float | None = None, direction: int = 1) -> float:
+        """Open the files and go to a moment, or to the first; return where that is (see `seek`).
+
+        UsageError when there is nothing, RecordingError when it cannot be read.
+        """
+        self._shelf = await self._aside(self._open)
+        self.trouble = self._shelf.trouble
+        return await self.seek(at if at is not None else 0.0, direction)
+
+    async def seek(self, at: float, direction: int = 0) -> float:
+        """Go to the recorded moment nearest to a time, after it with direction 1 and before it
+        with -1 where there is one; return where that is. RecordingError when it is damaged."""
+        shelf = self._shelf
+        assert shelf is not None
+
+        def find() -> tuple[float, Stretch, tuple[Span, ...], tuple[Event, ...] | None]:
+            shelf.refresh()
+            landed = shelf.nearest(at, direction)
+            spans = shelf.spans
+            marks = shelf.events() if spans != self.spans else None
+            return landed, shelf.stretch(landed), spans, marks
+
+        landed, stretch, self.spans, marks = await self._aside(find)
+        if marks is not None:
+            self.marks = marks
+        self._stretch, self._next = stretch, None
+        self.behind = (stretch,)
+        self.clock.set(landed, stretch.last)
+        if self._reach:
+            self.want(self._reach)
+        return landed
+
+    def play(self, speed: float | None = None) -> None:
+        """Let time pass from here."""
+        self.clock.run(playing=True, speed=speed or self.clock.speed)
+
+    def pause(self) -> None:
+        """Stand still."""
+        self.clock.run(playing=False, speed=self.clock.speed)
+
+    def current(self) -> tuple[Stretch | None, float]:
+        """Return the block in memory that holds the present moment, and the moment."""
+        now, following = self.clock.now(), self._next
+        if following is not None and now >= following.first:
+            self._stretch, self._next = following, None
+            reach = max(self._reach, 1.0)
+            kept = (one for one in self.behind if one.last > now - reach)
+            self.behind = (*kept, following)
+        return self._stretch, now
+
+    async def run(self) -> None:
+        """Keep what comes next in memory while time passes; until cancelled."""
+        while True:
+            if self.clock.playing and self._next is None and self._stretch is not None:
+                await self._load_next(self._stretch)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def want(self, span_s: float) -> None:
+        """Have the last so many seconds in memory soon; they are in `behind` then."""
+        self._reach = max(self._reach, min(span_s, MOST_HISTORY_S))
+        stretch, now = self.current()
+        if stretch is None or (self._filling is not None and not self._filling.done()):
+            return
+        if self.behind and self.behind[0].first <= max(now - self._reach, self.first):
+            return
+        self._filling = asyncio.ensure_future(self._fill())
+
+    async def start(self) -> None:
+        """Begin to play on when asked."""
+        self._tasks = [asyncio.ensure_future(self.run())]
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        tasks, self._tasks = self._tasks, []
+        await cancel_all([*tasks, *([self._filling] if self._filling is not None else [])])
+        self._thread.shutdown(wait=False)
+
+    async def _load_next(self, stretch: Stretch) -> None:
+        shelf = self._shelf
+        assert shelf is not None
+
+        def find() -> tuple[Stretch | None, tuple[Span, ...]]:
+            shelf.refresh()
+            return shelf.following(stretch), shelf.spans
+
+        try:
+            following, self.spans = await self._aside(find)
+        except ConsoleError as error:
+            self.trouble = (*self.trouble, error.message)
+            self.pause()
+            return
+        if stretch is not self._stretch:
+            # Somebody went elsewhere meanwhile.
+            return
+        if following is None:
+            if self.clock.now() >= stretch.last:
+                self.pause()
+            return
+        self._next = following
+        if following.first > stretch.last and self.clock.now() >= stretch.last:
+            # Nobody looked in between.
+            self.clock.set(following.first, following.last)
+        elif following.first <= stretch.last:
+            self.clock.extend(following.last)
+        else:
+            self._next = None
+
+    async def _fill(self) -> None:
+        """Load what lies before the present moment, as far as it is wanted."""
+        shelf, before = self._shelf, self.behind
+        assert shelf is not None
+
+        def find() -> tuple[Stretch, ...]:
+            found = list(before)
+            until = max(found[-1].last - self._reach, self.first)
+            while found[0].first > until:
+                try:
+                    earlier = shelf.stretch(found[0].first - 0.001)
+                except ConsoleError:
+                    # Nothing is before, or it is damaged: what is there is shown.
+                    break
+                if earlier.first >= found[0].first:
+                    break
+                found.insert(0, earlier)
+            return tuple(found)
+
+        found = await self._aside(find)
+        if self.behind and self.behind[-1] in found:
+            self.behind = found[: found.index(self.behind[-1]) + 1]
+            self.on_change()
+
+    async def _aside(self, work: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,97 @@
+"""A session on a recording: the product itself, read-only, over what was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.edits import Edit
+from gpuconsole.errors import ReadOnlyError, UsageError
+from gpuconsole.session.parts import Parts
+from gpuconsole.session.recorded import RecordedHosts, RecordedJournal, RecordedSamples
+from gpuconsole.session.reel import Reel
+from gpuconsole.session.session import Session
+from gpuconsole.session.submission import Packed
+from gpuconsole.state.recording.shelf import Shelf
+
+NO_LOGS = Path("/nonexistent")
+"""Where the logs of a colleague's jobs lie: not here."""
+
+
+class ReplaySession(Session):
+    """What screens and commands read, at a recorded moment. It writes nothing and asks nobody.
+
+    `reel` says which moment, and goes to others.
+    """
+
+    def __init__(self, reel: Reel, settings: LabSettings, state: Path, default_image: str) -> None:
+        """Look at an opened reel; `state` is the folder in which logs of its jobs would lie."""
+        recording = settings.recording.model_copy(update={"enabled": False})
+        super().__init__(
+            Parts(
+                hosts=RecordedHosts(reel),
+                journal=RecordedJournal(reel, state),
+                settings=settings.model_copy(update={"recording": recording}),
+                user=reel.header.user,
+                pack=_no_packing,
+                default_image=lambda host: default_image,
+                clock=reel.clock,
+                read_only=True,
+                simulated=reel.header.simulated,
+                dispatch=False,
+            )
+        )
+        self.reel = reel
+        self.history = RecordedSamples(reel)
+
+    async def __aenter__(self) -> ReplaySession:
+        """Begin to read ahead; nothing is polled, and nobody hears of events long past."""
+        await self.hosts.start()
+        return self
+
+
+async def open_replay(path: Path, settings: LabSettings, at: float | None = None) -> ReplaySession:
+    """Return a session on a recorded file, or on a folder of them, at a moment or at the first.
+
+    UsageError or RecordingError when it cannot be read.
+    """
+    return await _opened(Reel(lambda: Shelf(path)), settings, NO_LOGS, at)
+
+
+async def open_past(session: Session, at: float) -> ReplaySession:
+    """Return a session on what this one and those before it have recorded, at a moment.
+
+    UsageError when recording is off or nothing is recorded yet.
+    """
+    recorder = session.recorder
+    folder = recorder.folder
+    if folder is None or not (recorder.on or folder.is_dir()):
+        raise UsageError(
+            "Nothing is recorded",
+            "The settings of this console say `recording.enabled: false`.",
+            "Switch it on; what happens from then on can be looked at later.",
+        )
+    await recorder.cut()
+    names = [host.name for host in session.snapshot().hosts]
+    reel = Reel(lambda: Shelf(folder, hosts=names, session=recorder.name))
+    return await _opened(reel, session.settings, folder.parent, at, direction=-1)
+
+
+async def _opened(
+    reel: Reel, settings: LabSettings, state: Path, at: float | None, direction: int = 1
+) -> ReplaySession:
+    from gpuconsole.remote.inventory import DEFAULT_IMAGE
+
+    try:
+        await reel.open(at, direction)
+        return ReplaySession(reel, settings, state, DEFAULT_IMAGE)
+    except BaseException:
+        await reel.close()
+        raise
+
+
+def _no_packing(
+    script: Path, project: Path | None, target: Path, limit_mib: float, edits: tuple[Edit, ...] = ()
+) -> Packed:
+    """Refuse to pack: nothing is submitted from a recording."""
+    raise ReadOnlyError("This is a recording", "Nothing can be submitted in the past.")
