@@ -16,6 +16,8 @@ from gpuconsole.session.placing import Plan, Planner
 
 SMALL = 20_000
 """Waiting jobs times devices up to which a plan takes some milliseconds and is made at once."""
+FEW_DEVICES = 100
+"""A waiting job costs as much as so many devices, however few there are."""
 REST = 3.0
 """A large plan rests for so many times as long as it took: it costs a quarter of a core at most."""
 STALE_S = 5.0
@@ -54,7 +56,8 @@ class _Situation:
     def small(self) -> bool:
         """Whether a plan for it is not felt."""
         waiting = sum(job.state is JobState.QUEUED for job in self.jobs)
-        return waiting * sum(len(host.devices) for host in self.snapshot.hosts) <= SMALL
+        devices = sum(len(host.devices) for host in self.snapshot.hosts)
+        return waiting * max(FEW_DEVICES, devices) <= SMALL
 
 
 class Outlook:
@@ -79,7 +82,7 @@ class Outlook:
         if self._large:
             return self._plan
         situation = self._situation()
-        if situation.small and not situation.equals(self._made_for):
+        if not situation.equals(self._made_for) and situation.small:
             self._keep(situation, self._make(situation))
         return self._plan
 

@@ -8,7 +8,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ConsoleError
-from gpuconsole.placement import Policy, lab_policy, policy_for
+from gpuconsole.placement import Policy, lab_policy
 from gpuconsole.placement.learned import weights
 from gpuconsole.placement.model import Learned
 
@@ -27,15 +27,23 @@ class Policies:
         self._fault = ""
         self._looked: FleetSnapshot | None = None
         self._usable: tuple[Learned | None, str] = (None, "")
+        self._known: dict[tuple[str, str], tuple[Learned | None, Policy]] = {}
 
     def lab(self, snapshot: FleetSnapshot) -> Policy:
         """Return the lab's own policy."""
-        return lab_policy(self._settings, *self._learned(self._settings.policy, snapshot))
+        return self._named(self._settings.policy, snapshot)
 
     def of(self, task: Task, snapshot: FleetSnapshot) -> Policy:
-        """Return the policy of a task."""
-        name = task.algorithm or self._settings.policy
-        return policy_for(self._settings, task, *self._learned(name, snapshot))
+        """Return the policy of a task: its own algorithm, else the lab's, with the lab's limits."""
+        return self._named(task.algorithm or self._settings.policy, snapshot)
+
+    def _named(self, name: str, snapshot: FleetSnapshot) -> Policy:
+        learned, note = self._learned(name, snapshot)
+        made = self._known.get((name, note))
+        if made is None or made[0] is not learned:
+            policy = lab_policy(self._settings, learned, note, name=name)
+            self._known[name, note] = made = learned, policy
+        return made[1]
 
     def _learned(self, name: str, snapshot: FleetSnapshot) -> tuple[Learned | None, str]:
         """Return what `rl_based` may use on this fleet, or a sentence why it goes without."""
