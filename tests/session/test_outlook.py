@@ -112,7 +112,7 @@ async def test_a_queue_that_is_small_again_is_planned_at_once(
     monkeypatch.setattr(outlook, "SMALL", 0)
     first = lab.submit(desk)
     assert await view.renew() is not None
-    monkeypatch.setattr(outlook, "SMALL", 100)
+    monkeypatch.setattr(outlook, "SMALL", 1000)
     second = lab.submit(desk)
     assert await view.renew() is not None
     assert view.plan.waiting.keys() == {second}
