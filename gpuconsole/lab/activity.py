@@ -137,12 +137,17 @@ def shift_of(site: DeviceSite, seed: int, now: float) -> Shift:
 
     free (nothing but the queue's jobs), train (one long run after another), mixed (runs and
     pauses), serve (bursts all day), notebook (an idle process that holds 642 MiB for days),
-    hot (training on a card whose fan is blocked), leased (another console's job).
+    hot (training on a card whose fan is blocked), starved (a full card that waits for its data),
+    leased (another console's job).
     """
     if site.role in ("free", "leased"):
         return Shift(-math.inf, math.inf, None)
     if site.role == "notebook":
         return Shift(-math.inf, math.inf, _notebook(random.Random(f"note:{seed}:{site.uuid}")))
+    if site.role == "starved":
+        return Shift(
+            -math.inf, math.inf, _starved(random.Random(f"starved:{seed}:{site.uuid}"), site)
+        )
     fixed = random.Random(f"device:{seed}:{site.uuid}")
     length = fixed.uniform(240.0, 900.0) if site.role == "mixed" else fixed.uniform(3000.0, 9000.0)
     # The lab was at work before the console opened: no shift begins at time zero.
@@ -184,6 +189,20 @@ def _serving(chance: random.Random, card: Card, start: float, end: float) -> Loa
         pid=chance.randint(4000, 400000),
         user="serving",
         command=chance.choice(_SERVING),
+    )
+
+
+def _starved(chance: random.Random, site: DeviceSite) -> Load:
+    return Load(
+        start=-0.6 * _DAYS_S,
+        end=math.inf,
+        mean=11.0,
+        amplitude=6.0,
+        period_s=37.0,
+        memory_mib=site.card.memory_mib * 0.91,
+        pid=chance.randint(4000, 400000),
+        user=chance.choice(_USERS),
+        command="python train_seg.py --workers 0",
     )
 
 

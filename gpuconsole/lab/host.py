@@ -16,6 +16,8 @@ FRAME_S = 1.0
 """Console seconds between two frames of a host."""
 _COOL_S = 5 * HEAT_LAG_S
 _OUTAGE_PERIOD_S, _STALE_AT_S, _DOWN_AT_S, _BACK_AT_S = 480.0, 150.0, 158.0, 215.0
+_AWAY_UNTIL_S, _AWAY_FOR_S = 60.0, 250.0
+"""A flaky host is out of sight when the lab opens, and has been for a while."""
 _BORROWED_S = 900.0
 """How long the job of another user's console holds its device."""
 
@@ -49,7 +51,10 @@ class SimulatedHost:
         sampled_at = self.time.opened_at + (second + self._phase) * FRAME_S
         lab_now = self.time.lab(sampled_at)
         state = self.state_at(lab_now)
-        if state is HostState.UP or self._host.sampled_at is None:
+        if state is HostState.DOWN and self._host.sampled_at is None:
+            last = sampled_at - _AWAY_FOR_S / self.time.speed
+            self._host = self._sample(last, lab_now - _AWAY_FOR_S, state)
+        elif state is HostState.UP or self._host.sampled_at is None:
             self._host = self._sample(sampled_at, lab_now, state)
         elif state is not self._host.state:
             self._host = _out_of_sight(self._host, state)
@@ -59,6 +64,8 @@ class SimulatedHost:
         """Tell whether the host answers at a lab time."""
         if not self.site.flaky:
             return HostState.UP
+        if lab_now + self.site.outage_offset_s < _AWAY_UNTIL_S:
+            return HostState.DOWN
         moment = (lab_now + self.site.outage_offset_s) % _OUTAGE_PERIOD_S
         if _STALE_AT_S <= moment < _DOWN_AT_S:
             return HostState.STALE
@@ -259,7 +266,9 @@ def _facts(site: Site, busy: float, now: float) -> HostFacts:
         memory_total_mib=total,
         memory_used_mib=round(total * (0.08 + 0.004 * busy)),
         disk_total_mib=3.5 * 2**20,
-        disk_free_mib=round((1.1 + 0.05 * math.sin(now / 900.0)) * 2**20),
+        disk_free_mib=round(
+            ((0.11 if site.full_disk else 1.1) + 0.05 * math.sin(now / 900.0)) * 2**20
+        ),
         load_1m=round(max(0.1, cpu / 100.0 * kind.cpu_count), 2),
         driver_version=kind.driver,
         runtime_version=kind.runtime,

@@ -71,7 +71,7 @@ KINDS = (
 # What each device of the named hosts does besides the queue's jobs; see `activity.shift_of`.
 _NAMED_ROLES: tuple[tuple[str, ...], ...] = (
     ("train", "train", "leased", "free", "free", "free", "free", "free"),
-    ("train", "mixed", "free", "free"),
+    ("train", "starved", "free", "free"),
     ("notebook", "hot", "free", "free"),
     ("train", "train", "train", "train", "mixed", "free", "free", "free"),
     ("mixed", "free"),
@@ -106,6 +106,7 @@ class Site:
     flaky: bool = False
     """Whether it falls out of sight for a minute now and then."""
     outage_offset_s: float = 0.0
+    full_disk: bool = False
 
 
 def build_sites(hosts: int, seed: int) -> tuple[Site, ...]:
@@ -146,7 +147,8 @@ def _site(number: int, chance: random.Random) -> Site:
             for index in range(kind.count)
         ),
         flaky=kind.prefix == "t4" if named else chance.random() < _FLAKY_SHARE,
-        outage_offset_s=0.0 if named else chance.uniform(0.0, 400.0),
+        outage_offset_s=0.0 if named else chance.uniform(60.0, 400.0),
+        full_disk=named and kind.prefix == "rtx4090",
     )
 
 

@@ -108,13 +108,14 @@ def _demo_session(
     state: Path | None, demo: DemoOptions, *, read_only: bool, dispatch: bool
 ) -> Session:
     from gpuconsole.lab import SimulatedHosts
+    from gpuconsole.lab.incidents import noted_before
     from gpuconsole.remote.inventory import DEFAULT_IMAGE
 
     hosts = SimulatedHosts(demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed)
     scratch = tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") if state is None else None
     folder = Path(scratch.name) if scratch is not None else Path(str(state)).expanduser()
     mine = load_settings()
-    return _session(
+    session = _session(
         hosts,
         folder,
         LabSettings(gang_network="host", theme=mine.theme, symbols=mine.symbols, keys=mine.keys),
@@ -124,6 +125,8 @@ def _demo_session(
         simulated=True,
         on_close=scratch.cleanup if scratch is not None else lambda: None,
     )
+    session.triage.remember(noted_before(hosts.snapshot()))
+    return session
 
 
 def _session(

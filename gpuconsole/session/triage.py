@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,12 @@ class Triage:
     async def run(self) -> None:
         """Look until cancelled."""
         await together(self._looking(), self._webhook.run())
+
+    def remember(self, earlier: Iterable[Incident]) -> None:
+        """Take what was noted elsewhere into a journal that has no incidents of its own."""
+        if self._writable and not self._journal.incidents():
+            for incident in earlier:
+                self._journal.open_incident(incident)
 
     async def look(self) -> None:
         """Ask the rules about everything that changed, and note what opened and ended."""
