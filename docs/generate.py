@@ -1,6 +1,7 @@
-"""Write `docs/cli.md` from the commands themselves: `python docs/generate.py`.
+"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model.
 
-A test compares the file with `reference()`, so that it cannot grow stale.
+`python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
+stale.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from gpuconsole.cli.entry import gpuconsole, sections
+from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 
 TARGET = Path(__file__).with_name("cli.md")
 WIDTH = 90
@@ -56,5 +58,44 @@ def _section(name: str, command: click.Command, parent: str | None) -> str:
     return f"\n### `{name}`\n\n```text\n{text}\n```\n"
 
 
+THEMES = Path(__file__).with_name("themes.md")
+_THEMES_HEAD = """# Themes
+
+Written by `docs/generate.py` from the themes and their model; do not edit by hand.
+
+`theme: NAME` in the settings chooses one, and so does the palette (`:`, then `theme`). Themes of
+your own are files `*.yaml` in `themes/` beside your `config.yaml`; one with the name of a shipped
+theme takes its place. A file is read again as soon as it is saved. One that is broken is told with
+its line, and what it said before stays in force.
+
+State is never told by colour alone: trouble is a glyph, and so are jobs and verdicts. Heat rises in
+lightness, so it can be read without its hue. A terminal with 16 colours, or none (`NO_COLOR`),
+gets glyphs for the nine steps; `symbols: ascii` makes everything plain ASCII.
+
+## Shipped
+"""
+
+
+def theme_reference() -> str:
+    """Return the page about themes: those that ship, and every key of a file."""
+    lines = [_THEMES_HEAD, "| name | for |", "| --- | --- |"]
+    files = sorted(shipped_folder().glob("*.yaml"))
+    for path in files:
+        first = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        lines.append(f"| `{load(path).name}` | {first} |")
+    parts = (("", ThemeDocument), ("colors", Colors), ("state", State))
+    for section, model in parts:
+        title = f"## `{section}`" if section else "## A file"
+        lines += ["", title, "", (model.__doc__ or "").strip(), "", "| key | means |"]
+        lines.append("| --- | --- |")
+        for name, info in model.model_fields.items():
+            lines.append(f"| `{name}` | {' '.join((info.description or '').split())} |")
+    example = shipped_folder() / "night.yaml"
+    lines += ["", "## An example", "", "A colour is written as `#rrggbb`. This is `night`:", ""]
+    lines += ["```yaml", example.read_text(encoding="utf-8").rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     TARGET.write_text(reference(), encoding="utf-8")
+    THEMES.write_text(theme_reference(), encoding="utf-8")

@@ -32,7 +32,7 @@ from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.screens.triage import TriageScreen
-from gpuconsole.tui.themes import BUILT_IN, load_all, shipped_folder
+from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
 from gpuconsole.tui.widgets.bindings import bindings
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
 changed."""
+THEMES_EVERY_S = 1.0
+"""How often the files of the themes are looked at."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
 
@@ -81,9 +83,9 @@ class ConsoleApp(App[None]):
 
     def __init__(self, session: Session, look: Look | None = None, *, opened: bool = False) -> None:
         self.look = look or Look()
-        folders = (shipped_folder(), *self.look.theme_folders)
-        self._theme_files, self._theme_errors = load_all(folders)
-        chosen = self._theme_files.get(self.look.theme)
+        self.wardrobe = Wardrobe((shipped_folder(), *self.look.theme_folders))
+        _, self._theme_errors = self.wardrobe.look()
+        chosen = self.wardrobe.themes.get(self.look.theme)
         self.ink = Ink(chosen or BUILT_IN, self.look.symbols)
         super().__init__()
         self.session = session
@@ -109,7 +111,7 @@ class ConsoleApp(App[None]):
 
     def on_mount(self) -> None:
         """Paint first, then open the session."""
-        for file in self._theme_files.values():
+        for file in self.wardrobe.themes.values():
             self.register_theme(file.theme())
         self.theme = self.ink.theme.name
         self.set_keymap(dict(self.look.keys))
@@ -119,6 +121,7 @@ class ConsoleApp(App[None]):
 
     def _begin(self) -> None:
         self._tell_theme_errors()
+        self.set_interval(THEMES_EVERY_S, self.look_at_themes)
         aside(self, self._open_session, group="session")
 
     async def _open_session(self) -> None:
@@ -166,7 +169,7 @@ class ConsoleApp(App[None]):
     @property
     def theme_names(self) -> frozenset[str]:
         """The console's own themes."""
-        return frozenset(self._theme_files)
+        return frozenset(self.wardrobe.themes)
 
     @property
     def read_only(self) -> bool:
@@ -174,11 +177,22 @@ class ConsoleApp(App[None]):
         return self.locked or self.session.read_only
 
     def _restyle(self) -> None:
-        chosen = self._theme_files.get(self.theme, BUILT_IN)
+        chosen = self.wardrobe.themes.get(self.theme, BUILT_IN)
         self.ink = Ink(chosen, self.look.symbols)
         for screen in self.screen_stack:
             if isinstance(screen, ConsoleScreen) and screen.is_mounted:
                 screen.restyle()
+
+    def look_at_themes(self) -> None:
+        """Wear what has changed on disk; what is broken is told and changes nothing."""
+        changed, errors = self.wardrobe.look()
+        for error in errors:
+            self.tell_error(error)
+        for name in changed:
+            self.register_theme(self.wardrobe.themes[name].theme())
+        if self.theme in changed:
+            self.refresh_css(animate=False)
+            self._restyle()
 
     # -- where one is -----------------------------------------------------------------------
 
@@ -274,8 +288,8 @@ class ConsoleApp(App[None]):
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:
             self.tell_error(error)
-        if self.look.theme not in self._theme_files:
-            known = ", ".join(sorted(self._theme_files))
+        if self.look.theme not in self.wardrobe.themes:
+            known = ", ".join(sorted(self.wardrobe.themes))
             message = f"There is no theme `{self.look.theme}`; known: {known}."
             self.notify(message, title="Theme not found", severity="error", markup=False)
         unknown = [name for name in self.look.keys if name not in {key.id for key in KEYS}]

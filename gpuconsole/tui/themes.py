@@ -6,7 +6,7 @@ the console goes on with the theme that is built in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -77,7 +77,7 @@ BUILT_IN = ThemeFile(
         "primary": "#7aa2d6", "secondary": "#8f9bb3", "accent": "#e6c35c",
         "foreground": "#d5dae4", "background": "#0f131a", "surface": "#151a23",
         "panel": "#1e2531", "success": "#7fbf8f", "warning": "#e0a458", "error": "#e5707a",
-        "muted": "#7d879b", "border": "#39445a",
+        "muted": "#858fa3", "border": "#39445a",
     },
     heat=("#2d3d60", "#3a4f7c", "#4f5c78", "#666a76", "#807f78", "#9c9476", "#bbab6d",
           "#dcc45d", "#fde345"),
@@ -93,25 +93,61 @@ def shipped_folder() -> Path:
     return wheel if wheel.is_dir() else package.parent / "themes"
 
 
-def load_all(folders: Iterable[Path]) -> tuple[dict[str, ThemeFile], list[DocumentError]]:
-    """Read every theme of these folders; later ones win. Errors are returned, not raised."""
-    themes: dict[str, ThemeFile] = {BUILT_IN.name: BUILT_IN}
-    errors: list[DocumentError] = []
-    for folder in folders:
-        for path in sorted(folder.glob("*.yaml")):
+class Wardrobe:
+    """The themes of some folders, read again when a file changes on disk."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = tuple(folders)
+        self._stamps: dict[Path, tuple[int, int]] = {}
+        self._read: dict[Path, ThemeFile] = {}
+        self.themes: dict[str, ThemeFile] = {BUILT_IN.name: BUILT_IN}
+
+    def look(self) -> tuple[frozenset[str], list[DocumentError]]:
+        """Read what is new or has changed: names of themes that are other now, and errors.
+
+        Later folders win. A broken file keeps what it said before, and is told once. So does one
+        that is gone: an editor that replaces a file lets it vanish for a moment.
+        """
+        errors: list[DocumentError] = []
+        fresh = False
+        for path in self._files():
+            stamp = _stamp(path)
+            if stamp is None or stamp == self._stamps.get(path):
+                continue
+            self._stamps[path] = stamp
             try:
-                theme = load(path)
+                self._read[path] = load(path)
+                fresh = True
             except DocumentError as error:
                 errors.append(error)
-            else:
-                themes[theme.name] = theme
-    return themes, errors
+        return (self._sort_in() if fresh else frozenset()), errors
+
+    def _files(self) -> Iterator[Path]:
+        for folder in self._folders:
+            yield from sorted(folder.glob("*.yaml"))
+
+    def _sort_in(self) -> frozenset[str]:
+        before = self.themes
+        places = {folder: at for at, folder in enumerate(self._folders)}
+        paths = sorted(self._read, key=lambda path: (places[path.parent], path))
+        self.themes = {BUILT_IN.name: BUILT_IN}
+        self.themes |= {self._read[path].name: self._read[path] for path in paths}
+        return frozenset(name for name, theme in self.themes.items() if before.get(name) != theme)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Tell files apart that were written at different times; None when it cannot be asked."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def load(path: Path) -> ThemeFile:
     """Read one theme; DocumentError names the line and what is wrong there."""
     try:
-        said = documents.load(path, _Document)
+        said = documents.load(path, ThemeDocument)
     except DocumentError as error:
         hint = error.hint or "Correct the file, or choose another theme with `:`."
         raise DocumentError("Theme not loaded", error.message, hint) from error
@@ -146,31 +182,59 @@ def _ramp(said: tuple[str, ...]) -> tuple[str, ...]:
 _Hex = Annotated[str, AfterValidator(_hex)]
 
 
-class _Colors(documents.Section):
+class Colors(documents.Section):
+    """What words, boxes and bars are drawn in, beside the ramp."""
+
     primary: _Hex
+    """Titles, the screen one is on, running jobs, the border of what has the focus."""
     secondary: _Hex
+    """A further part of the memory bar."""
     accent: _Hex
+    """Keys, the cursor, what a search has found."""
     foreground: _Hex
+    """Words and figures."""
     background: _Hex
+    """Behind everything."""
     surface: _Hex
+    """Behind a line into which one types."""
     panel: _Hex
+    """Behind the row under the cursor, and behind toasts."""
     success: _Hex
+    """Good: it fits, it succeeded, it is free."""
     warning: _Hex
+    """Look here: tight, stale, out of sight; the marks of the status line."""
     error: _Hex
+    """Bad: it will not fit, it failed, it is broken."""
     muted: _Hex
+    """What may be overlooked: labels, notes, legends."""
     border: _Hex
+    """Boxes and rules."""
 
 
-class _State(documents.Section):
+class State(documents.Section):
+    """A device's trouble on the map; drawn in reverse, so it is the ground behind a glyph."""
+
     down: _Hex
+    """`x`: its host does not answer."""
     fault: _Hex
+    """`!`: lost, unreadable, an XID or memory errors."""
     throttled: _Hex
+    """`~`: it slows itself, for heat or at its power supply's wish."""
     stale: _Hex
+    """`?`: no news of late, or not connected yet."""
 
 
-class _Document(documents.Section):
+class ThemeDocument(documents.Section):
+    """A theme's file."""
+
     name: Annotated[documents.Text, AfterValidator(_named)]
+    """What `theme:` in the settings and the palette call it."""
     dark: bool
-    colors: _Colors
+    """Whether words are light on dark."""
+    colors: Colors
+    """What words, boxes and bars are drawn in."""
     heat: Annotated[tuple[_Hex, ...], AfterValidator(_ramp)]
-    state: _State
+    """Nine colours of the map, idle to full. Their lightness should rise, or fall on a light
+    ground, so that they can be told apart without their hue."""
+    state: State
+    """What trouble is drawn in."""

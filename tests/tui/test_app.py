@@ -18,7 +18,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.themes import BUILT_IN, load, load_all, shipped_folder
+from gpuconsole.tui.themes import BUILT_IN, Wardrobe, load, shipped_folder
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
@@ -149,8 +149,10 @@ def test_a_bad_theme_is_refused_by_name(tmp_path: Path, text: str, problem: str)
         load(path)
     assert problem in caught.value.message
     assert str(path) in caught.value.message
-    themes, errors = load_all([tmp_path])
-    assert list(themes) == [BUILT_IN.name]
+    wardrobe = Wardrobe([tmp_path])
+    changed, errors = wardrobe.look()
+    assert not changed
+    assert list(wardrobe.themes) == [BUILT_IN.name]
     assert len(errors) == 1
 
 
