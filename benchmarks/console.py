@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.terminal import Terminal
+from gpuconsole.tui import SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
 QUIET_S = 12.0
@@ -60,20 +61,25 @@ class Case:
 # -- the map ----------------------------------------------------------------------------------
 
 
-def _made(hosts: int) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.console_child", "--hosts", str(hosts)]
+REFRESH_S = 1.2
+"""How often a large fleet is drawn anew: every third beat of the paint clock."""
 
 
-def fleet_map(size: tuple[int, int], more: str = "") -> Callable[[str], Iterator[Row]]:
+def fleet_map(
+    size: tuple[int, int], more: str = "", *, whole: bool = False
+) -> Callable[[str], Iterator[Row]]:
     """Measure the map of 1,000 hosts x 8 devices, all values changing once a second.
 
-    `more` is pressed first, such as `+` for a greater density.
+    `more` is pressed first, such as `+` for a greater density. The session only hands out pictures,
+    or with `whole` also keeps their history and looks for trouble in them.
     """
+    command = [sys.executable, "-m", "benchmarks.console_child"]
+    command += [] if whole else ["--drawing-only"]
 
     def run(case: str) -> Iterator[Row]:
-        with Terminal(_made(1000), size) as terminal:
+        with Terminal(command, size) as terminal:
             terminal.until(b"n0000", 60)
-            time.sleep(2.0)
+            time.sleep(SETTLED_S + 1.0)
             for key in more:
                 terminal.press(key)
                 time.sleep(1.0)
@@ -89,10 +95,11 @@ def fleet_map(size: tuple[int, int], more: str = "") -> Callable[[str], Iterator
 
 
 def _quiet(terminal: Terminal) -> tuple[float, float, int]:
-    """Return CPU seconds, seconds (one refresh each) and bytes of a while without keys."""
+    """Return CPU seconds, refreshes and bytes of a while without keys."""
     began, cpu, written = time.monotonic(), terminal.cpu_s(), terminal.written
     time.sleep(QUIET_S)
-    return terminal.cpu_s() - cpu, time.monotonic() - began, terminal.written - written
+    refreshes = (time.monotonic() - began) / REFRESH_S
+    return terminal.cpu_s() - cpu, refreshes, terminal.written - written
 
 
 def _moved(terminal: Terminal, number: int) -> float:
@@ -153,7 +160,9 @@ def _console() -> list[str]:
 CASES = (
     Case("map 155x37", fleet_map(FULL)),
     Case("map 120x36", fleet_map(WIDE)),
+    Case("map 120x36, two devices a cell", fleet_map(WIDE, "+")),
     Case("map 120x36, a host a line", fleet_map(WIDE, "+++")),
+    Case("map 155x37, whole session", fleet_map(FULL, whole=True)),
     Case("start, simulated lab", start),
     Case("start, inventory", start_with_inventory),
     Case("help", help_text),
@@ -186,7 +195,7 @@ def print_table(rows: Sequence[Row]) -> None:
     for row in rows:
         target = "" if row.target is None else f"<= {row.target:g} {row.unit}"
         verdict = "" if row.target is None else "met" if row.met else "MISSED"
-        figure = f"{row.case:28}{row.what:32}{row.figure:9.2f} {row.unit:4}"
+        figure = f"{row.case:32}{row.what:32}{row.figure:9.2f} {row.unit:4}"
         print(f"{figure}{target:>14}  {verdict}".rstrip())
 
 

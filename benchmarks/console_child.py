@@ -8,7 +8,6 @@ not the making of the figures.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
 import tempfile
 import time
@@ -22,7 +21,7 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
-from gpuconsole.tui.app import ConsoleApp
+from gpuconsole.tui import run_console
 
 STEPS = (0, 31, 59, 83)
 """By how much the figures differ in the pictures that are made beforehand and shown in turn."""
@@ -60,6 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--devices", type=int, default=8)
+    parser.add_argument(
+        "--drawing-only", action="store_true", help="a session that keeps and watches nothing"
+    )
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -73,16 +75,8 @@ def main() -> None:
             dispatch=False,
             simulated=True,
         )
-        app = ConsoleApp(Session(parts))
-
-        async def drive() -> None:
-            try:
-                await app.run_async()
-            finally:
-                if app.opened:
-                    await app.session.__aexit__(None, None, None)
-
-        asyncio.run(drive())
+        # A session that is not entered only hands out pictures.
+        run_console(Session(parts), opened=options.drawing_only)
 
 
 def _refuse(*given: object, **more: object) -> Packed:

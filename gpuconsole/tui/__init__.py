@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
+SETTLED_S = 5.0
+"""How long after its start the console has loaded what it needs."""
+
 
 def run_console(
     session: Session,
@@ -19,15 +22,17 @@ def run_console(
     symbols: Literal["block", "ascii"] = "block",
     theme_folders: tuple[Path, ...] | None = None,
     bell: str = "",
+    opened: bool = False,
 ) -> int:
     """Open the console over a session that is not entered yet; returns the exit code.
 
     The session is entered after the first paint and left when the console closes. `keys` maps
     ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
     by default `themes/` beside the user's settings. `bell` is the least severe incident at which
-    the terminal rings.
+    the terminal rings. With `opened` the caller has entered the session, or wants only pictures.
     """
     import asyncio
+    import gc
 
     from gpuconsole.config import config_path
     from gpuconsole.tui.app import ConsoleApp, Look
@@ -35,9 +40,12 @@ def run_console(
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)
     look = Look(site, theme, dict(keys or {}), symbols, theme_folders, bell)
-    app = ConsoleApp(session, look)
+    app = ConsoleApp(session, look, opened=opened)
 
     async def drive() -> None:
+        # What is there by then stays to the end: walking it for garbage again and again would
+        # hold up a key by a tenth of a second.
+        asyncio.get_running_loop().call_later(SETTLED_S, gc.freeze)
         try:
             await app.run_async()
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
-from textual.filter import LineFilter
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -107,7 +107,8 @@ class ConsoleApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What is drawn passes these: those of Textual, and ours where only ASCII may be seen."""
         plain = (PlainSymbols(),) if self.ink.ascii else ()
-        return (*super().get_line_filters(), *plain)
+        kept = [each for each in super().get_line_filters() if type(each) is not ANSIToTruecolor]
+        return (*kept, *plain)
 
     def on_mount(self) -> None:
         """Paint first, then open the session."""

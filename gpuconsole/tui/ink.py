@@ -36,6 +36,8 @@ class Glyphs:
     right: str
     limit: str
     dot: str
+    lit: str
+    """A device that answers a question."""
     conditions: Mapping[Condition, str]
     verdicts: Mapping[str, str]
     jobs: Mapping[JobState, str]
@@ -68,12 +70,12 @@ _JOBS_DRAWN = {
     JobState.FAILED: "✗",
 }
 BLOCK = Glyphs(
-    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "•", _CONDITIONS,
+    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "•", "◆", _CONDITIONS,
     {"fits": "✓", "tight": "~", "will-not-fit": "✗", "will-fail": "✗", "unknown": "?"},
     _JOBS_DRAWN,
 )  # fmt: skip
 ASCII = Glyphs(
-    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "*", _CONDITIONS,
+    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "*", "$", _CONDITIONS,
     {"fits": "+", "tight": "~", "will-not-fit": "x", "will-fail": "x", "unknown": "?"},
     _JOBS,
 )  # fmt: skip

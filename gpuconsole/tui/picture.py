@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.levels import Condition, condition, is_busy, memory_percent
+from gpuconsole.core.levels import BUSY_MEMORY_MIB, BUSY_UTILIZATION, SLOWING, Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,38 @@ class Totals:
         return self.memory_sum / self.memory_known if self.memory_known else None
 
     @classmethod
-    def of(cls, sums: Iterable[Sums]) -> Totals:
+    def of(cls, sums: Iterable[HostSums]) -> Totals:
         """Add up the sums of hosts."""
-        columns = tuple(zip(*sums, strict=True))
+        columns = tuple(zip(*sums, strict=True))[: len(cls.__slots__)]
         return cls(*map(sum, columns)) if columns else cls()
 
 
-Sums = tuple[int, int, int, int, int, int, float, float, int, float, int]
-"""The fields of `Totals` for one host; plain, as there may be thousands."""
+class HostSums(NamedTuple):
+    """One host in figures: first those of `Totals`, in their order, then what is no sum."""
+
+    up: int
+    down: int
+    devices: int
+    busy: int
+    free: int
+    bad: int
+    power_w: float
+    utilization_sum: float
+    utilization_known: int
+    memory_sum: float
+    memory_known: int
+    worst: Condition
+    hottest_c: float | None
+
+    @property
+    def utilization(self) -> float | None:
+        """Mean utilisation, 0-100."""
+        return self.utilization_sum / self.utilization_known if self.utilization_known else None
+
+    @property
+    def memory(self) -> float | None:
+        """Mean share of memory held, 0-100."""
+        return self.memory_sum / self.memory_known if self.memory_known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,8 @@ class Picture:
     """Device UUID to the job whose attempt holds it."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Device UUID to the user of that job, for filters."""
+    sums: Mapping[str, HostSums] = field(default_factory=dict)
+    """Host name to its figures."""
 
     incidents: tuple[Incident, ...] = ()
     """What is wrong, and what was lately."""
@@ -67,9 +94,7 @@ class Picture:
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
         """What is wrong and nobody has said anything of yet."""
-        return tuple(
-            one for one in self.incidents if one.state(self.now) is IncidentState.OPEN
-        )
+        return tuple(one for one in self.incidents if one.state(self.now) is IncidentState.OPEN)
 
     @property
     def critical(self) -> int:
@@ -86,6 +111,18 @@ class Picture:
         """Return the job of that id."""
         return next((job for job in self.jobs if job.id == job_id), None)
 
+    def of_host(self, host: Host) -> HostSums:
+        """Return the figures of a host of this picture."""
+        return self.sums.get(host.name) or sums_of(host)
+
+    def user_name(self, device: Device) -> str:
+        """Say which user a device works for: its job's, else that of the process that holds most
+        of it, else ""."""
+        user = self.users.get(device.uuid)
+        if user is not None or not device.processes:
+            return user or ""
+        return max(device.processes, key=lambda process: process.memory_mib or 0.0).user or "?"
+
     def owner_name(self, device: Device) -> str:
         """Say who uses a device: its job, else the users of its processes, else nothing."""
         job = self.owners.get(device.uuid)
@@ -99,7 +136,8 @@ class Gallery:
     """Makes pictures, remembering what did not change since the last one."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, tuple[Host, Sums]] = {}
+        self._hosts: dict[str, Host] = {}
+        self._sums: dict[str, HostSums] = {}
         self._jobs: tuple[Job, ...] = ()
         self._owners: dict[str, Job] = {}
         self._users: dict[str, str] = {}
@@ -116,51 +154,61 @@ class Gallery:
                 for uuid in part.device_uuids
             }
             self._users = {uuid: job.user for uuid, job in self._owners.items()}
-        return Picture(snapshot, jobs, now, self._total(snapshot), self._owners, self._users)
+        self._sum_up(snapshot)
+        totals = Totals.of(self._sums.values())
+        return Picture(snapshot, jobs, now, totals, self._owners, self._users, self._sums)
 
-    def _total(self, snapshot: FleetSnapshot) -> Totals:
-        kept: dict[str, tuple[Host, Sums]] = {}
-        for host in snapshot.hosts:
-            known = self._hosts.get(host.name)
-            kept[host.name] = known if known and known[0] is host else (host, _sums(host))
-        self._hosts = kept
-        return Totals.of(sums for _, sums in kept.values())
-
-
-def host_totals(host: Host) -> Totals:
-    """Sum up one host."""
-    return Totals(*_sums(host))
+    def _sum_up(self, snapshot: FleetSnapshot) -> None:
+        known, sums = self._hosts, self._sums
+        self._hosts = {host.name: host for host in snapshot.hosts}
+        self._sums = {
+            name: sums[name] if known.get(name) is host else sums_of(host)
+            for name, host in self._hosts.items()
+        }
 
 
-def _sums(host: Host) -> Sums:
-    busy = free = bad = 0
-    power = used = used_known = work = work_known = 0.0
+def sums_of(host: Host) -> HostSums:
+    """Sum up one host.
+
+    A thousand hosts change every second, so the rules of `core.levels` stand here in one loop; a
+    test holds both against each other.
+    """
+    up, down = host.state is HostState.UP, host.state is HostState.DOWN
+    count = len(host.devices)
+    if down:
+        return HostSums(0, 1, count, 0, 0, count, 0.0, 0.0, 0, 0.0, 0, Condition.DOWN, None)
+    busy = free = bad = work_known = held_known = 0
+    power = work = share = 0.0
+    hottest: float | None = None
+    slowed = False
     for device in host.devices:
-        state = condition(host, device)
-        if state in (Condition.DOWN, Condition.FAULT):
+        load, held, total = device.utilization, device.memory_used_mib, device.memory_total_mib
+        if device.lost or device.error or device.xid or device.ecc_uncorrected:
             bad += 1
-        elif is_busy(device):
+        elif (
+            device.processes
+            or (load is not None and load >= BUSY_UTILIZATION)
+            or (held is not None and held > BUSY_MEMORY_MIB)
+        ):
             busy += 1
-        elif state is not Condition.STALE:
+        elif up:
             free += 1
-        if state is Condition.DOWN:
-            continue
+        if load is not None:
+            work += load
+            work_known += 1
+        if total and held is not None:
+            share += held / total
+            held_known += 1
         power += device.power_w or 0.0
-        if device.utilization is not None:
-            work, work_known = work + device.utilization, work_known + 1
-        percent = memory_percent(device)
-        if percent is not None:
-            used, used_known = used + percent, used_known + 1
-    return (
-        int(host.state is HostState.UP),
-        int(host.state is HostState.DOWN),
-        len(host.devices),
-        busy,
-        free,
-        bad,
-        power,
-        work,
-        int(work_known),
-        used,
-        int(used_known),
-    )
+        heat = device.temperature_c
+        if heat is not None and (hottest is None or heat > hottest):
+            hottest = heat
+        if device.throttle and not SLOWING.isdisjoint(device.throttle):
+            slowed = True
+    worst = Condition.FAULT if bad else Condition.THROTTLED if slowed else Condition.OK
+    if not up and not bad:
+        worst = Condition.STALE
+    return HostSums(
+        int(up), 0, count, busy, free, bad, power, work, work_known, 100.0 * share, held_known,
+        worst, hottest,
+    )  # fmt: skip

@@ -16,7 +16,8 @@ from gpuconsole.tui.presentation.devices import columns_for
 from gpuconsole.tui.presentation.frame import Marks, footer_line, nav_line, status_line
 from gpuconsole.tui.presentation.maplayout import Density, Shown, layout, natural_density
 from gpuconsole.tui.presentation.maprows import MapView, draw_row
-from gpuconsole.tui.presentation.metrics import METRICS
+from gpuconsole.tui.presentation.metrics import METRICS, Cells
+from gpuconsole.tui.presentation.owners import Owners
 from gpuconsole.tui.themes import BUILT_IN
 from tests.tui.fake import FakeSession, job
 
@@ -55,7 +56,9 @@ def test_rows_of_the_map_fit_the_width(density: Density, width: int, symbols: st
     placed = layout(shown, density, width)
     columns = columns_for(width - 3)
     for metric in METRICS:
-        view = MapView(ink, picture, shown, placed, metric.name, columns, width)
+        view = MapView(
+            ink, picture, shown, placed, metric.name, columns, width, Cells(ink), Owners()
+        )
         for row in placed.rows:
             for cursor in (None, (row.hosts[0], 0)):
                 assert width_of(draw_row(view, row, cursor)) <= max(width, 57)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.core.levels import Condition, condition, heat_level, level, memory_percent
+from gpuconsole.core.levels import Condition, condition, heat_level, is_busy, level, memory_percent
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
@@ -41,6 +41,14 @@ def memory_words(device: Device) -> str:
     if device.memory_used_mib is None:
         return f"n/a/{total}"
     return f"{device.memory_used_mib / 1024:.1f}/{total}"
+
+
+def free_words(device: Device) -> str:
+    """Return the memory that nobody holds in whole GiB, or `-` where somebody works."""
+    free = device.memory_free_mib
+    if is_busy(device) or free is None:
+        return "-"
+    return f"{free / 1024:.0f}"
 
 
 def fp16_words(device: Device) -> str:

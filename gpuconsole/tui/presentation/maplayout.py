@@ -1,12 +1,17 @@
-"""Where each host stands on the map, for every density. Pure arithmetic."""
+"""Where each host stands on the map, for every density and grouping. Pure arithmetic."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from gpuconsole.core.fleet import Device, Host
+from gpuconsole.tui.presentation.devices import short_model
+
+UNGROUPED = ""
+BY_MODEL = "model"
 
 
 class Density(IntEnum):
@@ -19,8 +24,7 @@ class Density(IntEnum):
     DEVICE_LINE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A host that passed the filter, with those of its devices that did."""
 
     host: Host
@@ -29,11 +33,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: the hosts on it by their place in the shown list, or one device of one host."""
+    """One line: the hosts on it by their place in the shown list, or one device of one host, or
+    the heading of a group with all its hosts."""
 
     label: str
     hosts: tuple[int, ...]
     device: int | None = None
+    heading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,13 @@ class Layout:
 
     density: Density
     rows: tuple[Row, ...]
+    first_row: tuple[int, ...]
+    """The row of each shown host; the first of them, where each device has its own line."""
+    group_row: tuple[int, ...] = ()
+    """The heading's row of each shown host; empty without groups."""
     gutter: int = 0
     cell_width: int = 1
     gap: int = 0
-    row_of: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(host, device) to row; the device is 0 unless each device has its own line."""
 
     @property
     def heading(self) -> int:
@@ -55,52 +63,58 @@ class Layout:
 
     def row(self, host: int, device: int) -> int:
         """Return the row of a host, or of one device of it."""
-        wanted = device if self.density is Density.DEVICE_LINE else 0
-        return self.row_of.get((host, wanted), self.row_of.get((host, 0), 0))
+        if not 0 <= host < len(self.first_row):
+            return 0
+        return self.first_row[host] + (device if self.density is Density.DEVICE_LINE else 0)
+
+    def rows_of(self, host: int, devices: int) -> range:
+        """Return the rows that change with a host, but for its group's heading."""
+        first = self.first_row[host]
+        each = self.density is Density.DEVICE_LINE
+        return range(first, first + (max(1, devices) if each else 1))
 
 
-def layout(shown: Sequence[Shown], density: Density, width: int) -> Layout:
-    """Place the shown hosts."""
-    if density is Density.DEVICE_LINE:
-        rows = [
-            Row("", (at,), device)
-            for at, item in enumerate(shown)
-            for device in range(max(1, len(item.devices)))
-        ]
-        return _indexed(density, rows)
-    if density is Density.HOST_LINE:
-        return _indexed(density, [Row("", (at,), None) for at in range(len(shown))])
-    return _grid(shown, density, width)
+def groupings(hosts: Sequence[Host]) -> tuple[str, ...]:
+    """Return by what hosts can be grouped: nothing, each label that one has, the model."""
+    labels = dict.fromkeys(label for host in hosts for label in host.labels)
+    return (UNGROUPED, *labels, *(() if BY_MODEL in labels else (BY_MODEL,)))
 
 
-def natural_density(shown: Sequence[Shown], width: int, height: int) -> Density:
+def group_of(host: Host, by: str) -> str:
+    """Return the group in which a host stands."""
+    if by in host.labels or by != BY_MODEL:
+        return host.labels.get(by, "")
+    return " + ".join(dict.fromkeys(short_model(device.model) for device in host.devices))
+
+
+def layout(shown: Sequence[Shown], density: Density, width: int, group: str = UNGROUPED) -> Layout:
+    """Place the shown hosts, in groups where that is asked for."""
+    if group == UNGROUPED and density is Density.DEVICE_CELL:
+        return _indexed(shown, density, _gutters(shown), width)
+    if group == UNGROUPED:
+        return _indexed(shown, density, [("", list(range(len(shown))))], width)
+    groups: dict[str, list[int]] = {}
+    for at, item in enumerate(shown):
+        groups.setdefault(group_of(item.host, group), []).append(at)
+    return _indexed(shown, density, sorted(groups.items(), key=_last_is_none), width, headed=True)
+
+
+def natural_density(
+    shown: Sequence[Shown], width: int, height: int, group: str = UNGROUPED
+) -> Density:
     """Return the most detailed density at which everything fits."""
-    for density in (Density.DEVICE_LINE, Density.HOST_LINE, Density.DEVICE_CELL):
-        placed = layout(shown, density, width)
+    for density in reversed(Density):
+        placed = layout(shown, density, width, group)
         if len(placed.rows) + placed.heading <= height:
             return density
-    half = layout(shown, Density.HALF_BLOCKS, width)
-    return Density.HALF_BLOCKS if len(half.rows) <= height else Density.HOST_CELL
+    return Density.HOST_CELL
 
 
-def _grid(shown: Sequence[Shown], density: Density, width: int) -> Layout:
-    most = max((len(item.host.devices) for item in shown), default=1) or 1
-    cell = {Density.HOST_CELL: 1, Density.HALF_BLOCKS: (most + 1) // 2}.get(density, most)
-    gap = 0 if density is Density.HOST_CELL else 1
-    groups = _racks(shown) if density is Density.DEVICE_CELL else [("", list(range(len(shown))))]
-    gutter = min(14, max((len(label) for label, _ in groups), default=0))
-    gutter += 1 if gutter else 0
-    per_row = max(1, (width - gutter + gap) // (cell + gap))
-    rows: list[Row] = []
-    for label, members in groups:
-        rows += [
-            Row(label if start == 0 else "", tuple(members[start : start + per_row]))
-            for start in range(0, len(members), per_row)
-        ]
-    return _indexed(density, rows, gutter, cell, gap)
+def _last_is_none(named: tuple[str, list[int]]) -> tuple[bool, str]:
+    return not named[0], named[0]
 
 
-def _racks(shown: Sequence[Shown]) -> list[tuple[str, list[int]]]:
+def _gutters(shown: Sequence[Shown]) -> list[tuple[str, list[int]]]:
     """Group by the rack label, where every host has one; else by name, a host a group."""
     if not all("rack" in item.host.labels for item in shown):
         if len(shown) > 24:
@@ -113,9 +127,41 @@ def _racks(shown: Sequence[Shown]) -> list[tuple[str, list[int]]]:
 
 
 def _indexed(
-    density: Density, rows: list[Row], gutter: int = 0, cell: int = 1, gap: int = 0
+    shown: Sequence[Shown],
+    density: Density,
+    groups: Sequence[tuple[str, list[int]]],
+    width: int,
+    *,
+    headed: bool = False,
 ) -> Layout:
-    row_of = {
-        (host, row.device or 0): number for number, row in enumerate(rows) for host in row.hosts
-    }
-    return Layout(density, tuple(rows), gutter, cell, gap, row_of)
+    gutter, cell, gap = (0, 1, 0) if density >= Density.HOST_LINE else _grid(
+        shown, density, () if headed else [label for label, _ in groups]
+    )  # fmt: skip
+    per_row = 1 if density >= Density.HOST_LINE else max(1, (width - gutter - gap) // (cell + gap))
+    rows: list[Row] = []
+    first_row, group_row = [0] * len(shown), [0] * len(shown) if headed else []
+    for label, members in groups:
+        if headed:
+            for host in members:
+                group_row[host] = len(rows)
+            rows.append(Row(label, tuple(members), heading=True))
+        for start in range(0, len(members), per_row):
+            part = members[start : start + per_row]
+            for host in part:
+                first_row[host] = len(rows)
+            if density is Density.DEVICE_LINE:
+                count = max(1, len(shown[part[0]].devices))
+                rows += [Row("", (part[0],), device) for device in range(count)]
+            else:
+                rows.append(Row(label if start == 0 and not headed else "", tuple(part)))
+    return Layout(
+        density, tuple(rows), tuple(first_row), tuple(group_row), gutter, cell, gap
+    )  # fmt: skip
+
+
+def _grid(shown: Sequence[Shown], density: Density, labels: Sequence[str]) -> tuple[int, int, int]:
+    """Return the cells for labels at the left, for a host, and between two."""
+    most = max((len(item.host.devices) for item in shown), default=1) or 1
+    cell = {Density.HOST_CELL: 1, Density.HALF_BLOCKS: (most + 1) // 2}.get(density, most)
+    gutter = min(14, max((len(label) for label in labels), default=0))
+    return gutter + (1 if gutter else 0), cell, 0 if density is Density.HOST_CELL else 1

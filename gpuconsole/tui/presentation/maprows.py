@@ -7,21 +7,15 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.levels import (
-    Condition,
-    condition,
-    heat_level,
-    host_condition,
-    level,
-    power_percent,
-)
+from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.levels import Condition
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.picture import Picture, host_totals
+from gpuconsole.tui.picture import HostSums, Picture, Totals
 from gpuconsole.tui.presentation.cells import Piece, fit
-from gpuconsole.tui.presentation.devices import Column, device_line, short_model
+from gpuconsole.tui.presentation.devices import Column, device_line, free_words, short_model
 from gpuconsole.tui.presentation.maplayout import Density, Layout, Row, Shown
-from gpuconsole.tui.presentation.metrics import BY_NAME, Metric, cell
+from gpuconsole.tui.presentation.metrics import BY_NAME, Cells, Metric, device_codes, host_code
+from gpuconsole.tui.presentation.owners import Owners
 
 _UNDERLINE = Style(underline=True)
 
@@ -37,10 +31,16 @@ class MapView:
     metric: str
     columns: tuple[tuple[Column, int], ...]
     width: int
+    cells: Cells
+    owners: Owners
+    lit: frozenset[str] = frozenset()
+    group: str = ""
 
 
 def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Piece]:
     """Return one row; `cursor` is (host, device) when it stands on this row."""
+    if row.heading:
+        return _group_heading(view, row)
     if view.layout.density is Density.DEVICE_LINE:
         return _chosen(view, _device_line(view, row), cursor is not None)
     if view.layout.density is Density.HOST_LINE:
@@ -48,12 +48,13 @@ def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Pi
     return _cells(view, row, cursor[0] if cursor else None)
 
 
-def host_heading(ink: Ink, width: int) -> list[Piece]:
+def host_heading(ink: Ink, width: int, metric: str = "") -> list[Piece]:
     """Return the line above the density that shows a host a line."""
     cells, model, owner = _host_widths(width)
     words = f"  {'host':<14} {'devices':<{cells}} {'model' if model else '':<{model}}"
     words += f" {'util':>5} {'mem':>5} {'C':>4} {'W':>6} {'free':>4}"
-    return [(fit(words + ("  owner" if owner else ""), width), ink.muted)]
+    last = "  free GiB of each device" if metric == "free" else "  owner"
+    return [(fit(words + (last if owner else ""), width), ink.muted)]
 
 
 def _host_widths(width: int) -> tuple[int, int, int]:
@@ -62,6 +63,31 @@ def _host_widths(width: int) -> tuple[int, int, int]:
     model = 17 if width >= 74 else 0
     owner = width - (cells + model + 49)
     return cells, model, owner if owner >= 8 else 0
+
+
+def _group_heading(view: MapView, row: Row) -> list[Piece]:
+    """Name, number of hosts, free devices and mean load of a group."""
+    ink = view.ink
+    hosts = [view.shown[at].host for at in row.hosts]
+    totals = Totals.of(view.picture.of_host(host) for host in hosts)
+    name = f"{view.group} {row.label}" if row.label else f"no {view.group}"
+    count = f"{len(hosts):,} host" + ("" if len(hosts) == 1 else "s")
+    words = f"  {count}  {totals.free:,} of {totals.devices:,} free  "
+    words += f"util {_percent(totals.utilization)}  mem {_percent(totals.memory)}"
+    bad = f"  {totals.bad} bad" if totals.bad else ""
+    room = max(4, view.width - len(words) - len(bad) - 1)
+    title = fit(name, room).rstrip()
+    return [
+        (title, ink.strong),
+        (words, ink.muted),
+        (bad, ink.bad),
+        (" ", ink.text),
+        (_rule(ink) * max(0, room - len(title)), ink.rule),
+    ]
+
+
+def _rule(ink: Ink) -> str:
+    return "-" if ink.ascii else "─"
 
 
 def _chosen(view: MapView, pieces: list[Piece], here: bool) -> list[Piece]:
@@ -76,25 +102,29 @@ def _device_line(view: MapView, row: Row) -> list[Piece]:
     item = view.shown[row.hosts[0]]
     if item.devices and row.device is not None:
         device = item.devices[row.device]
-        return device_line(view.ink, view.picture, item.host, device, view.columns)
+        pieces = device_line(view.ink, view.picture, item.host, device, view.columns)
+        if device.uuid in view.lit:
+            return [(text, style if style.reverse else view.ink.match) for text, style in pieces]
+        return pieces
     return _quiet_host(view.ink, item.host, view.width - 2)
 
 
 def _quiet_host(ink: Ink, host: Host, width: int) -> list[Piece]:
     """A host without devices: what is wrong, or that it is still being asked."""
-    state = host_condition(host)
+    down = host.state is HostState.DOWN
+    state = Condition.DOWN if down else Condition.STALE
     words = host.error or {
         HostState.CONNECTING: "connecting",
         HostState.UP: "no devices found",
     }.get(host.state, host.state.value)
-    glyph = ink.glyphs.conditions.get(state, " ")
-    style = ink.conditions.get(state, ink.text)
+    up = host.state is HostState.UP
+    glyph, style = (" ", ink.text) if up else (ink.glyphs.conditions[state], ink.conditions[state])
     return [
         (fit(host.name, 12), ink.strong),
         (" ", ink.text),
         (glyph, style),
         ("  ", ink.text),
-        (fit(words, max(4, width - 17)), ink.bad if state is Condition.DOWN else ink.muted),
+        (fit(words, max(4, width - 17)), ink.bad if down else ink.muted),
     ]
 
 
@@ -102,26 +132,32 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
     ink, picture = view.ink, view.picture
     if not host.devices:
         return _quiet_host(ink, host, view.width - 2)
-    totals = host_totals(host)
-    metric = BY_NAME[view.metric]
+    sums = picture.of_host(host)
     room, model_room, owner_room = _host_widths(view.width)
-    cells = [cell(ink, picture, host, device, metric) for device in host.devices[:room]]
-    temperatures = [d.temperature_c for d in host.devices if d.temperature_c is not None]
-    hottest = f"{max(temperatures):.0f}" if temperatures else "n/a"
-    owners = (picture.owner_name(device) for device in host.devices)
-    names = dict.fromkeys(filter(None, ("drained" if host.drained else "", *owners)))
+    codes = device_codes(picture, host, BY_NAME[view.metric], view.owners, view.lit)
+    cells = _merged([view.cells.one(code, view.owners) for code in codes[:room]])
+    hottest = "n/a" if sums.hottest_c is None else f"{sums.hottest_c:.0f}"
     figures = (
-        f" {_percent(totals.utilization):>5} {_percent(totals.memory):>5}"
-        f" {hottest:>4} {totals.power_w:>6.0f} {totals.free:>4}  "
+        f" {_percent(sums.utilization):>5} {_percent(sums.memory):>5}"
+        f" {hottest:>4} {sums.power_w:>6.0f} {sums.free:>4}  "
     )
     return [
         (fit(host.name, 14) + " ", ink.strong),
         *cells,
-        (" " * (room + 1 - len(cells)), ink.text),
+        (" " * (room + 1 - min(room, len(codes))), ink.text),
         (fit(_models(host), model_room), ink.text),
         (figures, ink.text),
-        (fit(", ".join(names) or "-", owner_room), ink.muted),
+        (fit(_last_words(view, host, sums), owner_room), ink.muted),
     ]
+
+
+def _last_words(view: MapView, host: Host, sums: HostSums) -> str:
+    """Who is on the host, or, where that is asked, what each device has left."""
+    if view.metric == "free":
+        return " ".join(free_words(device) for device in host.devices)
+    owners = (view.picture.owner_name(device) for device in host.devices)
+    names = dict.fromkeys(filter(None, ("drained" if host.drained else "", *owners)))
+    return ", ".join(names) or "-"
 
 
 def _models(host: Host) -> str:
@@ -141,92 +177,62 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     pieces: list[Piece] = []
     if placed.gutter:
         pieces.append((fit(row.label, placed.gutter - 1) + " ", ink.muted))
+    if not placed.gap:
+        pieces += _merged([_host_cell(view, at, metric, at == cursor) for at in row.hosts])
+        return pieces
+    between = (" ", ink.text)
+    before = between
     for at in row.hosts:
-        host = view.shown[at].host
-        drawn = _one_host(view, host, metric)
+        drawn = _one_host(view, view.shown[at].host, metric)
         if at == cursor:
-            drawn = [(text, style + _UNDERLINE) for text, style in drawn]
-        if placed.gap:
-            before = ink.glyphs.left if at == cursor else " "
-            if pieces and pieces[-1][0] == ink.glyphs.right:
-                before = ""
-            if before:
-                pieces.append((before, ink.key))
-        pieces += _merged(drawn)
-        if at == cursor and placed.gap:
-            pieces.append((ink.glyphs.right, ink.key))
+            pieces.append((ink.glyphs.left, ink.key))
+            pieces += _merged([(text, style + _UNDERLINE) for text, style in drawn])
+            before = (ink.glyphs.right, ink.key)
+        else:
+            pieces.append(before)
+            pieces += _merged(drawn)
+            before = between
+    pieces.append(before)
     return pieces
+
+
+def _host_cell(view: MapView, at: int, metric: Metric, here: bool) -> Piece:
+    code = host_code(view.picture, view.shown[at].host, metric, view.owners, view.lit)
+    text, style = view.cells.one(code, view.owners)
+    return (text, view.ink.here) if here else (text, style)
 
 
 def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
     ink, width = view.ink, view.layout.cell_width
-    if view.layout.density is Density.HOST_CELL:
-        return [_host_cell(view, host, metric)]
-    state = host_condition(host)
+    cells, owners = view.cells, view.owners
     if not host.devices:
-        glyph = ink.glyphs.conditions.get(state, "?")
+        up, down = host.state is HostState.UP, host.state is HostState.DOWN
+        state = Condition.DOWN if down else Condition.STALE
+        glyph = " " if up else ink.glyphs.conditions[state]
         return [(glyph, ink.conditions[state]), (" " * (width - 1), ink.text)]
+    codes = device_codes(view.picture, host, metric, owners, view.lit)
     if view.layout.density is Density.DEVICE_CELL:
-        drawn = [cell(ink, view.picture, host, device, metric) for device in host.devices]
+        drawn = [cells.one(code, owners) for code in codes]
     else:
-        drawn = _halves(view, host, metric)
-    return [*drawn, (" " * (width - len(drawn)), ink.text)]
-
-
-def _halves(view: MapView, host: Host, metric: Metric) -> list[Piece]:
-    ink, devices = view.ink, host.devices
-    pieces: list[Piece] = []
-    for at in range(0, len(devices), 2):
-        pair = devices[at : at + 2]
-        trouble = [device for device in pair if condition(host, device) is not Condition.OK]
-        levels = [_level(view, device, metric) for device in pair]
-        if trouble or metric.name == "owner":
-            first = trouble[0] if trouble else pair[0]
-            pieces.append(cell(ink, view.picture, host, first, metric))
-        elif ink.ascii:
-            step = max(levels)
-            pieces.append((ink.glyphs.heat[step], ink.heat[step]))
-        else:
-            style = ink.heat_pairs[levels[0], levels[-1] if len(pair) == 2 else 0]
-            pieces.append((ink.glyphs.half, style))
-    return pieces
-
-
-def _level(view: MapView, device: Device, metric: Metric) -> int:
-    return metric.level(device) or 0
-
-
-def _host_cell(view: MapView, host: Host, metric: Metric) -> Piece:
-    ink = view.ink
-    state = host_condition(host)
-    if state is not Condition.OK:
-        return ink.glyphs.conditions[state], ink.conditions[state]
-    if metric.name == "owner" and host.devices:
-        return cell(ink, view.picture, host, host.devices[0], metric)
-    step = _host_level(host, metric)
-    return ink.glyphs.heat[step], ink.heat[step]
-
-
-def _host_level(host: Host, metric: Metric) -> int:
-    if metric.name == "free":
-        return level(100.0 * host_totals(host).free / max(1, len(host.devices))) or 0
-    if metric.name == "temperature":
-        return max((heat_level(device.temperature_c) or 0 for device in host.devices), default=0)
-    totals = host_totals(host)
-    if metric.name == "memory":
-        return level(totals.memory) or 0
-    if metric.name == "power":
-        shares = [share for device in host.devices if (share := power_percent(device)) is not None]
-        return level(sum(shares) / len(shares)) or 0 if shares else 0
-    return level(totals.utilization) or 0
+        if len(codes) % 2:
+            codes.append(0)
+        drawn = [cells.two(codes[at], codes[at + 1], owners) for at in range(0, len(codes), 2)]
+    if len(drawn) < width:
+        drawn.append((" " * (width - len(drawn)), ink.text))
+    return drawn
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
     """Join neighbours of one style: fewer segments, less to write to the terminal."""
     result: list[Piece] = []
-    for text, style in pieces:
-        if result and result[-1][1] is style:
-            result[-1] = (result[-1][0] + text, style)
-        else:
+    text, style = "", None
+    for more, next_style in pieces:
+        if next_style is style:
+            text += more
+            continue
+        if style is not None:
             result.append((text, style))
+        text, style = more, next_style
+    if style is not None:
+        result.append((text, style))
     return result

@@ -1,16 +1,21 @@
-"""The metrics of the map: a device's level, glyph and figure under each of them."""
+"""The metrics of the map: what code a device or a host has under each, and how a code is drawn.
+
+A code is a small number: 0-8 a step of the ramp, then what no step can say, then owners. Drawing
+looks codes up in a table that is made once for a theme.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.style import Style
 
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import (
+    SLOWING,
     Condition,
-    condition,
     heat_level,
     is_busy,
     level,
@@ -19,6 +24,20 @@ from gpuconsole.core.levels import (
 )
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.owners import NOBODY, Owners
+
+UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, OWNER = 9, 10, 11, 12, 13, 14, 16
+"""Codes above the ramp; from OWNER on each user has one."""
+_TROUBLE = {
+    Condition.DOWN: DOWN,
+    Condition.FAULT: FAULT,
+    Condition.STALE: STALE,
+    Condition.THROTTLED: THROTTLED,
+}
+FREE_STEPS_GIB = (0.5, 4.0, 8.0, 12.0, 16.0, 24.0, 40.0, 80.0)
+"""Free memory from which each step of the ramp above idle is reached: the sizes of cards, less the
+little that a driver holds (`_NOMINAL`)."""
+_NOMINAL = 0.97
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +51,14 @@ class Metric:
     level: Callable[[Device], int | None]
 
 
-def _free(device: Device) -> int:
-    return 0 if is_busy(device) else 8
+def _free(device: Device) -> int | None:
+    if is_busy(device):
+        return 0
+    free = device.memory_free_mib
+    return None if free is None else bisect_right(_FREE_MIB, free)
+
+
+_FREE_MIB = tuple(step * 1024.0 * _NOMINAL for step in FREE_STEPS_GIB)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -41,8 +66,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("memory", "memory held", "0", "100 %", lambda device: level(memory_percent(device))),
     Metric("temperature", "temperature", "30", "90 C", lambda d: heat_level(d.temperature_c)),
     Metric("power", "power of limit", "0", "100 %", lambda device: level(power_percent(device))),
-    Metric("owner", "owner", "nobody", "first letter", lambda device: 0),
-    Metric("free", "free devices", "in use", "free", _free),
+    Metric("owner", "owner", "nobody", "a letter a user", lambda device: 0),
+    Metric("free", "free memory", "in use", "80 GiB free", _free),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
 
@@ -53,20 +78,110 @@ def following(name: str) -> str:
     return names[(names.index(name) + 1) % len(names)]
 
 
-def cell(
-    ink: Ink, picture: Picture, host: Host, device: Device, metric: Metric
-) -> tuple[str, Style]:
-    """Return the glyph and style of one device."""
-    state = condition(host, device)
-    if state is not Condition.OK:
-        return ink.glyphs.conditions[state], ink.conditions[state]
+def device_codes(
+    picture: Picture, host: Host, metric: Metric, owners: Owners, lit: frozenset[str]
+) -> list[int]:
+    """Return the code of each device of a host; `lit` names devices that are to stand out."""
+    if host.state is HostState.DOWN:
+        return [DOWN] * len(host.devices)
+    stale = host.state is not HostState.UP
+    by_owner = metric.name == "owner"
+    codes: list[int] = []
+    for device in host.devices:
+        if lit and device.uuid in lit:
+            codes.append(LIT)
+        elif device.lost or device.error or device.xid or device.ecc_uncorrected:
+            codes.append(FAULT)
+        elif stale:
+            codes.append(STALE)
+        elif device.throttle and not SLOWING.isdisjoint(device.throttle):
+            codes.append(THROTTLED)
+        elif by_owner:
+            slot = owners.slot(picture.user_name(device))
+            codes.append(0 if slot == NOBODY else OWNER + slot)
+        else:
+            step = metric.level(device)
+            codes.append(UNTOLD if step is None else step)
+    return codes
+
+
+def host_code(
+    picture: Picture, host: Host, metric: Metric, owners: Owners, lit: frozenset[str]
+) -> int:
+    """Return one code for a whole host: the worst trouble, else the mean (or most) of its devices.
+
+    Under `owner` the user who has most of its devices.
+    """
+    if lit and any(device.uuid in lit for device in host.devices):
+        return LIT
+    sums = picture.of_host(host)
+    if sums.worst is not Condition.OK:
+        return _TROUBLE[sums.worst]
+    if metric.name == "utilisation":
+        return _coded(level(sums.utilization))
+    if metric.name == "memory":
+        return _coded(level(sums.memory))
+    if metric.name == "temperature":
+        return _coded(heat_level(sums.hottest_c))
     if metric.name == "owner":
-        name = picture.owner_name(device)
-        if not name:
-            return ink.glyphs.heat[0], ink.heat[0]
-        letter = name[0] if name[0].isascii() and name[0].isalnum() else "#"
-        return letter, ink.parts[sum(map(ord, name)) % 4]
-    step = metric.level(device)
-    if step is None:
-        return ".", ink.muted
-    return ink.glyphs.heat[step], ink.heat[step]
+        slot = owners.most(picture.user_name(device) for device in host.devices)
+        return 0 if slot == NOBODY else OWNER + slot
+    steps = [step for device in host.devices if (step := metric.level(device)) is not None]
+    if metric.name == "free":
+        return max(steps, default=UNTOLD)
+    return round(sum(steps) / len(steps)) if steps else UNTOLD
+
+
+def _coded(step: int | None) -> int:
+    return UNTOLD if step is None else step
+
+
+class Cells:
+    """The pieces of all codes in one ink."""
+
+    def __init__(self, ink: Ink) -> None:
+        self._ink = ink
+        self._one: dict[int, tuple[str, Style]] = {
+            step: (glyph, style)
+            for step, (glyph, style) in enumerate(zip(ink.glyphs.heat, ink.heat, strict=True))
+        }
+        self._one[UNTOLD] = (".", ink.muted)
+        self._one[LIT] = (ink.glyphs.lit, ink.match)
+        for state, code in _TROUBLE.items():
+            self._one[code] = (ink.glyphs.conditions[state], ink.conditions[state])
+        self._two: dict[tuple[int, int], tuple[str, Style]] = {}
+
+    def one(self, code: int, owners: Owners) -> tuple[str, Style]:
+        """Return glyph and style of a code."""
+        piece = self._one.get(code)
+        if piece is None:
+            slot = code - OWNER
+            piece = (owners.letter(slot), owner_style(self._ink, slot))
+            self._one[code] = piece
+        return piece
+
+    def two(self, left: int, right: int, owners: Owners) -> tuple[str, Style]:
+        """Return one glyph for two devices: trouble of either, else both halves."""
+        piece = self._two.get((left, right))
+        if piece is None:
+            piece = self._two[left, right] = self._pair(left, right, owners)
+        return piece
+
+    def _pair(self, left: int, right: int, owners: Owners) -> tuple[str, Style]:
+        if max(left, right) < UNTOLD:
+            if self._ink.ascii:
+                return self.one(max(left, right), owners)
+            return self._ink.glyphs.half, self._ink.heat_pairs[left, right]
+        for code in (LIT, DOWN, FAULT, STALE, THROTTLED):
+            if code in (left, right):
+                return self.one(code, owners)
+        return self.one(left if left >= UNTOLD else right, owners)
+
+
+def owner_style(ink: Ink, slot: int) -> Style:
+    """Return the colour of a user."""
+    return ink.parts[slot % OWNER_COLOURS]
+
+
+OWNER_COLOURS = 7
+"""As many as `Ink.parts` has before the muted one; beyond it colours repeat, letters do not."""

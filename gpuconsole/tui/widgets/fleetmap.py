@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from textual import events
@@ -14,13 +14,23 @@ from textual.strip import Strip
 
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.core.levels import Condition, host_condition
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import strip
 from gpuconsole.tui.presentation.devices import columns_for, heading
-from gpuconsole.tui.presentation.maplayout import Density, Layout, Shown, layout, natural_density
+from gpuconsole.tui.presentation.mapchoice import Choice
+from gpuconsole.tui.presentation.maplayout import (
+    UNGROUPED,
+    Density,
+    Layout,
+    Row,
+    Shown,
+    layout,
+    natural_density,
+)
 from gpuconsole.tui.presentation.maprows import MapView, draw_row, host_heading
+from gpuconsole.tui.presentation.metrics import Cells
+from gpuconsole.tui.presentation.owners import Owners
 from gpuconsole.tui.widgets.bindings import bindings
 
 
@@ -33,6 +43,11 @@ class FleetMap(ScrollView, can_focus=True):
     density: reactive[Density | None] = reactive[Density | None](None)
     """None means the most detailed that fits."""
     faults_only: reactive[bool] = reactive(False)
+    group: reactive[str] = reactive(UNGROUPED)
+    """The label by which hosts are grouped, `model`, or nothing."""
+    order: reactive[str] = reactive("inventory")
+    lit: reactive[frozenset[str]] = reactive(frozenset())
+    """Devices that are to stand out, by UUID."""
 
     @dataclass
     class CursorMoved(Message):
@@ -51,12 +66,15 @@ class FleetMap(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._with_host = with_host
         self._picture = Picture()
-        self._filter = Filter()
+        self._choice = Choice()
+        self._owners = Owners()
+        self._cells: Cells | None = None
+        self._seen: MapView | None = None
         self._shown: tuple[Shown, ...] = ()
         self._cursor: tuple[str, str] = ("", "")
         self._at = (0, 0)
         self._layout: Layout | None = None
-        self._laid_for: tuple[int, int, Density | None] = (0, 0, None)
+        self._laid_for: tuple[object, ...] = ()
         self._strips: dict[int, Strip] = {}
 
     # -- what it is given -------------------------------------------------------------------
@@ -64,39 +82,40 @@ class FleetMap(ScrollView, can_focus=True):
     def show(self, picture: Picture) -> None:
         """Draw a new picture, only the rows whose host or owner changed."""
         old, self._picture = self._picture, picture
-        shown = self._select(picture)
-        same_places = len(shown) == len(self._shown) and all(
-            new.host.name == was.host.name and len(new.devices) == len(was.devices)
-            for new, was in zip(shown, self._shown, strict=True)
-        )
-        before, self._shown = self._shown, shown
-        if not same_places or old.owners is not picture.owners or self._layout is None:
+        self._seen = None
+        before, self._shown = self._shown, self._choice.of(picture)
+        same_places = self._layout is not None and _alike(before, self._shown)
+        if not same_places or old.owners is not picture.owners:
             self._renew(keep_layout=same_places)
             return
         placed = self._placed()
-        changed = [
-            placed.row(at, device)
-            for at, (new, was) in enumerate(zip(shown, before, strict=True))
-            if new.host is not was.host
-            for device in self._lines_of(new)
-        ]
+        changed: set[int] = set()
+        for at, (new, was) in enumerate(zip(self._shown, before, strict=True)):
+            if new.host is not was.host:
+                changed.update(placed.rows_of(at, len(new.devices)))
+                if placed.group_row:
+                    changed.add(placed.group_row[at])
         self._repaint(changed)
 
     def narrow(self, filter_: Filter) -> None:
         """Show only what the filter lets pass."""
-        self._filter = filter_
-        self._shown = self._select(self._picture)
-        self._renew()
+        self._choice.filter = filter_
+        self._choose()
 
     def restyle(self) -> None:
         """Forget what was drawn: the theme or the symbols changed."""
-        self._strips.clear()
+        self._forget()
         self.refresh()
 
     @property
     def current(self) -> tuple[Host | None, Device | None]:
         """The host and device under the cursor."""
         return self._current()
+
+    @property
+    def owners(self) -> Owners:
+        """The letters of the users that have been drawn."""
+        return self._owners
 
     @property
     def shown_hosts(self) -> int:
@@ -124,26 +143,26 @@ class FleetMap(ScrollView, can_focus=True):
         host, device = self._at
         row = placed.row(host, device)
         if placed.density >= Density.HOST_LINE:
-            self._stand_on_row(row + (down or right))
+            self._stand_on_row(row + (down or right), down or right)
             return
         members = placed.rows[row].hosts
         if right:
             self._stand(max(0, min(len(self._shown) - 1, host + right)), 0)
         else:
             column = members.index(host)
-            to = placed.rows[max(0, min(len(placed.rows) - 1, row + down))].hosts
+            to = self._row_near(row + down, down).hosts
             self._stand(to[min(column, len(to) - 1)], 0)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a page."""
         height = max(1, self.size.height - self._placed().heading - 1)
-        self._stand_on_row(self._placed().row(*self._at) + pages * height)
+        self._stand_on_row(self._placed().row(*self._at) + pages * height, pages)
 
     def action_edge(self, way: int) -> None:
         """Move the cursor to the first or last row."""
-        placed = self._placed()
-        if placed.rows:
-            row = placed.rows[0 if way < 0 else -1]
+        rows = self._placed().rows
+        if rows:
+            row = self._row_near(0 if way < 0 else len(rows) - 1, -way)
             self._stand(row.hosts[0 if way < 0 else -1], row.device or 0)
 
     def on_click(self, event: events.Click) -> None:
@@ -155,7 +174,7 @@ class FleetMap(ScrollView, can_focus=True):
         row = spot.y + self.scroll_offset.y - placed.heading
         if row >= len(placed.rows):
             return
-        if placed.density >= Density.HOST_LINE:
+        if placed.density >= Density.HOST_LINE or placed.rows[row].heading:
             self._stand_on_row(row)
             return
         hosts = placed.rows[row].hosts
@@ -171,7 +190,7 @@ class FleetMap(ScrollView, can_focus=True):
         width = self.size.width
         if y < placed.heading:
             if placed.density is Density.HOST_LINE:
-                return strip(host_heading(ink, width), width, ink.text)
+                return strip(host_heading(ink, width, self.metric), width, ink.text)
             columns = columns_for(width - 3, with_host=self._with_host)
             return strip([("  ", ink.text), *heading(ink, columns)], width, ink.text)
         row = y + self.scroll_offset.y - placed.heading
@@ -188,20 +207,27 @@ class FleetMap(ScrollView, can_focus=True):
         return known
 
     def _view(self, placed: Layout, width: int) -> MapView:
-        columns = columns_for(width - 3, with_host=self._with_host)
-        return MapView(
-            ink_of(self), self._picture, self._shown, placed, self.metric, columns, width
-        )
+        """Return what all rows of a paint share."""
+        view = self._seen
+        if view is None or view.layout is not placed or view.width != width:
+            ink = ink_of(self)
+            self._cells = self._cells or Cells(ink)
+            view = self._seen = MapView(
+                ink, self._picture, self._shown, placed, self.metric,
+                columns_for(width - 3, with_host=self._with_host), width,
+                self._cells, self._owners, self.lit, self.group,
+            )  # fmt: skip
+        return view
 
     def _placed(self) -> Layout:
         """Lay out for the present size; drawing may come before the first Resize."""
         width, height = self.size
-        wanted = (width, height, self.density)
+        wanted = (width, height, self.density, self.group)
         if self._layout is None or self._laid_for != wanted:
             density = self.density
             if density is None:
-                density = natural_density(self._shown, max(1, width), max(1, height))
-            self._layout = layout(self._shown, density, max(1, width))
+                density = natural_density(self._shown, max(1, width), max(1, height), self.group)
+            self._layout = layout(self._shown, density, max(1, width), self.group)
             self._laid_for = wanted
             self._strips.clear()
             self.virtual_size = Size(width, len(self._layout.rows) + self._layout.heading)
@@ -221,36 +247,42 @@ class FleetMap(ScrollView, can_focus=True):
         """Every row stands elsewhere."""
         self._renew()
 
+    def watch_group(self) -> None:
+        """Every row stands elsewhere."""
+        self._renew()
+
     def watch_faults_only(self) -> None:
         """Other hosts are shown."""
-        self._shown = self._select(self._picture)
-        self._renew()
+        self._choice.faults_only = self.faults_only
+        self._choose()
+
+    def watch_order(self) -> None:
+        """Hosts stand in another order."""
+        self._choice.order = self.order
+        self._choose()
+
+    def watch_lit(self) -> None:
+        """Other devices stand out."""
+        self.restyle()
 
     def notify_style_update(self) -> None:
         """A theme changed below: what was drawn has the old colours."""
         super().notify_style_update()
-        self._strips.clear()
+        self._forget()
 
     # -- within -----------------------------------------------------------------------------
 
-    def _select(self, picture: Picture) -> tuple[Shown, ...]:
-        before: Mapping[str, Shown] = {item.host.name: item for item in self._shown}
-        plain = not self._filter.terms
-        chosen: list[Shown] = []
-        for host in picture.snapshot.hosts:
-            if self.faults_only and host_condition(host) is Condition.OK:
-                continue
-            known = before.get(host.name)
-            if plain:
-                same = known is not None and known.host is host and known.devices is host.devices
-                chosen.append(known if same and known else Shown(host, host.devices))
-                continue
-            devices = self._filter.devices(host, picture.users)
-            if devices is not None:
-                chosen.append(Shown(host, devices))
-        return tuple(chosen)
+    def _forget(self) -> None:
+        """Forget all that was made in the ink, or for the metric, of before."""
+        self._strips.clear()
+        self._cells = self._seen = None
+
+    def _choose(self) -> None:
+        self._shown = self._choice.of(self._picture)
+        self._renew()
 
     def _renew(self, *, keep_layout: bool = False) -> None:
+        self._seen = None
         if not self.is_mounted:
             return
         if keep_layout:
@@ -283,12 +315,22 @@ class FleetMap(ScrollView, can_focus=True):
             self.scroll_to(y=row + placed.heading - height + 1, animate=False, force=True)
         self._announce()
 
-    def _stand_on_row(self, row: int) -> None:
-        placed = self._placed()
-        if not placed.rows:
-            return
-        chosen = placed.rows[max(0, min(len(placed.rows) - 1, row))]
-        self._stand(chosen.hosts[0], chosen.device or 0)
+    def _row_near(self, row: int, way: int = 1) -> Row:
+        """Return this row, or the next that is no heading, that way if there is one."""
+        rows = self._placed().rows
+        row = max(0, min(len(rows) - 1, row))
+        for step in (1 if way >= 0 else -1, -1 if way >= 0 else 1):
+            at = row
+            while 0 <= at < len(rows):
+                if not rows[at].heading:
+                    return rows[at]
+                at += step
+        return rows[row]
+
+    def _stand_on_row(self, row: int, way: int = 1) -> None:
+        if self._placed().rows:
+            chosen = self._row_near(row, way)
+            self._stand(chosen.hosts[0], chosen.device or 0)
 
     def _stand(self, host: int, device: int) -> None:
         placed = self._placed()
@@ -300,22 +342,20 @@ class FleetMap(ScrollView, can_focus=True):
         self._repaint(rows)
         self._follow_cursor()
 
-    def _lines_of(self, item: Shown) -> range:
-        """The devices of a host that have a line of their own; all others share one."""
-        each = self._placed().density is Density.DEVICE_LINE
-        return range(max(1, len(item.devices)) if each else 1)
-
     def _repaint(self, rows: Iterable[int]) -> None:
         """Forget these rows, and draw those of them that are in view."""
-        top, height = self.scroll_offset.y, self.size.height
+        top, height, width = self.scroll_offset.y, self.size.height, self.size.width
         shift = self._placed().heading - top
-        regions = []
-        for row in set(rows):
+        seen = set()
+        for row in rows:
             self._strips.pop(row, None)
             if 0 <= row + shift < height:
-                regions.append(Region(0, row + shift, self.size.width, 1))
-        if regions:
-            self.refresh(*regions)
+                seen.add(row + shift)
+        if 2 * len(seen) > height:
+            # One region costs less than many, and what did not change is drawn from memory.
+            self.refresh(Region(0, 0, width, height))
+        elif seen:
+            self.refresh(*(Region(0, line, width, 1) for line in seen))
 
     def _current(self) -> tuple[Host | None, Device | None]:
         host, device = self._at
@@ -326,3 +366,11 @@ class FleetMap(ScrollView, can_focus=True):
 
     def _announce(self) -> None:
         self.post_message(self.CursorMoved(*self._current()))
+
+
+def _alike(one: tuple[Shown, ...], other: tuple[Shown, ...]) -> bool:
+    """Tell whether the same hosts stand at the same places, with as many devices."""
+    return len(one) == len(other) and all(
+        a is b or (a.name == b.name and len(these) == len(those))
+        for (a, these), (b, those) in zip(one, other, strict=True)
+    )

@@ -1,0 +1,75 @@
+"""Sums of hosts: what the one loop counts is what the rules of `core.levels` say."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.core.levels import (
+    Condition,
+    condition,
+    host_condition,
+    is_busy,
+    is_faulty,
+    memory_percent,
+)
+from gpuconsole.tui.picture import Gallery, Totals, sums_of
+from tests.tui.fake import FakeSession
+
+figure = st.none() | st.floats(0, 3000)
+devices = st.builds(
+    Device,
+    uuid=st.just("u"),
+    index=st.just(0),
+    model=st.just("m"),
+    utilization=st.none() | st.floats(0, 100),
+    memory_used_mib=figure,
+    memory_total_mib=st.sampled_from([None, 0.0, 3000.0]),
+    power_w=figure,
+    temperature_c=figure,
+    throttle=st.sampled_from([(), ("power-cap",), ("hw-thermal", "power-cap")]),
+    lost=st.booleans(),
+    error=st.sampled_from(["", "NVML says no"]),
+    xid=st.sampled_from([None, 79]),
+    ecc_uncorrected=st.sampled_from([None, 0, 2]),
+    processes=st.sampled_from([(), (DeviceProcess(1),)]),
+)
+hosts = st.builds(
+    Host, name=st.just("h"), state=st.sampled_from(HostState),
+    devices=st.lists(devices, max_size=4).map(tuple),
+)  # fmt: skip
+
+
+@given(hosts)
+def test_the_loop_follows_the_rules(host: Host) -> None:
+    sums = sums_of(host)
+    bad = [d for d in host.devices if is_faulty(d) or host.state is HostState.DOWN]
+    rest = [device for device in host.devices if device not in bad]
+    assert sums.worst is host_condition(host)
+    assert sums.devices == len(host.devices)
+    assert sums.bad == sum(
+        condition(host, device) in (Condition.DOWN, Condition.FAULT) for device in host.devices
+    )
+    assert sums.busy == sum(is_busy(device) for device in rest)
+    idle = sum(not is_busy(device) for device in rest)
+    assert sums.free == (idle if host.state is HostState.UP else 0)
+    if host.state is not HostState.DOWN:
+        shares = [share for d in host.devices if (share := memory_percent(d)) is not None]
+        assert abs(sums.memory_sum - sum(shares)) < 1e-6
+        assert sums.memory_known == len(shares)
+        loads = [d.utilization for d in host.devices if d.utilization is not None]
+        assert sums.utilization_sum == sum(loads)
+        assert sums.utilization_known == len(loads)
+        heats = [d.temperature_c for d in host.devices if d.temperature_c is not None]
+        assert sums.hottest_c == max(heats, default=None)
+
+
+def test_a_host_that_did_not_change_is_not_summed_up_again() -> None:
+    session, gallery = FakeSession(), Gallery()
+    first = gallery.picture(session.snapshot(), (), session.now())
+    session.change(session.hosts_now[0])
+    again = gallery.picture(session.snapshot(), (), session.now())
+    for host in session.hosts_now:
+        assert again.of_host(host) is first.of_host(host)
+    assert again.totals == Totals.of(sums_of(host) for host in session.hosts_now)
