@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
 from gpuconsole.preflight.scan.run import Run, Setting
 from gpuconsole.preflight.scan.values import Scope, Unknown
+from tests.real.operator_rig import Case, in_interpreter, script
 
 HEAD = """
 import copy
@@ -214,6 +215,39 @@ def test_own_cells_and_caches() -> None:
     """)
     assert names["steps"] == [2, 5, 6]
     assert names["grown"] == [2, 4, 3, 4]
+
+
+def test_recurrent_nets_without_biases_do_not_run_on_the_cpu() -> None:
+    call = "nn.GRU(24, 32, bias_ih_attr=False)(x)[0]"
+    _, run = in_interpreter(script(Case("", call, "x=f(N,7,24)"), 8))
+    assert {one.message for one in run.faults.values()} == {
+        "GRU with bias_ih_attr=False: its kernel on the CPU fails for weights that are not there "
+        "(Paddle 3.3.1)"
+    }
+    _, run = in_interpreter(script(Case("", call, "x=f(N,7,24)"), 8), "gpu")
+    assert not run.faults
+    names = known("""
+    cell = nn.GRUCell(8, 4, bias_ih_attr=False)
+    trained = [not one.stop_gradient for one in cell.parameters()]
+    """)
+    assert names["trained"] == [True, True, False, True]
+
+
+def test_a_layer_answers_to_its_other_names() -> None:
+    names = known("""
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    y = net[0].forward(paddle.rand([2, 4]))
+    weight = net.get_parameter("0.weight") is net[0].weight
+    below = net.get_sublayer("1")
+    net.requires_grad_(False)
+    frozen = [one.stop_gradient for one in net.parameters()]
+    net.requires_grad_()
+    y.mean().backward()
+    net.zero_grad()
+    """)
+    assert names["weight"] is True
+    assert names["frozen"] == [True, True]
+    assert names["net"].attrs["0"].attrs["weight"].grad is None
 
 
 def test_faults_inside_library_layers_are_told_at_the_scripts_own_line() -> None:

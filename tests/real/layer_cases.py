@@ -153,6 +153,11 @@ RECURRENT = [
     LayerCase("nn.LSTM(24, 32)", "x=f(N,17,24) n=i(N,<17)",
               "net(x, sequence_length=n + 1)", "y[0]"),
     LayerCase("nn.GRU(24, 32)", "x=f(N,17,24) h=f(1,N,32)", "net(x, h)", "y[0]"),
+    *(LayerCase(f"nn.{kind}(300, 32{more})", f"x={letter}(N,17,300)", loss="y[0]")
+      for kind in ("LSTM", "GRU", "SimpleRNN") for letter in "fc"
+      for more in ("", ", num_layers=2", ", direction='bidirect'", ", num_layers=4")),
+    *(LayerCase(f"nn.{kind}Cell(24, 32, bias_ih_attr=False)", "x=f(N,24)", loss="y[0]")
+      for kind in ("LSTM", "GRU", "SimpleRNN")),
 ]  # fmt: skip
 SEQUENCE = "x=f(N,17,32)"
 TRANSFORMERS = [

@@ -11,6 +11,7 @@ from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import ShapeFault, Value
 
 _CELLS = "cells"
+_ATTRS = ("weight_ih_attr", "weight_hh_attr", "bias_ih_attr", "bias_hh_attr")
 
 
 class Room(NamedTuple):
@@ -41,13 +42,15 @@ class Recurrent(Layer):
 
     def init(self, run: Run, input_size: int, hidden_size: int, num_layers: int = 1,
              direction: str = "forward", time_major: Value = False, dropout: Value = 0.0,
-             *_: Value, proj_size: Value = 0, **__: Value) -> None:  # fmt: skip
+             *_: Value, proj_size: Value = 0, **others: Value) -> None:  # fmt: skip
         """Make the weights of every layer and direction."""
+        attrs = {name: one for name, one in others.items() if name in _ATTRS}
         if proj_size:
             sides = 2 if direction in ("bidirect", "bidirectional") else 1
             sizes = (input_size, hidden_size, num_layers, sides, time_major, dropout)
-            self._by_cells(run, sizes, proj_size)
+            self._by_cells(run, sizes, proj_size, attrs)
             return
+        self.lacking = [name for name, one in attrs.items() if one is False]
         self.input, self.hidden, self.count_layers = input_size, hidden_size, num_layers
         self.directions = 2 if direction in ("bidirect", "bidirectional") else 1
         self.time_major = time_major is True
@@ -56,10 +59,13 @@ class Recurrent(Layer):
             for side in range(self.directions):
                 rows = self.gates * hidden_size
                 tail = f"{layer}{'_reverse' if side else ''}"
-                self.weight(run, f"weight_ih_l{tail}", (rows, width))
-                self.weight(run, f"weight_hh_l{tail}", (rows, hidden_size))
-                self.weight(run, f"bias_ih_l{tail}", (rows,))
-                self.weight(run, f"bias_hh_l{tail}", (rows,))
+                shapes = ((rows, width), (rows, hidden_size), (rows,), (rows,))
+                for kind, shape in zip(_ATTRS, shapes, strict=True):
+                    name = f"{kind.removesuffix('attr')}l{tail}"
+                    made = self.weight(run, name, shape, attrs.get(kind) or None)
+                    if made is not None and kind in self.lacking:
+                        # Paddle keeps it as zeros that are not trained.
+                        made.stop_gradient = True
             width = hidden_size * self.directions
         # All weights are laid side by side once, in a block beside their own.
         run.scratch(sum(one.nbytes for _, one in self.parameters()))
@@ -70,6 +76,11 @@ class Recurrent(Layer):
         if _CELLS in self.attrs:
             given = [x, initial_states, sequence_length]
             return run.calls.call(self.attrs[_CELLS], given, {})
+        if self.lacking and run.on_cpu:
+            run.fault(
+                f"{self.label} with {self.lacking[0]}=False: its kernel on the CPU fails for "
+                "weights that are not there (Paddle 3.3.1)"
+            )
         if len(x.shape) != 3 or x.shape[-1] != self.input:
             raise ShapeFault(
                 f"{self.label} expects [*, *, {self.input}], {list(x.shape)} arrives", x.shape
@@ -98,12 +109,15 @@ class Recurrent(Layer):
             out = ops.transpose(run, out, (1, 0, 2))
         return (out, tuple(states) if self.states > 1 else states[0])
 
-    def _by_cells(self, run: Run, sizes: tuple[Value, ...], proj_size: Value) -> None:
+    def _by_cells(
+        self, run: Run, sizes: tuple[Value, ...], proj_size: Value, attrs: dict[str, Value]
+    ) -> None:
         """Run cell by cell, as Paddle does with a projection, which its kernel does not know."""
         calls = run.calls
         space = calls.module("paddle.nn")
         cell = calls.get_attr(space, f"{self.label}Cell")
-        made = [cell, *sizes, self.states, proj_size, {"proj_size": proj_size}]
+        options = {**attrs, **({"proj_size": proj_size} if proj_size else {})}
+        made = [cell, *sizes, self.states, proj_size, options]
         self.attrs[_CELLS] = calls.call(calls.get_attr(space, "CellByCell"), made, {})
 
     def _start(self, run: Run, given: Value, batch: int) -> list[Tensor]:
@@ -129,12 +143,19 @@ class Recurrent(Layer):
         mask = steps * batch * item if masked else 0
         between = (layers > 1) + (sides > 1)
         forward = state + between * sides * cell + self.square * self.hidden**2 * item
-        backward = self.work * sides + 4 * (sides > 1) + (layers * sides if layers > 1 else 0)
+        backward = self.work * sides + 4 * (sides > 1)
+        backward += min(layers, 3) * sides if layers > 1 else 0
+        # The first layer comes last. With up to two layers the input's gradient is there twice by
+        # then; once it is made even where nobody asks for it.
+        last = (0, x.nbytes, x.nbytes + sides * cell)[layers] if layers < 3 else 0
+        unasked = x.nbytes if not x.needs_grad else 0
         return Room(
             reserve=(self.reserve * layers - 1) * sides * cell,
             dropped=sides * cell // item,
             forward=forward + mask,
-            backward=backward * cell + self.recurred * state + mask + self.states * state * masked,
+            backward=unasked + max(
+                backward * cell + self.recurred * state + mask + self.states * state * masked, last
+            ),
         )
 
 

@@ -25,10 +25,17 @@ class RNNCellBase(nn.Layer):
         return _filled(shapes, like.shape[batch_dim_idx], init_value, dtype or "float32")
 
     def _make_weights(self, rows, input_size, hidden_size, *attrs):
-        self.weight_ih = self.create_parameter([rows, input_size], attr=attrs[0])
-        self.weight_hh = self.create_parameter([rows, hidden_size], attr=attrs[1])
-        self.bias_ih = self.create_parameter([rows], attr=attrs[2], is_bias=True)
-        self.bias_hh = self.create_parameter([rows], attr=attrs[3], is_bias=True)
+        self.weight_ih = self._one([rows, input_size], attrs[0])
+        self.weight_hh = self._one([rows, hidden_size], attrs[1])
+        self.bias_ih = self._one([rows], attrs[2])
+        self.bias_hh = self._one([rows], attrs[3])
+
+    def _one(self, shape, attr):
+        if attr is not False:
+            return self.create_parameter(shape, attr=attr)
+        made = self.create_parameter(shape)
+        made.stop_gradient = True
+        return made
 
 
 class SimpleRNNCell(RNNCellBase):
