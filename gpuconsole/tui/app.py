@@ -33,6 +33,7 @@ from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.screens.triage import TriageScreen
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
+from gpuconsole.tui.travel import Travel
 from gpuconsole.tui.widgets.bindings import bindings
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class ConsoleApp(App[None]):
         self.ink = Ink(chosen or BUILT_IN, self.look.symbols)
         super().__init__()
         self.session = session
+        self.travel = Travel(self, session)
         self.opened = opened
         self.picture = Picture()
         self.job_id = ""
@@ -105,7 +107,10 @@ class ConsoleApp(App[None]):
         return BUILT_IN.variables()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What is drawn passes these: those of Textual, and ours where only ASCII may be seen."""
+        """What is drawn passes these: those of Textual, and ours where only ASCII may be seen.
+
+        All our colours are true ones, so that no time is spent on a search for named ones.
+        """
         plain = (PlainSymbols(),) if self.ink.ascii else ()
         kept = [each for each in super().get_line_filters() if type(each) is not ANSIToTruecolor]
         return (*kept, *plain)
@@ -150,9 +155,10 @@ class ConsoleApp(App[None]):
         if not self.opened or (self.paused and not force) or not self.is_running:
             # A session outlives the screens for a moment, and still has news.
             return
-        snapshot, jobs, now = self.session.snapshot(), self.session.jobs(), self.session.now()
+        session = self.viewed
+        snapshot, jobs, now = session.snapshot(), session.jobs(), session.now()
         revision, known, second = self._painted
-        incidents = self.session.triage.incidents()
+        incidents = session.triage.incidents()
         news = jobs is not known or incidents is not self.picture.incidents
         beat = news or int(now) != second
         if not (force or beat or snapshot.revision != revision):
@@ -165,6 +171,8 @@ class ConsoleApp(App[None]):
     def marks(self) -> Marks:
         """What the status line says beside the figures."""
         simulated = self.opened and (self.session.simulated or self.picture.snapshot.simulated)
+        if past := self.travel.mark:
+            return Marks(simulated, False, False, self.look.site, past)
         return Marks(simulated, self.read_only, self.paused, self.look.site)
 
     @property
@@ -175,7 +183,12 @@ class ConsoleApp(App[None]):
     @property
     def read_only(self) -> bool:
         """Whether keys that change something are taken away."""
-        return self.locked or self.session.read_only
+        return self.locked or self.viewed.read_only
+
+    @property
+    def viewed(self) -> Session:
+        """What the screens read: the session, or what it or another was at a moment."""
+        return self.travel.session
 
     def _restyle(self) -> None:
         chosen = self.wardrobe.themes.get(self.theme, BUILT_IN)
@@ -235,8 +248,27 @@ class ConsoleApp(App[None]):
             self.push_screen(HelpScreen(self.screen))
 
     def action_pause(self) -> None:
-        """Freeze the picture; collecting goes on."""
-        self.paused = not self.paused
+        """Freeze the picture; collecting goes on. In the past, let time pass or stand."""
+        if self.travel.past is not None:
+            self.travel.toggle_play()
+        else:
+            self.paused = not self.paused
+
+    def action_time_step(self, seconds: int) -> None:
+        """Look at a moment so much later, or before."""
+        self.travel.step(seconds)
+
+    def action_time_at(self) -> None:
+        """Ask for a time to look at."""
+        self.travel.ask()
+
+    def action_time_now(self) -> None:
+        """Look at now again."""
+        self.travel.go_now()
+
+    def action_time_speed(self) -> None:
+        """Let time pass, or faster."""
+        self.travel.faster()
 
     def action_toggle_read_only(self) -> None:
         """Take the writing keys away, or give them back."""

@@ -67,7 +67,7 @@ class ConsoleCommands(Provider):
         if not isinstance(screen, ConsoleScreen):
             return
         read_only = self.console.read_only
-        for key in [*screen.keys(), *in_area("go", "app")]:
+        for key in [*screen.keys(), *in_area("go", "time", "app")]:
             if (key.writes and read_only) or key.action == "app.command_palette":
                 continue
             name = f"{key.area}: {key.help.split(';')[0]}"

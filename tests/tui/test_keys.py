@@ -34,6 +34,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "app": (ConsoleApp, ()),
     "go": (FleetScreen, ()),
+    "time": (FleetScreen, ()),
     "fleet": (FleetScreen, ()),
     "map": (FleetMap, ()),
     "host": (HostScreen, ("enter",)),
@@ -65,8 +66,9 @@ def test_ids_are_unique_and_of_known_areas() -> None:
 
 
 def test_no_key_means_two_things_at_once() -> None:
-    for together in (("go", "fleet", "map"), ("go", "host", "map"), ("go", "queue", "table"),
-                     ("go", "job", "log"), ("submit",), ("dialog",)):  # fmt: skip
+    for together in (("go", "time", "fleet", "map"), ("go", "time", "host", "map"),
+                     ("go", "time", "queue", "table"), ("go", "time", "job", "log"),
+                     ("submit",), ("dialog",)):  # fmt: skip
         taken: dict[str, str] = {}
         for key in in_area("app", *together):
             for name in key.keys.split(","):

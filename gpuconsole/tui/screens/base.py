@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
@@ -19,6 +19,7 @@ from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.frame import footer_line, nav_line, status_line
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.line import Line
+from gpuconsole.tui.widgets.slider import Slider
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -44,7 +45,7 @@ class ConsoleScreen(Screen[None]):
         self.picture = Picture()
 
     def __init_subclass__(cls, **more: object) -> None:
-        areas = (cls.AREA,) if cls.FORM else (cls.AREA, "go")
+        areas = (cls.AREA,) if cls.FORM else (cls.AREA, "go", "time")
         cls.BINDINGS = bindings(*areas) if cls.AREA else []
         super().__init_subclass__(**more)  # type: ignore[arg-type]
 
@@ -55,6 +56,7 @@ class ConsoleScreen(Screen[None]):
             yield Line(id="nav")
             with Container(id="body"):
                 yield from self.body()
+            yield Slider(id="slider")
             yield Line(id="footer")
         yield Static(TOO_SMALL, id="too-small", markup=False)
 
@@ -94,7 +96,9 @@ class ConsoleScreen(Screen[None]):
         self.query_one("#nav", Line).put(
             nav_line(ink, self.picture, self.MODE, self.crumbs(), width)
         )
-        keys = [key for key in self.keys() if key.footer]
+        view = None if self.FORM else app.travel.view()
+        self.query_one("#slider", Slider).show(view, width)
+        keys = [key for key in [*(in_area("time") if view else ()), *self.keys()] if key.footer]
         self.query_one("#footer", Line).put(footer_line(ink, keys, width, form=self.FORM))
 
     def restyle(self) -> None:
@@ -123,6 +127,10 @@ class ConsoleScreen(Screen[None]):
         written = {key.action.partition("(")[0] for key in in_area(self.AREA) if key.writes}
         return action not in written
 
+    @on(Slider.Chosen)
+    def _time_chosen(self, event: Slider.Chosen) -> None:
+        self.console.travel.go(event.at)
+
     def action_back(self) -> None:
         """Go back to the screen before."""
         self.console.go_back()
@@ -136,8 +144,8 @@ class ConsoleScreen(Screen[None]):
 
     @property
     def session(self) -> Session:
-        """The session that this screen drives."""
-        return self.console.session
+        """The session that this screen drives: that of now, or of the moment looked at."""
+        return self.console.viewed
 
     @property
     def ink(self) -> Ink:

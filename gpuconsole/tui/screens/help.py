@@ -45,7 +45,7 @@ class HelpScreen(ModalScreen[None]):
     def _lines(self) -> list[list[Piece]]:
         ink = ink_of(self)
         about = self._about
-        shared = ("app",) if about.FORM else ("go", "app")
+        shared = ("app",) if about.FORM else ("go", "time", "app")
         lines: list[list[Piece]] = []
         for area in (about.AREA, *about.WIDGET_AREAS, *shared):
             lines += [[(AREAS[area], ink.title)]]

@@ -1,0 +1,176 @@
+"""The time machine: where in time the console looks, and how one gets there.
+
+Keys only set where to go; files are read beside the event loop, and when keys come faster than
+that, the moments in between are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.moments import clock_words, parse_moment
+from gpuconsole.core.units import format_duration
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.reel import SPEEDS
+from gpuconsole.session.replay import ReplaySession, open_past
+from gpuconsole.tui.aside import aside
+from gpuconsole.tui.presentation.slider import TimeView
+from gpuconsole.tui.screens.dialogs import AskScreen
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+    from gpuconsole.tui.app import ConsoleApp
+
+NEAR_NOW_S = 1.0
+"""So close to now one looks at now."""
+MISSED_S = 15.0
+"""So far from where one wanted to go, one is told why."""
+
+
+class Travel:
+    """Looks at now, or at a recorded moment."""
+
+    def __init__(self, app: ConsoleApp, session: Session) -> None:
+        self._app = app
+        self._now = session
+        self.past = session if isinstance(session, ReplaySession) else None
+        """What was, where one looks at that."""
+        self._target: tuple[float, int] | None = None
+        self._going = False
+        if self.past is not None:
+            self.past.reel.on_change = self._arrived
+
+    @property
+    def session(self) -> Session:
+        """What the screens read."""
+        return self.past or self._now
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether there is no now: the console shows a file."""
+        return self.past is not None and self.past is self._now
+
+    @property
+    def mark(self) -> str:
+        """What the status line says, or ""."""
+        if self.past is None:
+            return ""
+        word = "REPLAY" if self.is_replay else "PAST"
+        return f"{word} {clock_words(self.past.now(), self._latest())}"
+
+    def view(self) -> TimeView | None:
+        """What the slider shows; None at now."""
+        if self.past is None:
+            return None
+        reel = self.past.reel
+        speed = reel.clock.speed if reel.clock.playing else 0.0
+        return TimeView(
+            self.past.now(), reel.first, self._latest(), reel.spans, reel.marks, speed,
+            fixed=self.is_replay,
+        )  # fmt: skip
+
+    def step(self, seconds: float) -> None:
+        """Go so many seconds on, or back."""
+        base = self._target[0] if self._target is not None else self.session.now()
+        self.go(base + seconds, 1 if seconds > 0 else -1)
+
+    def go(self, at: float, direction: int = 0) -> None:
+        """Go to a time; at now or after it, back to now."""
+        if not self._app.opened or (self.past is None and direction > 0):
+            return
+        self._target = at, direction
+        if not self._going:
+            self._going = True
+            aside(self._app, self._travel, group="travel")
+
+    def go_now(self) -> None:
+        """Go back to now; in a file, to its end."""
+        if self.past is not None:
+            self.go(self._latest() + NEAR_NOW_S, 1)
+
+    def ask(self) -> None:
+        """Ask for a time."""
+
+        def answered(text: str | None) -> None:
+            if not text:
+                return
+            try:
+                self.go(parse_moment(text, self.session.now(), self._latest()))
+            except ValueError as error:
+                self._app.notify(str(error), title="No such time", severity="error", markup=False)
+
+        explanation = "A time of day `03:00`, a date `2030-01-31 03:00`, or how long before: `-2h`."
+        self._app.push_screen(AskScreen("Look at which time?", explanation), answered)
+
+    def toggle_play(self) -> None:
+        """Let time pass, or stand still."""
+        if self.past is None:
+            return
+        reel = self.past.reel
+        if reel.clock.playing:
+            reel.pause()
+        else:
+            reel.play()
+        self._arrived()
+
+    def faster(self) -> None:
+        """Play at the next speed, after the last at the first again."""
+        if self.past is None:
+            return
+        reel = self.past.reel
+        place = SPEEDS.index(reel.clock.speed) + 1 if reel.clock.speed in SPEEDS else 0
+        reel.play(SPEEDS[place % len(SPEEDS)] if reel.clock.playing else reel.clock.speed)
+        self._arrived()
+
+    async def close(self) -> None:
+        """Leave the past."""
+        past, self.past = self.past, None
+        if past is not None and past is not self._now:
+            await past.__aexit__(None, None, None)
+
+    def _latest(self) -> float:
+        if self.past is None or self.is_replay:
+            return self.past.reel.last if self.past is not None else self._now.now()
+        return self._now.now()
+
+    async def _travel(self) -> None:
+        try:
+            while self._target is not None:
+                (at, direction), self._target = self._target, None
+                await self._to(at, direction)
+        except ConsoleError as error:
+            self._target = None
+            self._app.tell_error(error)
+        finally:
+            self._going = False
+
+    async def _to(self, at: float, direction: int) -> None:
+        if not self.is_replay and at > self._now.now() - NEAR_NOW_S:
+            await self.close()
+            self._arrived()
+            return
+        if self.past is None:
+            self.past = await self._opened(at)
+            landed = self.past.now()
+        else:
+            if not self.is_replay and at > self.past.reel.last:
+                await self._now.recorder.cut()
+            landed = await self.past.reel.seek(at, direction)
+        if abs(landed - at) > MISSED_S and self._target is None:
+            self._tell_missed(at, landed)
+        self._arrived()
+
+    async def _opened(self, at: float) -> ReplaySession:
+        past = await open_past(self._now, at)
+        past.reel.on_change = self._arrived
+        await past.__aenter__()
+        return past
+
+    def _tell_missed(self, at: float, landed: float) -> None:
+        latest = self._latest()
+        words = f"Nothing is recorded at {clock_words(at, latest)}; the nearest is shown, "
+        words += f"{format_duration(abs(landed - at))} {'later' if landed > at else 'before'}."
+        self._app.notify(words, markup=False)
+
+    def _arrived(self) -> None:
+        self._app.paint(force=True)
