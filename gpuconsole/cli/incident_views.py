@@ -1,0 +1,87 @@
+"""What a person sees of incidents on a plain terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gpuconsole.cli.output import table, text
+from gpuconsole.core.incidents import Incident, IncidentState, Severity
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration, iso_utc
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_SHORTEST = 6
+"""Letters of a subject that are shown at least."""
+
+
+def listed(incidents: Sequence[Incident], now: float) -> Iterator[RenderableType]:
+    """Draw the incidents as a table, with ids that can be typed."""
+    shown = table("ID", "SEVERITY", "STATE", "FOR", "WHERE", "WHAT", right=("FOR",))
+    ids = [one.id for one in incidents if one.ended_at is None]
+    for one in incidents:
+        state = one.state(now)
+        quiet = "" if state is IncidentState.OPEN else "dim"
+        lasted = (one.ended_at if one.ended_at is not None else now) - one.since
+        shown.add_row(
+            text(one.id if one.ended_at is not None else short_id(one.id, ids), quiet),
+            text(one.severity.value, quiet or _STYLES[one.severity]),
+            text(state.value, quiet),
+            text(format_duration(lasted), quiet),
+            text(one.where, quiet),
+            text(one.title, quiet),
+        )
+    yield shown
+
+
+def short_id(own: str, ids: Sequence[str]) -> str:
+    """Return the shortest beginning of an id that no other of them has."""
+    rule, _, subject = own.partition(":")
+    # The kind of a UUID is the same for all of a maker.
+    kind = len(subject) - len(subject.removeprefix("GPU-").removeprefix("NPU-"))
+    for length in range(len(rule) + 1 + kind + _SHORTEST, len(own)):
+        begun = own[:length]
+        if not any(other.startswith(begun) for other in ids if other != own):
+            return begun
+    return own
+
+
+def told(incident: Incident, now: float) -> Iterator[RenderableType]:
+    """Draw one incident: what, where, evidence, and what can be done."""
+    yield text(f"{incident.severity.value}: {incident.title}, {incident.where}", "bold")
+    lines = [
+        ("id", incident.id),
+        ("state", _state(incident, now)),
+        ("since", f"{iso_utc(incident.since)}, {format_duration(now - incident.since)} ago"),
+        ("before", _before(incident)),
+        ("jobs hit", ", ".join(incident.jobs) or "none"),
+        ("confidence", f"{incident.confidence}: {incident.reason}"),
+    ]
+    for label, words in lines:
+        yield text(f"{label:<12}{clean(words)}")
+    yield text("evidence", "bold")
+    for one in incident.evidence:
+        yield text(f"  {iso_utc(one.at)} {one.source}: {clean(one.text)}")
+    if incident.actions:
+        yield text("what can be done", "bold")
+        for action in incident.actions:
+            yield text(f"  {action.label}: {' '.join(action.preview)}")
+
+
+def _state(incident: Incident, now: float) -> str:
+    state = incident.state(now)
+    by = f" by {incident.marked_by}" if incident.marked else ""
+    until = f", until {iso_utc(incident.until)}" if state is IncidentState.SNOOZED else ""
+    over = f", over since {iso_utc(incident.ended_at)}" if incident.ended_at is not None else ""
+    return f"{state.value}{by}{until}{over}"
+
+
+def _before(incident: Incident) -> str:
+    if not incident.times_before:
+        return "never here"
+    days = ", ".join(datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in incident.before)
+    return f"{incident.times_before} times, lately on {days}"
