@@ -1,6 +1,6 @@
 """Hold preflight's estimates against what real Paddle runs measured.
 
-    python -m benchmarks.preflight [--set public|dev|fresh|heldout|unseen|all]
+    python -m benchmarks.preflight [--set public|dev|fresh|heldout|unseen|strangers|all]
                                    [--tier static|symbolic|traced] [--only ID,ID]
                                    [--budgets N] [--quiet] [--json]
 

@@ -1,6 +1,6 @@
 """Real runs at the batches that were suggested for random budgets, kept with their date.
 
-    python -m benchmarks.runs [--set public|dev|fresh|heldout|unseen|all] [--only ID,ID]
+    python -m benchmarks.runs [--set public|dev|fresh|heldout|unseen|strangers|all] [--only ID,ID]
                               [--tier static|symbolic|traced] [--budgets N] [--sample N]
 
 What the measured batches of `truth.json` cannot decide is run: one fresh process of real Paddle at

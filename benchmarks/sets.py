@@ -31,7 +31,7 @@ OWN = HERE / "scripts"
 RUNS = OWN / "runs.json"
 """Real runs at further batches, made by `python -m benchmarks.runs`."""
 PUBLIC = HERE.parents[1] / "shared" / "paddle-corpus"
-SETS = ("public", "dev", "fresh", "heldout", "unseen")
+SETS = ("public", "dev", "fresh", "heldout", "unseen", "strangers")
 
 
 @dataclass(frozen=True, slots=True)
