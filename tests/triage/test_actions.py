@@ -1,0 +1,82 @@
+"""What can be done about an incident, and what it says would follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuconsole.core.incidents import HARMFUL, Incident
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.triage import RULES, actions_for, ticket
+from gpuconsole.triage.actions import MOST_ACTIONS
+from tests.triage.labs import NOW, device, found, host, job, process
+
+TRAIN = job("train", "GPU-a0")
+SAVING = replace(TRAIN, task=replace(TRAIN.task, checkpoint_dir="ckpt"))
+LOST = host(device(lost=True))
+
+
+def kinds(incident: Incident, jobs: tuple[Job, ...] = ()) -> list[str]:
+    return [action.kind for action in actions_for(incident, LOST, jobs)]
+
+
+def test_a_lost_card_drains_its_host_and_moves_its_job() -> None:
+    incident = found(LOST, jobs=(SAVING,))["gpu-lost"]
+    assert kinds(incident, (SAVING,)) == [
+        "drain", "preempt", "open-host", "open-job", "ticket", "snooze", "resolve",
+    ]  # fmt: skip
+    assert kinds(incident, (TRAIN,))[1] == "cancel"
+
+
+def test_the_preview_names_who_keeps_running() -> None:
+    incident = found(LOST, jobs=(TRAIN,))["gpu-lost"]
+    drain = actions_for(incident, LOST, (TRAIN,))[0]
+    assert drain.preview == (
+        "No new job starts on a.",
+        "1 running job keeps going: train.",
+        "Nothing is run on the host itself.",
+    )
+    assert "SIGTERM" in actions_for(incident, LOST, (TRAIN,))[1].preview[0]
+
+
+def test_a_drained_host_is_not_drained_again() -> None:
+    incident = found(LOST)["gpu-lost"]
+    drained = replace(LOST, drained="drained by ana")
+    assert "drain" not in [one.kind for one in actions_for(incident, drained, ())]
+
+
+def test_a_failed_job_may_be_tried_again() -> None:
+    incident = replace(found(LOST)["gpu-lost"], jobs=(TRAIN.id,))
+    over = replace(TRAIN, state=JobState.FAILED)
+    assert "retry" in kinds(incident, (over,))
+
+
+def test_a_host_that_left_the_inventory_cannot_be_opened_or_drained() -> None:
+    incident = found(LOST)["gpu-lost"]
+    assert [one.kind for one in actions_for(incident, None, ())] == ["ticket", "snooze", "resolve"]
+
+
+def test_a_forgotten_process_is_no_reason_to_drain_a_host() -> None:
+    incident = found(host(device(processes=(process(),))))["idle-memory"]
+    assert kinds(incident) == ["open-host", "ticket", "snooze", "resolve"]
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_every_incident_has_actions_that_fit_the_digits_and_say_what_follows(rule: str) -> None:
+    incident = replace(found(LOST)["gpu-lost"], rule=rule, jobs=tuple(f"j{n}" for n in range(9)))
+    jobs = tuple(replace(TRAIN, id=f"j{number}") for number in range(9))
+    actions = actions_for(incident, LOST, jobs)
+    assert 3 <= len(actions) <= MOST_ACTIONS
+    assert all(action.preview and action.label for action in actions)
+    assert all(action.target for action in actions if action.kind in HARMFUL)
+
+
+def test_a_ticket_says_everything_in_plain_lines() -> None:
+    incident = found(LOST, jobs=(TRAIN,))["gpu-lost"]
+    incident = replace(incident, times_before=2, before=(NOW - 9e5,), title="GPU \x1b[31mlost")
+    text = ticket(incident, replace(LOST, address="10.0.0.9"), NOW + 60)
+    for words in ("critical: GPU lost on a gpu 0", "for 1m00s", "GPU-a0", "10.0.0.9", "ana-train",
+                  "device: the driver no longer lists it", "seen 2 times before", "rule gpu-lost"):  # fmt: skip
+        assert words in text
+    assert "\x1b" not in text
