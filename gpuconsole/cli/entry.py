@@ -28,6 +28,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("fleet", "init check status"),
             ("calibrating", "calibrate"),
             ("draining", "drain undrain"),
+            ("recording", "record replay"),
             ("incidents", "incidents"),
         ),
     ),

@@ -17,9 +17,10 @@ from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError, UsageError
-from gpuconsole.session.clock import Clock
+from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
+from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
 
@@ -144,9 +145,10 @@ class Recorder:
         self.look()
         await self._write(batch)
 
-    async def close(self) -> None:
-        """Write the rest, unless the session was too short to be worth a file, and end."""
-        worth = self._written or self._clock.now() >= self._began + WORTH_S
+    async def close(self, *, short: bool = False) -> None:
+        """Write the rest and end; a session too short to be worth a file leaves none, unless
+        `short` ones are wanted too."""
+        worth = short or self._written or self._clock.now() >= self._began + WORTH_S
         if self._batch is not None and worth:
             await self.cut()
         sink, self._sink = self._sink, None
@@ -246,7 +248,6 @@ class FileSink:
         self._watched = watched
         self._writer: FileWriter | None = None
         self._name = new_session_name()
-        self.blocks = 0
 
     def write(self, batch: Batch) -> None:
         """Add a block."""
@@ -254,7 +255,6 @@ class FileSink:
             header = header_of(self._watched, batch, self._name)
             self._writer = FileWriter(self._path, header)
         self._writer.write(batch)
-        self.blocks += 1
 
     @property
     def size(self) -> int:
@@ -267,12 +267,47 @@ class FileSink:
             self._writer.close()
 
 
-def require_new(path: Path) -> Path:
-    """Return the path of a file to record into; UsageError when it cannot be made."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a recording into one file came to."""
+
+    seconds: float
+    size: int
+    """Bytes."""
+
+
+async def record_into(
+    session: Session, path: Path, stop: asyncio.Event, seconds: float | None = None
+) -> Recorded:
+    """Record a session into a new file until `stop` is set, or for so many seconds.
+
+    UsageError when the file cannot be made, or nothing could be written.
+    """
+    _require_new(path)
+    watched = watching(session)
+    sink = FileSink(path, watched)
+    troubles: list[Event] = []
+    recorder = Recorder(watched, WallClock(), sink, tell=troubles.append)
+    unsubscribe = session.subscribe(recorder.note)
+    running = asyncio.ensure_future(recorder.run())
+    began = session.now()
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except asyncio.TimeoutError:
+        pass
+    finally:
+        unsubscribe()
+        await cancel_all([running])
+        await recorder.close(short=True)
+    if troubles:
+        raise UsageError("Recording failed", troubles[-1].message)
+    return Recorded(session.now() - began, sink.size)
+
+
+def _require_new(path: Path) -> None:
     if path.exists():
         raise UsageError(
             "File exists", f"{path} is there already.", "Choose another name with --out."
         )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError("Cannot write there", f"{path.parent} is no folder to write into.")
-    return path

@@ -54,7 +54,7 @@ def host(at: float | None, name: str = "a", **more: Any) -> Host:
 
 def job(name: str = "resnet", state: JobState = JobState.RUNNING) -> Job:
     attempt = Attempt(1, "a", ("GPU-0",), (0,), created_at=T0, started_at=T0 + 1)
-    task = Task(name, args=("--epochs", "3"), env={"A": "b"}, labels={"rack": "r1"})
+    task = Task(name, args=("--epochs", "3"), labels={"rack": "r1"})
     estimate = {"memory": {"total_mib": 18000.0}}
     return Job(f"ana-{name}", task, "ana", state, T0, attempts=(attempt,), estimate=estimate)
 
@@ -190,6 +190,15 @@ def test_jobs_events_and_incidents_are_as_they_were(tmp_path: Path) -> None:
     assert early.incidents(T0 + 10) == (incident(),)
     assert late.incidents(T0 + 80) == (later,)
     assert Shelf(path).events() == (event,)
+
+
+def test_the_values_of_an_environment_are_not_recorded(tmp_path: Path) -> None:
+    secret = replace(job(), task=Task("a", env={"TOKEN": "hunter2"}))
+    path = recorded(tmp_path / "x.gpurec", minute(T0, standing=(secret,)))
+    text, _ = envelope.read_parts(path, Tape(path).blocks[0], frames=True)
+    assert b"TOKEN" in text
+    assert b"hunter2" not in text
+    assert Tape(path).stretch(0).jobs(T0)[0].task.env == {"TOKEN": "***"}
 
 
 def test_text_that_is_no_text_does_not_spoil_a_file(tmp_path: Path) -> None:

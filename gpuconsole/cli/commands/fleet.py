@@ -35,7 +35,7 @@ def status() -> int:
 
     snapshot, now = drive(work)
     if options().as_json:
-        print_document(_picture(snapshot, now))
+        print_document(picture(snapshot, now))
     else:
         from gpuconsole.cli import views
 
@@ -43,7 +43,8 @@ def status() -> int:
     return 0
 
 
-def _picture(snapshot: FleetSnapshot, now: float) -> dict[str, Any]:
+def picture(snapshot: FleetSnapshot, now: float) -> dict[str, Any]:
+    """Return the `status` document."""
     return {
         "taken_at": iso_utc(snapshot.taken_at),
         "simulated": snapshot.simulated,

@@ -44,7 +44,7 @@ def dispatch() -> int:
 
         stop = asyncio.Event()
         unsubscribe = session.subscribe(tell)
-        with _stopping(stop):
+        with stopping(stop):
             note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
             await stop.wait()
         unsubscribe()
@@ -59,7 +59,8 @@ def dispatch() -> int:
 
 
 @contextlib.contextmanager
-def _stopping(stop: asyncio.Event) -> Iterator[None]:
+def stopping(stop: asyncio.Event) -> Iterator[None]:
+    """Set the event at a signal that asks to end, instead of being interrupted."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     for number in signals:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from gpuconsole.state.recording.envelope import moment
 
 Checked = TypeVar("Checked")
 MOST_LINES = 50_000
+HIDDEN = "***"
+"""Stands for the value of an environment variable."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ def write(
 ) -> bytes:
     """Return the log of a block."""
     lines = [f"host {number} {_text(host)}" for number, host in hosts]
-    lines += [f"job {at} {_text(job)}" for at, job in jobs]
+    lines += [f"job {at} {_text(_without_secrets(job))}" for at, job in jobs]
     lines += [f"event {event.at} {_text(event)}" for event in events]
     lines += [f"incident {at} {_text(incident)}" for at, incident in incidents]
     return "".join(f"{line}\n" for line in lines).encode()
@@ -134,6 +136,14 @@ def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
 def _default(one: Field[Any]) -> Any:
     made = one.default_factory
     return made() if made is not MISSING else one.default
+
+
+def _without_secrets(job: Job) -> Job:
+    """Return the job without the values of its environment, which often are passwords: a recording
+    is made to be handed on."""
+    if not job.task.env:
+        return job
+    return replace(job, task=replace(job.task, env=dict.fromkeys(job.task.env, HIDDEN)))
 
 
 def _text(value: Any) -> str:

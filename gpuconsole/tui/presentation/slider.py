@@ -14,8 +14,10 @@ from gpuconsole.state.recording.shelf import Span
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece
 
-WINDOWS_S = (900.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 3 * 86400.0, 14 * 86400.0)
-"""The slider spans the smallest of these that holds the moment and now."""
+WINDOWS_S = (60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 3 * 86400.0, 14 * 86400.0)
+"""The slider spans the smallest of these that holds the moment and now, and as much as `USUAL_S`
+of what was recorded."""
+USUAL_S = 900.0
 _RANKS: dict[Severity, int] = {"information": 1, "warning": 2, "error": 3}
 
 
@@ -39,7 +41,8 @@ class TimeView:
         """The times at both ends of the slider."""
         if self.fixed:
             return self.first, max(self.last, self.first + 1.0)
-        needed = max(self.last - self.at, 0.0) * 1.1
+        known = min(USUAL_S, self.last - self.first)
+        needed = max((self.last - self.at) * 1.1, known)
         length = next((one for one in WINDOWS_S if one >= needed), needed)
         return self.last - length, self.last
 

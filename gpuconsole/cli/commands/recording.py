@@ -1,0 +1,127 @@
+"""Recordings: one made for a colleague, and one looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.sessions import drive, show_console
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.session.replay import ReplaySession
+    from gpuconsole.session.session import Session
+
+_NEAR_S = 15.0
+"""A recorded moment further from the time asked for is said to be another one."""
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A new file; else one named after the time, here.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(1.0), metavar="N", help="Stop by itself after so long."
+)
+@common
+def record(out: Path | None, seconds: float | None) -> int:
+    """Record the fleet into one file that can be sent to a colleague.
+
+    Nothing is started or changed. Stops with Ctrl-C, SIGTERM or after --seconds. Every console
+    records by itself as well; `replay` without a file looks at that.
+    """
+    from gpuconsole.state.recording.envelope import SUFFIX
+
+    named = out or Path(f"gpuconsole-{datetime.now():%Y%m%dT%H%M%S}{SUFFIX}")
+    document = drive(lambda session: _record(session, named, seconds))
+    if options().as_json:
+        print_document(document)
+    else:
+        print(named)
+        mib = document["bytes"] / 2**20
+        note(f"{document['seconds']:.0f} s, {mib:.1f} MiB. Look at it: gpuconsole replay {named}")
+    return 0
+
+
+async def _record(session: Session, path: Path, seconds: float | None) -> dict[str, Any]:
+    from gpuconsole.cli.commands.service import stopping
+    from gpuconsole.session.recording import record_into
+
+    stop = asyncio.Event()
+    with stopping(stop):
+        note(f"Recording into {path}; stop with Ctrl-C.")
+        made = await record_into(session, path, stop, seconds)
+    return {"file": str(path), "seconds": round(made.seconds, 3), "bytes": made.size}
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--at", metavar="TIME", help="Begin there: 03:00, -2h (before the end), or ISO 8601.")
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 3600.0), metavar="N", help="Let time pass so fast."
+)
+@common
+def replay(file: Path | None, at: str | None, speed: float | None) -> int:
+    """Look at a recording with the console's own screens.
+
+    FILE is what `record` made; without it, what your own consoles have recorded. With --json the
+    `status` document of the moment --at is printed, with the jobs and incidents of then. Times
+    without a zone are this machine's. With --at time stands still unless --speed is given.
+    """
+    session = asyncio.run(_opened(file, at))
+    if options().as_json:
+        print_document(_document(session))
+        return 0
+    reel = session.reel
+    for line in reel.trouble:
+        note(line)
+    if speed is not None or at is None:
+        reel.play(speed or 1.0)
+    return show_console(session, site="")
+
+
+async def _opened(file: Path | None, at: str | None) -> ReplaySession:
+    from gpuconsole.config import load_settings, state_dir
+    from gpuconsole.core.moments import parse_moment
+    from gpuconsole.session.recording import FOLDER
+    from gpuconsole.session.replay import open_replay
+
+    source = file or (options().state or state_dir()).expanduser() / FOLDER
+    session = await open_replay(source, load_settings())
+    reel = session.reel
+    try:
+        if at is not None:
+            wanted = parse_moment(at, reel.last, reel.last)
+            landed = await reel.seek(wanted)
+            if abs(landed - wanted) > _NEAR_S:
+                told = datetime.fromtimestamp(landed)
+                note(f"Nothing is recorded then; the nearest moment is {told:%Y-%m-%d %H:%M:%S}.")
+        elif options().as_json:
+            await reel.seek(reel.last)
+    except ValueError as error:
+        raise UsageError("Wrong usage", f"--at: {error}.") from error
+    return session
+
+
+def _document(session: ReplaySession) -> dict[str, Any]:
+    """Return the `status` document of the moment, with what `status` leaves to other commands."""
+    from gpuconsole.cli.commands.fleet import picture
+    from gpuconsole.core.units import iso_utc
+
+    now, reel = session.now(), session.reel
+    return {
+        **picture(session.snapshot(), now),
+        "at": iso_utc(now),
+        "recorded": [{"first": iso_utc(s.first), "last": iso_utc(s.last)} for s in reel.spans],
+        "jobs": [job.as_json() for job in session.jobs()],
+        "incidents": [one.as_json(now) for one in session.triage.incidents()],
+    }
