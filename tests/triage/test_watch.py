@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -89,7 +90,7 @@ def test_opening_and_ending_take_turns_and_never_flap(seen: list[bool]) -> None:
     assert [what for what, _ in told] == ["opened", "closed"] * (len(told) // 2) + (
         ["opened"] if len(told) % 2 else []
     )
-    for (_, before), (what, at) in zip(told, told[1:], strict=False):
+    for (_, before), (what, at) in itertools.pairwise(told):
         assert at - before >= (CLEAR if what == "closed" else 6)
 
 
