@@ -41,6 +41,13 @@ EXACT = "ids = np.repeat(np.arange(N), 3)"
         "both = paddle.to_tensor(both)\nids = both[1]",
         "ids = paddle.randint(0, N, [1200])",
         "order = np.random.permutation(1200)\nids = np.repeat(np.arange(N), 3)[order]",
+        "ids = np.random.RandomState(0).choice(N, 1200)",
+        "ids = np.concatenate([np.full(3, one) for one in range(N)])",
+        "ids = (np.arange(1200) + 7) % N",
+        "ids = np.arange(1200) // 3",
+        "parts = []\nfor one in range(0, N, 4):\n    parts.append(np.arange(12) // 3 + one)\n"
+        "ids = np.concatenate(parts)",
+        "ids = np.repeat(np.random.permutation(N // 2) * 2, 6) + 1",
     ],
 )
 def test_segments_are_counted_by_the_largest_number(scan: Scan, ids: str) -> None:

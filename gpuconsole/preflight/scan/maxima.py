@@ -6,6 +6,7 @@ It is kept on arrays and tensors as `high`: a plain int where that number is the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,24 @@ def most(highs: Sequence[int | None]) -> int | None:
 def at_most(high: int | None) -> int | None:
     """Return what holds for a part of the numbers."""
     return None if high is None else Bound(high)
+
+
+def combined(kind: type[ast.operator], left: Value, right: Value) -> int | None:
+    """Return the largest number of what an operator makes of whole numbers."""
+    first, other = high_of(left), high_of(right)
+    plain = isinstance(right, int) and right > 0
+    if kind is ast.Mod and plain and (first is None or first >= right):
+        return Bound(right - 1)
+    if first is None or other is None or not (plain or kind is ast.Add):
+        return None
+    made = {ast.Add: first + other, ast.Sub: first - other, ast.FloorDiv: first // max(other, 1),
+            ast.Mult: first * other if first >= 0 else None, ast.Mod: first}.get(kind)  # fmt: skip
+    if made is None:
+        return None
+    # A number moves what is certain; two arrays may have their largest at different places.
+    one_array = isinstance(left, int) or isinstance(right, int)
+    certain = type(first) is int and type(other) is int and one_array
+    return int(made) if certain else Bound(made)
 
 
 def keeping(call: Callable[..., Value]) -> Callable[..., Value]:

@@ -19,6 +19,7 @@ from gpuconsole.preflight.scan.arrays import (
 )
 from gpuconsole.preflight.scan.numpy_random import RandomModule
 from gpuconsole.preflight.scan.scalars import Double
+from gpuconsole.preflight.scan.tensors import FLOATS
 from gpuconsole.preflight.scan.values import (
     Bound,
     Length,
@@ -58,7 +59,10 @@ def _filled(default: str, *, valued: bool = False) -> Call:
 
 def _full(run: Run, shape: Value, fill_value: Value = 0.0, dtype: Value = None,
           **_: Value) -> Value:  # fmt: skip
-    return _filled("float64", valued=True)(run, shape, fill_value, dtype=dtype)
+    made = _filled("float64", valued=True)(run, shape, fill_value, dtype=dtype)
+    if isinstance(made, Array) and made.size and made.dtype not in FLOATS:
+        made.high = maxima.high_of(fill_value)
+    return made
 
 
 def _like(run: Run, value: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:

@@ -99,7 +99,7 @@ class Random(Native):
         """Draw from a list, the rows of an array, or the numbers below one."""
         if isinstance(a, (int, Length)):
             last = lengths.plus(a, 1, -1)
-            return whole(run, last) if size is None else drawn(run, size, "int64")
+            return whole(run, last) if size is None else _below_all(run, last, size)
         if isinstance(a, (list, tuple)) and a and all(isinstance(one, str) for one in a):
             one = drawn_text.one_of(run, a)
             return one if size is None else _many(run, one, size)
@@ -119,7 +119,10 @@ class Random(Native):
     def do_permutation(self, run: Run, n: Value, *_: Value, **__: Value) -> Value:
         """Shuffle a copy."""
         if isinstance(n, (int, Length)):
-            return drawn(run, n, "int64")
+            made = drawn(run, n, "int64")
+            if isinstance(made, Array) and isinstance(n, int):
+                made.high = n - 1
+            return made
         array = make(run, n)
         return array if isinstance(array, Unknown) else Array(array.shape, array.dtype)
 
@@ -177,6 +180,14 @@ class RandomModule(Random):
 def _many(run: Run, one: Value, size: Value) -> Value:
     counted = isinstance(size, (int, Length))
     return lengths.opened(one, size) if counted else run.unknown("what is drawn at random", size)
+
+
+def _below_all(run: Run, last: Value, size: Value) -> Value:
+    """Return whole numbers drawn up to a bound."""
+    made = drawn(run, size, "int64")
+    if isinstance(made, Array) and isinstance(last, int):
+        made.high = Bound(last)
+    return made
 
 
 def _between(run: Run, low: Value, high: Value) -> Value:

@@ -12,6 +12,7 @@ from gpuconsole.preflight.scan import (
     drawn,
     lengths,
     likely,
+    maxima,
     ops,
     records,
     tensor_ops,
@@ -20,7 +21,7 @@ from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.tensors import Tensor
+from gpuconsole.preflight.scan.tensors import FLOATS, Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Function,
@@ -73,7 +74,10 @@ def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) 
     """Compute with arrays: only the shape and type are known."""
     if kind is ast.MatMult:
         return array_methods.times(run, arrays.make(run, left), right)
-    return arrays.binary(run, left, right, divide=kind is ast.Div)
+    made = arrays.binary(run, left, right, divide=kind is ast.Div)
+    if isinstance(made, Array) and made.dtype not in FLOATS:
+        made.high = maxima.combined(kind, left, right)
+    return made
 
 
 def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
