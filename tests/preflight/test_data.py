@@ -371,3 +371,23 @@ def test_the_module_of_transforms_is_known_by_both_names(write: Write) -> None:
     size, found = inputs(write, before, "DataLoader(Data(), batch_size=8)")
     assert size == bytes_of(((8, 3, 20, 24), "float32"))
     assert not found.unknowns
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "first = next(iter(DataLoader(Data(), batch_size=8)))",
+        "for first in DataLoader(Data(), batch_size=8):\n    break",
+        "for first in DataLoader(Data(), batch_size=8):\n    print(first)",
+    ],
+)
+def test_a_loader_that_is_only_looked_at_hides_no_loop_of_the_scripts_own(
+    write: Write, look: str
+) -> None:
+    before = dataset("return np.zeros(6, 'float32')") + f"\n{look}\n"
+    text = HEAD.format(before=before, loader="range(5)").replace("[2, 4]", "[2000, 4]")
+    found = analyse(write(text)).estimate(backend="cpu")
+    plain = analyse(write(text.replace(look, ""))).estimate(backend="cpu")
+    assert found.memory is not None, found.unknowns
+    assert plain.memory is not None
+    assert found.memory.tensors_peak_mib == pytest.approx(plain.memory.tensors_peak_mib, rel=0.05)

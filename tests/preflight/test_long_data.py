@@ -221,3 +221,47 @@ def test_picking_from_a_long_list_takes_no_time_and_shares_no_lists(scan: Scan) 
     assert peak(found(scan, PICKED, rows="len(seen) + sizes[-1]")) == peak(
         found(scan, "", rows="403")
     )
+
+
+LATE = """
+words = ["w%d" % i for i in range(60)]
+texts = [" ".join(words[i % 7:i % 7 + 12]) for i in range(9000)] + [" ".join(words[:40])] * 2
+
+class Table:
+    def __init__(self):
+        self.rows = []
+    def number(self, word):
+        return int(word[1:])
+
+table = Table()
+{loop}
+size = max(len(one) for one in table.rows)
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for text in texts:\n    table.rows.append([table.number(w) for w in text.split()])",
+        "for i, text in enumerate(texts):\n    row = [table.number(w) for w in text.split()]\n"
+        "    table.rows.append(row)",
+        "table.rows = [[table.number(w) for w in text.split()] for text in texts]",
+        "table.rows = list(map(lambda text: [table.number(w) for w in text.split()], texts))",
+    ],
+)
+def test_the_longest_of_much_data_is_followed_wherever_it_stands(scan: Scan, loop: str) -> None:
+    made = found(scan, LATE.format(loop=loop), "len(table.rows)", "size")
+    assert any(ALIKE in one for one in made.notes)
+    assert peak(made) == peak(found(scan, "", "9002", "40"))
+
+
+def test_a_list_of_samples_is_as_long_as_its_longest(scan: Scan) -> None:
+    data = """
+samples = [(np.zeros(4 + i % 9, "int64"), [1] * (3 + i % 4)) for i in range(200)]
+def collate(rows):
+    sizes = [max(len(row) for _, row in rows)]
+    return np.zeros((len(rows), sizes[0]), "int64")
+batch = next(iter(paddle.io.DataLoader(samples, batch_size=4, collate_fn=collate)))
+"""
+    made = found(scan, data, rows="batch.shape[1]")
+    assert peak(made) >= peak(found(scan, "", rows="6"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.preflight import Analysis
+from gpuconsole.preflight.scan.values import Unknown
 from tests.preflight.modelled import modelled
 
 ROWS = [f"u{i % 7},{'x' if i % 2 else 'y'},{i % 5 + 1}" for i in range(2600)]
@@ -146,3 +147,77 @@ def test_norms_over_two_axes(
     found = scan(NORM.format(order=order, shape=shape)).estimate(backend="cpu")
     assert found.memory is not None, found.unknowns
     assert found.memory.tensors_peak_mib * 2**20 == pytest.approx(peak, rel=0.0001)
+
+
+FILES = """
+import csv, glob, io, os, json
+from pathlib import Path
+here = os.path.dirname(os.path.abspath(__file__))
+names = sorted(glob.glob(os.path.join(here, "data", "*.csv")))
+with open(names[0], newline="") as f:
+    sample = f.read(40)
+    f.seek(0)
+    dialect = csv.Sniffer().sniff(sample)
+    reader = csv.reader(f, dialect)
+    head = next(reader)
+    rest = list(reader)
+with open("data/a.csv") as f:
+    first, second = f.readline(), next(f)
+    others = [line.rstrip() for line in f]
+    after = f.read()
+class Bars(csv.excel):
+    delimiter = "|"
+barred = list(csv.reader(["1|2"], Bars))
+buffer = io.StringIO()
+buffer.write("x\\n")
+buffer.write("y\\n")
+binary = open("data/a.csv", "rb").readline()
+latin = open("old.txt", encoding="latin-1").read()
+tree = [(os.path.basename(d), sorted(ds), sorted(fs)) for d, ds, fs in os.walk("data")]
+"""
+OF_FILES = {
+    "[os.path.basename(one) for one in names]": ["a.csv", "b.csv"],
+    "head": ["x", "y"], "rest": [["1", "2"], ["3", "4"]], "first": "x;y\n", "second": "1;2\n",
+    "others": ["3;4"], "after": "", "barred": [["1", "2"]], "buffer.getvalue()": "x\ny\n",
+    "list(io.StringIO('a\\nb'))": ["a\n", "b"], "binary.decode()": "x;y\n", "latin": "caf\xe9",
+    "sorted(os.listdir('data'))": ["a.csv", "b.csv", "deep"], "os.path.isdir('data')": True,
+    "os.path.isdir('old.txt')": False,
+    "[p.name for p in sorted(Path(here).rglob('*.csv'), key=str)]": ["a.csv", "b.csv", "c.csv"],
+    "[p.name for p in Path('data').iterdir()]": ["a.csv", "b.csv", "deep"],
+    "glob.glob('data/**/c.csv', recursive=True)": ["data/deep/c.csv"],
+    "tree": [("data", ["deep"], ["a.csv", "b.csv"]), ("deep", [], ["c.csv"])],
+    "str(Path('data/deep/c.csv').relative_to('data'))": "deep/c.csv",
+    "Path('data/a.csv').with_name('b.csv').read_text()": "x;y\n5;6\n",
+}  # fmt: skip
+
+
+def test_files_and_folders_of_the_project_are_read_as_python_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "a.csv").write_text("x;y\n1;2\n3;4\n")
+    (tmp_path / "data" / "b.csv").write_text("x;y\n5;6\n")
+    (tmp_path / "data" / "deep" / "c.csv").write_text("x\n")
+    (tmp_path / "old.txt").write_bytes("caf\xe9".encode("latin-1"))
+    made = [f"r{place} = {one}" for place, one in enumerate(OF_FILES)]
+    found = modelled(tmp_path / "all.py", FILES + "\n".join(made))
+    for place, (text, wanted) in enumerate(OF_FILES.items()):
+        assert found[f"r{place}"] == wanted, text
+
+
+def test_nothing_outside_the_project_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("x")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+    text = """
+import glob, os
+from pathlib import Path
+a = glob.glob("../*.txt")
+b = os.listdir("/")
+c = os.listdir("link")
+d = glob.glob("link/*")
+e = list(Path("..").iterdir())
+f = glob.glob("/etc/pass*")
+"""
+    found = modelled(inside / "all.py", text)
+    for name in "abcdf":
+        assert isinstance(found[name], Unknown), name

@@ -21,11 +21,11 @@ from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.calls import Calls
 from gpuconsole.preflight.scan.exceptions import Raised
 from gpuconsole.preflight.scan.extents import extent_of
+from gpuconsole.preflight.scan.opened import Open
 from gpuconsole.preflight.scan.run import Run
-from gpuconsole.preflight.scan.stdlib import Open
 from gpuconsole.preflight.scan.stdlib import quiet_function as quiet
 from gpuconsole.preflight.scan.tensors import Tensor
-from gpuconsole.preflight.scan.turns import Turns, total_of
+from gpuconsole.preflight.scan.turns import Turns, is_data, total_of
 from gpuconsole.preflight.scan.values import (
     MISSING,
     BoundMethod,
@@ -59,7 +59,7 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
                 yield (count, item)
                 count += 1
 
-        return constants.Lazy(walk(), total_of(items))
+        return constants.Lazy(walk(), total_of(items), is_data=is_data(items))
 
     def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
         if any(isinstance(one, More) for one in parts):
@@ -67,25 +67,28 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         sizes = [total_of(one) for one in parts]
         known = [one for one in sizes if one is not None]
         total = min(known) if known and len(known) == len(sizes) else None
-        return constants.Lazy(iter(zip(*map(run_iter, parts), strict=False)), total)
+        rows = iter(zip(*map(run_iter, parts), strict=False))
+        return constants.Lazy(rows, total, is_data=all(map(is_data, parts)))
 
     def map_(run: Run, function: Value, *parts: Value) -> Value:
+        zipped = zip_(run, *parts)
+
         def walk() -> Iterator[Value]:
-            turns, here = Turns(calls, total), calls.here
-            for one in zip(*map(run_iter, parts), strict=False):
+            turns, here, rows = Turns(calls, zipped), calls.here, iter(run_iter(zipped))
+            for one in rows:
                 turns.count += 1
                 more = lengths.rest(one)
                 yield calls.call(function, list(lengths.likeness(one)), {})
                 if more is not None:
                     yield more
                 elif turns.enough(calls, (), here):
+                    for one in turns.telling(rows):
+                        turns.count += 1
+                        yield calls.call(function, list(one), {})
                     yield from _others(calls, turns, one, function)
                     return
 
-        sizes = [total_of(one) for one in parts]
-        known = [one for one in sizes if one is not None]
-        total = min(known) if known and len(known) == len(sizes) else None
-        return constants.Lazy(walk(), total)
+        return constants.Lazy(walk(), total_of(zipped))
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [one for one in run_iter(items)

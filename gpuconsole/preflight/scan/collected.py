@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections import Counter as Count
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,8 @@ from gpuconsole.preflight.scan.values import (
 )
 
 MAX_COMBINATIONS = 100_000
+MAX_PLAIN = 200_000
+"""Different words of one text."""
 
 
 class Defaults(dict[Value, Value]):
@@ -120,6 +123,13 @@ def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
             made[key] = run.calls.binary(ast.Add, made[key], run.calls.binary(
                 ast.Mult, times, sign))  # fmt: skip
         return None
+    if isinstance(items, (str, list, tuple)) and all(type(one) is str for one in items):
+        found = Count(items)
+        run.calls.tick(len(items) // 16)
+        if len(found) <= MAX_PLAIN and all(type(made[one]) is int for one in found):
+            for one, times in found.items():
+                made[one] += sign * times
+            return None
     for one in run.calls.iterate(items):
         if isinstance(one, DrawnText) and one.between is None:
             made.update(dict.fromkeys(one.words, run.number("a count of words drawn at random")))

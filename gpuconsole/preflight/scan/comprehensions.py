@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuconsole.preflight.scan import constants, drawn, lengths
 from gpuconsole.preflight.scan.roots import Roots
-from gpuconsole.preflight.scan.turns import Turns, total_of
+from gpuconsole.preflight.scan.turns import Turns
 from gpuconsole.preflight.scan.values import More, Scope, Unknown, Value
 
 
@@ -63,7 +63,7 @@ class Comprehensions(Roots):
             return
         part = parts[at]
         walked = self.eval(part.iter, scope)
-        turns = Turns(self, total_of(walked) if at == 0 else None)
+        turns = Turns(self, walked if at == 0 else None)
         items = self.iterate(walked)
         del walked
         for item in items:
@@ -77,6 +77,11 @@ class Comprehensions(Roots):
                 whole = more is not None and not part.ifs and len(parts) == 1
                 add_more(more if more and whole else lengths.fewer(self.run, more))
             elif at == 0 and turns.enough(self, (), scope):
+                for told in turns.telling(items):
+                    turns.count += 1
+                    self.assign(part.target, told, scope)
+                    if all(self.truth(self.eval(test, scope)) is True for test in part.ifs):
+                        self._generate(parts, 1, scope, made, add, add_more)
                 self._others(parts, turns, made, add_more)
                 return
 

@@ -56,8 +56,16 @@ class Lazy(Native):
 
     label = "iterator"
 
-    def __init__(self, walk: Iterator[Value] | None = None, total: int | None = None) -> None:
+    def __init__(
+        self,
+        walk: Iterator[Value] | None = None,
+        total: int | None = None,
+        *,
+        is_data: bool = False,
+    ) -> None:
         super().__init__()
+        self.is_data = is_data
+        """Whether walking over it runs no code of the script."""
         self.walk = walk if walk is not None else iter(())
         self.total = total
         """How many items it gives, where that is known."""

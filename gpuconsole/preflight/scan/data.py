@@ -170,10 +170,15 @@ class Loader(Native):
     def iterate(self, calls: Any) -> Iterator[Value]:
         """Give batches, closing a cycle whenever the next one is asked for after a step."""
         run: Run = calls.run
+        run.walking += 1
+        try:
+            yield from self._as_given(calls) if self.batch_size is None else self._epoch(calls)
+        finally:
+            run.walking -= 1
+
+    def _epoch(self, calls: Any) -> Iterator[Value]:
+        run: Run = calls.run
         names = asking.loop_names(run.loop) if run.loop is not None else ()
-        if self.batch_size is None:
-            yield from self._as_given(calls)
-            return
         run.loaders += 1
         batch = run.batch_now = self._present(calls, self._size(run))
         sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")

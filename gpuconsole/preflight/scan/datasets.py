@@ -160,7 +160,8 @@ def sample_of(calls: Any, dataset: Value) -> Value:
     if isinstance(dataset, Unknown):
         return dataset
     if isinstance(dataset, (list, tuple)) and dataset:
-        return lengths.likeness(dataset[0])
+        index = calls.run.unknown("the index of a sample")
+        return lengths.likeness(calls.subscript(dataset, index))
     if isinstance(dataset, Array) and dataset.shape:
         return Array(dataset.shape[1:], dataset.dtype)
     cls = getattr(dataset, "cls", None)

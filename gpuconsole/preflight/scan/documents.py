@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_BYTES = 256 * 1024
-MAX_LINES = 20_000
+MAX_DATA_BYTES = 2 * 2**20
+"""Of a file of data that is read as text."""
+MAX_LINES = 60_000
 """Lines of a file that a loop walks over one by one."""
 MAX_DEPTH = 32
+ENCODINGS = ("gbk", "gb2312", "gb18030", "latin-1", "latin1", "iso-8859-1", "ISO-8859-1", "cp1252",
+             "utf-16", "big5", "euc-kr", "shift_jis")  # fmt: skip
+"""Of the project's files, beside UTF-8."""
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?')
 
 
@@ -57,16 +62,20 @@ def locate(run: Run, name: Value) -> Path | Unknown:
     return run.unknown(f"the file {text[:200]} is not in the project folder")
 
 
-def text_at(run: Run, name: Value) -> tuple[Path, str] | Unknown:
-    """Return the text of a file of the project."""
+def text_at(
+    run: Run, name: Value, most: int = MAX_BYTES, encoding: Value = None, errors: Value = None
+) -> tuple[Path, str] | Unknown:
+    """Return the text of a file of the project of at most so many bytes."""
     found = locate(run, name)
     if isinstance(found, Unknown):
         return found
     try:
-        if found.stat().st_size > MAX_BYTES:
+        if found.stat().st_size > most:
             return run.unknown(f"the file {found.name} is too large to read")
         run.calls.read.add(str(found))
-        return found, found.read_text("utf-8").removeprefix("\ufeff")
+        kind = encoding if encoding in ENCODINGS else "utf-8"
+        text = found.read_text(kind, errors if errors in ("ignore", "replace") else None)
+        return found, text.removeprefix("\ufeff")
     except (OSError, ValueError):
         return run.unknown(f"the file {found.name} cannot be read")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuconsole.preflight.scan import asking, constants, lengths
@@ -11,7 +11,7 @@ from gpuconsole.preflight.scan.ends import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.scan.generators import Generators
 from gpuconsole.preflight.scan.roots import weightless
 from gpuconsole.preflight.scan.run import CYCLES
-from gpuconsole.preflight.scan.turns import Turns, containers, filled, total_of
+from gpuconsole.preflight.scan.turns import Turns, containers, filled
 from gpuconsole.preflight.scan.values import (
     MISSING,
     Blocked,
@@ -135,8 +135,8 @@ class Flow(Generators):
     def _for(self, node: ast.For, scope: Scope) -> Any:
         run = self.run
         walked = self.eval(node.iter, scope)
-        total = total_of(walked)
-        turns, repeats = Turns(self, total), int(total != 1)
+        turns = Turns(self, walked)
+        repeats = int(turns.many)
         items = self.iterate(walked)
         del walked
         run.loop = node
@@ -161,11 +161,24 @@ class Flow(Generators):
             if run.cycles >= CYCLES and run.cycles > cycles:
                 return None
             if turns.enough(self, node.body, scope):
-                turns.finish(self, node.body, scope, node)
+                end = self._rest(node, scope, turns, items)
+                if end is not None:
+                    return end if isinstance(end, Returned) else None
                 break
             if turns.count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
+
+    def _rest(self, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]) -> Any:
+        """Take the turns that are left of a loop over data to be like those that tell most."""
+        for item in turns.telling(items):
+            turns.count += 1
+            self.assign(node.target, item, scope)
+            end = self._turn(node, scope, 1)
+            if isinstance(end, Returned) or end is BREAK:
+                return end
+        turns.finish(self, node.body, scope, node)
+        return None
 
     def _turn(self, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
         """Run a loop's body once; `repeats` is 1 where it may be run again."""

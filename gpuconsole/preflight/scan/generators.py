@@ -16,7 +16,7 @@ from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.ends import BREAK, returns
 from gpuconsole.preflight.scan.evaluate import Expressions
 from gpuconsole.preflight.scan.tensors import Tensor
-from gpuconsole.preflight.scan.turns import Turns, total_of
+from gpuconsole.preflight.scan.turns import Turns
 from gpuconsole.preflight.scan.values import (
     Blocked,
     Function,
@@ -140,7 +140,7 @@ class Generators(Expressions):
     def _step_for(self, node: ast.For, scope: Scope) -> Steps:
         run = self.run
         walked = self.eval(node.iter, scope)
-        turns = Turns(self, total_of(walked))
+        turns = Turns(self, walked)
         items = self._fed(iter(self.iterate(walked)))
         del walked
         run.loop = node

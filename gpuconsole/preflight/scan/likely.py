@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.preflight.scan import constants, lengths
+from gpuconsole.preflight.scan import constants, lengths, maxima
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.records import Record
 from gpuconsole.preflight.scan.run import Run
@@ -42,7 +42,9 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     if all(type(one) is type(first) for one in found):
         if isinstance(first, Array):
             if all(one.shape == first.shape and one.dtype == first.dtype for one in found):
-                return Array(first.shape, first.dtype)
+                made = Array(first.shape, first.dtype)
+                made.high = maxima.at_most(maxima.most([maxima.high_of(one) for one in found]))
+                return made
         elif type(first) in (list, tuple):
             return _sequence(run, found, why, whole)
         elif type(first) is dict and all(one.keys() == first.keys() for one in found):

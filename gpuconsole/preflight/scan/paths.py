@@ -1,12 +1,14 @@
-"""`os`, `os.path`, `pathlib` and opened files: names of files, and the project's own contents."""
+"""`os`, `os.path` and `pathlib`: names of files, and what lies in the project."""
 
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import documents
+from gpuconsole.preflight.scan import documents, folders
+from gpuconsole.preflight.scan.folders import ELSEWHERE
+from gpuconsole.preflight.scan.opened import Open
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -18,69 +20,9 @@ from gpuconsole.preflight.scan.values import (
     first_unknown,
 )
 
-ELSEWHERE = "what lies on the disk where the script will run"
-
 
 def nothing(run: Run, *_: Value, **__: Value) -> None:
     """Stand for a function that changes no sizes."""
-
-
-class Open(Native):
-    """An opened file: read where it belongs to the project, else its path alone."""
-
-    label = "file"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.path: Value = None
-        self.write = False
-
-    def init(self, run: Run, path: Value = None, mode: Value = "r", *_: Value, **__: Value) -> None:
-        """Keep path and mode; nothing is opened."""
-        self.path = path
-        self.write = isinstance(mode, str) and ("w" in mode or "a" in mode or "b" in mode)
-
-    def _text(self, run: Run) -> str | Unknown:
-        if self.write:
-            return run.unknown("the contents of a file that the analysis does not read")
-        found = documents.text_at(run, self.path)
-        if not isinstance(found, Unknown):
-            text = documents.FileText(found[1])
-            text.path = found[0]
-            return text
-        return run.unknown("the contents of a file that the analysis does not read", found)
-
-    def enter(self, run: Run) -> Callable[[], None]:
-        """Open and close are free."""
-        return lambda: None
-
-    def iterate(self, calls: Any) -> Iterator[Value]:
-        """Give the lines, or lines nobody knows."""
-        text = self._text(calls.run)
-        lines = text.splitlines(keepends=True) if isinstance(text, str) else []
-        if isinstance(text, str) and len(lines) <= documents.MAX_LINES:
-            yield from lines
-            return
-        why = calls.run.unknown("a line of a file that the analysis does not read")
-        yield from calls.iterate(why)
-
-    def do_read(self, run: Run, *_: Value) -> Value:
-        """Give the contents."""
-        return self._text(run)
-
-    def do_readlines(self, run: Run, *_: Value) -> Value:
-        """Give the lines."""
-        text = self._text(run)
-        return text.splitlines(keepends=True) if isinstance(text, str) else text
-
-    def do_readline(self, run: Run, *_: Value) -> Value:
-        """Give a line: which one is not followed."""
-        return run.unknown("a line of a file that the analysis does not read")
-
-    def do_write(self, run: Run, *_: Value, **__: Value) -> None:
-        """Write nothing."""
-
-    do_close = do_flush = do_writelines = do_seek = do_write
 
 
 class Place(Native):
@@ -169,22 +111,57 @@ class Place(Native):
         made.init(run, self.text, *args, **kwargs)
         return made
 
-    def do_read_text(self, run: Run, *_: Value, **__: Value) -> Value:
+    def do_read_text(self, run: Run, encoding: Value = None, errors: Value = None) -> Value:
         """Give the contents."""
-        made = Open()
-        made.init(run, self.text)
-        return made.do_read(run)
+        return self.do_open(run, "r", -1, encoding, errors).do_read(run)
 
     def do_mkdir(self, run: Run, *_: Value, **__: Value) -> None:
         """Write nothing."""
 
     do_write_text = do_touch = do_unlink = do_rmdir = do_mkdir
 
-    def do_glob(self, run: Run, *_: Value) -> Value:
+    def do_glob(self, run: Run, pattern: Value, *_: Value) -> Value:
+        """Give the files below that match."""
+        return _as_places(folders.found(run, joined(run, self, pattern), recursive=True))
+
+    def do_rglob(self, run: Run, pattern: Value, *_: Value) -> Value:
+        """Give the files at any depth that match."""
+        return self.do_glob(run, joined(run, "**", pattern))
+
+    def do_iterdir(self, run: Run) -> Value:
+        """Give what lies in the folder."""
+        names = folders.listed(run, self.text)
+        if isinstance(names, Unknown):
+            return names
+        return [Place(os.path.join(self.text, one)) for one in names]
+
+    def do_is_dir(self, run: Run) -> Value:
+        """Whether it is a folder: known only of the project's."""
+        return folders.is_folder(run, self.text)
+
+    def do_relative_to(self, run: Run, other: Value) -> Value:
+        """Give the path from another one on."""
+        start = documents.path_text(other)
+        known = start is not None and Place(self.text).text.startswith(start.rstrip("/") + "/")
+        return Place(self.text[len(str(start).rstrip("/")) + 1 :]) if known else run.unknown(
+            ELSEWHERE, other)  # fmt: skip
+
+    def do_with_name(self, run: Run, name: Value) -> Value:
+        """Change the last part."""
+        made = joined(run, os.path.dirname(self.text), name)
+        return Place(made) if isinstance(made, str) else made
+
+    def do_with_stem(self, run: Run, stem: Value) -> Value:
+        """Change the last part, but for its ending."""
+        return self.do_with_name(run, stem + os.path.splitext(self.text)[1])
+
+    def do_stat(self, run: Run, *_: Value) -> Value:
         """Give what nobody knows."""
         return run.unknown(ELSEWHERE)
 
-    do_rglob = do_iterdir = do_stat = do_is_dir = do_read_bytes = do_glob
+    def do_read_bytes(self, run: Run) -> Value:
+        """Give the contents."""
+        return self.do_open(run, "rb").do_read(run)
 
     @staticmethod
     def static_cwd(run: Run) -> Value:
@@ -195,6 +172,10 @@ class Place(Native):
     def static_home(run: Run) -> Value:
         """Give what nobody knows."""
         return run.unknown(ELSEWHERE)
+
+
+def _as_places(names: Value) -> Value:
+    return [Place(one) for one in names] if isinstance(names, list) else names
 
 
 def joined(run: Run, *parts: Value) -> Value:
@@ -213,8 +194,8 @@ def absolute(run: Run, text: str) -> str:
 
 def exists(run: Run, path: Value) -> Value:
     """Whether a file is there: known only of the project's files."""
-    found = documents.locate(run, path)
-    return run.unknown(ELSEWHERE) if isinstance(found, Unknown) else True
+    there = not isinstance(documents.locate(run, path), Unknown)
+    return there or folders.folder_of(run, path) is not None or run.unknown(ELSEWHERE)
 
 
 def unknown(run: Run, *_: Value, **__: Value) -> Value:
@@ -241,7 +222,7 @@ def path() -> Namespace:
         for name in ("dirname", "basename", "splitext", "split", "normpath", "isabs")
     }
     table.update(join=joined, abspath=full, realpath=full, exists=exists, isfile=exists,
-                 isdir=unknown, getsize=unknown, getmtime=unknown, islink=unknown,
+                 isdir=folders.is_folder, getsize=unknown, getmtime=unknown, islink=unknown,
                  expanduser=lambda run, one: one, expandvars=lambda run, one: one,
                  relpath=unknown, commonprefix=unknown)  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.path.{k}") for k, v in table.items()}
@@ -290,11 +271,12 @@ def os_module() -> Namespace:
     environ = Environ()
     quiet = ("makedirs", "mkdir", "remove", "rename", "chdir", "system", "rmdir", "kill", "umask",
              "unlink", "chmod", "nice", "putenv", "replace")  # fmt: skip
-    asking = ("listdir", "walk", "cpu_count", "getpid", "scandir", "stat", "popen", "uname",
+    asking = ("cpu_count", "getpid", "scandir", "stat", "popen", "uname",
               "getuid", "getppid", "sched_getaffinity")  # fmt: skip
     table: dict[str, Any] = {
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
-        "getenv": environ.do_get, "getcwd": lambda run: str(run.calls.project),
+        "getenv": environ.do_get, "listdir": folders.listed, "walk": folders.walked,
+        "getcwd": lambda run: str(run.calls.project),
         "fspath": lambda run, one: documents.path_text(one) or run.unknown(ELSEWHERE),
     }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.{k}") for k, v in table.items()}

@@ -19,7 +19,7 @@ SILENT = frozenset([
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
     "threading", "tempfile", "inspect", "zipfile", "tarfile",
-    "urllib", "requests", "queue", "multiprocessing", "struct", "base64", "io", "codecs",
+    "urllib", "requests", "queue", "multiprocessing", "struct", "base64",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
 ])  # fmt: skip

@@ -96,6 +96,8 @@ class Run:
     """How data sets of the library give their pictures: "pil" or "cv2"."""
     mishap: str = ""
     """An error of the analysis itself that ended the run, and where; "" without one."""
+    walking: int = 0
+    """Loaders that have begun an epoch and not ended it: these close the cycles."""
     repeats: int = 0
     """Loops around what runs now that may turn more than once."""
     short_epochs: bool = False
@@ -306,6 +308,6 @@ class Run:
                 self.notes.append(note)
 
     def close_hand_made_cycle(self) -> None:
-        """Close a cycle at the end of a loop's turn in scripts without a loader."""
-        if not self.loaders and self.optimizer_steps != self.steps_closed:
+        """Close a cycle at the end of a loop's turn where no loader is being walked over."""
+        if not self.walking and self.optimizer_steps != self.steps_closed:
             self.close_cycle()

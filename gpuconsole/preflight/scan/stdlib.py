@@ -10,8 +10,10 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     collected,
+    folders,
     mappings,
     numpy_random,
+    opened,
     operators,
     paths,
     quiet,
@@ -37,7 +39,6 @@ from gpuconsole.preflight.scan.values import (
     first_unknown,
 )
 
-Open = paths.Open
 MAX_FACTORIAL = 200
 
 
@@ -56,7 +57,8 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "tqdm": quiet.tqdm, "itertools": collected.itertools_module, "enum": records.enum,
         "dataclasses": records.dataclasses, "typing": _typing, "typing_extensions": _typing,
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
-        "importlib": _importlib, "configparser": _configparser, "glob": _glob,
+        "importlib": _importlib, "configparser": _configparser, "glob": folders.glob,
+        "io": opened.io, "codecs": opened.codecs,
         "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
         "fire": lambda: _clicking().fire(), "string": _string, "re": regular.namespace,
         "regex": regular.namespace, "operator": tools.operator, "bisect": tools.bisect,
@@ -357,10 +359,6 @@ def _importlib() -> Namespace:
     })  # fmt: skip
     return _functions("importlib", {"import_module": load, "reload": lambda run, one: one},
                       util=util)  # fmt: skip
-
-
-def _glob() -> Namespace:
-    return _functions("glob", {"glob": paths.unknown, "iglob": paths.unknown})
 
 
 def _string() -> Namespace:

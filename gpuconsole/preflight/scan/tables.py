@@ -9,21 +9,65 @@ from typing import Any
 from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
+    MISSING,
     Namespace,
     Native,
     NativeClass,
     NativeFunction,
     Unknown,
+    UserClass,
     Value,
 )
 
+MAX_SNIFFED = 4096
+"""Characters that a format is guessed from."""
 FORMAT = ("delimiter", "quotechar", "escapechar", "doublequote", "skipinitialspace", "quoting",
           "strict")  # fmt: skip
 _CONSTANTS = {name: getattr(csv, name) for name in dir(csv) if name.startswith("QUOTE_")}
 
 
+class Dialect(Native):
+    """A format of tables: a class of the script's own, or what a sniffer found."""
+
+    label = "csv.Dialect"
+
+    def form(self) -> dict[str, Value]:
+        """Return what it says of the format."""
+        said = {name: self.cls.find(name) for name in FORMAT} if self.cls is not None else {}
+        said.update({name: self.attrs[name] for name in FORMAT if name in self.attrs})
+        return {name: one for name, one in said.items() if one is not MISSING}
+
+
+class Sniffer(Native):
+    """`csv.Sniffer`."""
+
+    label = "csv.Sniffer"
+
+    def do_sniff(self, run: Run, sample: Value, delimiters: Value = None) -> Value:
+        """Guess the format of a sample."""
+        if not isinstance(sample, str):
+            return run.unknown("the format of a table", sample)
+        made = Dialect()
+        try:
+            guessed = csv.Sniffer().sniff(sample[:MAX_SNIFFED], delimiters)
+        except (csv.Error, TypeError):
+            return run.unknown("the format of a table")
+        made.attrs.update({name: getattr(guessed, name) for name in FORMAT
+                           if hasattr(guessed, name)})  # fmt: skip
+        return made
+
+    def do_has_header(self, run: Run, sample: Value) -> Value:
+        """Guess whether the first row names the columns."""
+        try:
+            return csv.Sniffer().has_header(sample[:MAX_SNIFFED])
+        except (csv.Error, TypeError):
+            return run.unknown("whether a table has a head", sample)
+
+
 class Table(Native):
     """A reader of rows of text, each given once."""
+
+    is_data = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,6 +76,10 @@ class Table(Native):
     def opened(self, run: Run, lines: Value, dialect: Value, options: dict[str, Value]) -> Value:
         """Keep what gives the lines; an unknown where the format is not known."""
         form = {name: options[name] for name in FORMAT if name in options}
+        if isinstance(dialect, UserClass) and dialect.native is Dialect:
+            dialect = run.calls.call(dialect, [], {})
+        if isinstance(dialect, Dialect):
+            dialect, form = "excel", {**dialect.form(), **form}
         try:
             csv.reader((), dialect, **form)
         except (TypeError, csv.Error):
@@ -126,5 +174,7 @@ def namespace() -> Namespace:
     return Namespace("csv", {
         "reader": NativeClass(Rows, "csv.reader"),
         "DictReader": NativeClass(NamedRows, "csv.DictReader"),
+        "Dialect": NativeClass(Dialect, "csv.Dialect"),
+        "excel": NativeClass(Dialect, "csv.excel"), "Sniffer": NativeClass(Sniffer, "csv.Sniffer"),
         "writer": writing, "DictWriter": writing, **_CONSTANTS,
     })  # fmt: skip

@@ -9,7 +9,9 @@ that is not known from then on.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,10 @@ WATCH_STEPS = 3000
 """Steps after which a loop is watched."""
 SAMPLE_STEPS = 30_000
 """Steps that a loop is followed for before its other turns are taken to be alike."""
+TOLD = 2
+"""Of the items that are left, as many of the longest are followed."""
+MAX_REST = 50_000
+MAX_PARTS = 256
 DATA_STEPS = MAX_STEPS * 6 // 10
 """Steps that may go into data before loops are cut short: the rest is for the model."""
 
@@ -50,15 +56,44 @@ def total_of(value: Value) -> int | None:
     return total if isinstance(total, int) else None
 
 
+def is_data(value: Value) -> bool:
+    """Whether walking over a value runs no code of the script."""
+    if isinstance(value, (list, tuple, dict, set, frozenset)) or getattr(value, "is_data", False):
+        return True
+    return getattr(value, "label", "") == "tqdm" and is_data(getattr(value, "items", None))
+
+
+def _size(item: Value, depth: int = 0) -> int:
+    """Return about how much an item holds."""
+    if isinstance(item, (str, bytes)):
+        return len(item)
+    if isinstance(item, dict):
+        item = list(item.values())
+    if isinstance(item, (list, tuple)):
+        inner = sum(_size(one, depth + 1) for one in item[:MAX_PARTS]) if depth < 3 else 0
+        return len(item) + inner
+    return 1
+
+
+def _words(item: Value) -> int:
+    if isinstance(item, (list, tuple)):
+        return max((_words(one) for one in item[:MAX_PARTS]), default=0)
+    if isinstance(item, dict):
+        return _words(list(item.values()))
+    return item.count(" ") + item.count(",") if isinstance(item, str) else 0
+
+
 class Turns:
     """The turns of one loop, counted and watched."""
 
-    __slots__ = ("_blocks", "_filled", "_from", "_numbers", "_place", "_start", "_total", "count")
+    __slots__ = ("_blocks", "_data", "_filled", "_from", "_numbers", "_place", "_start", "_total",
+                 "count")  # fmt: skip
 
-    def __init__(self, calls: Calls, total: int | None) -> None:
+    def __init__(self, calls: Calls, walked: Value) -> None:
         run = calls.run
         self.count = 0
-        self._total = total
+        self._total = total_of(walked)
+        self._data = is_data(walked)
         self._start = run.steps
         self._blocks = len(run.ledger.sizes)
         self._place = (run.file, run.line)
@@ -69,6 +104,27 @@ class Turns:
     def left(self) -> int | None:
         """Return how many turns are left, None where nobody knows."""
         return None if self._total is None else max(0, self._total - self.count)
+
+    @property
+    def many(self) -> bool:
+        """Whether there may be more turns than one."""
+        return self._total != 1
+
+    def telling(self, items: Iterator[Value]) -> list[Value]:
+        """Return the items that are left to follow: the longest, whose likes are what lasts.
+
+        Texts are as long as they are, and the longest decides how wide a batch is.
+        """
+        if not self._data:
+            return []
+        rest = list(islice(items, MAX_REST))
+        if self._total is None and len(rest) < MAX_REST:
+            self._total = self.count + len(rest)
+        known = [one for one in rest if lengths.rest(one) is None]
+        if not known or len({_size(one) for one in known[:MAX_PARTS]}) == 1:
+            return []
+        found = [*nlargest(TOLD, known, key=_size), max(known, key=_words)]
+        return list({id(one): one for one in found}.values())
 
     def enough(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> bool:
         """Whether the turns that are left are to be taken like those that were followed."""
@@ -227,8 +283,12 @@ def containers(scope: Scope) -> list[tuple[Value, int]]:
     while at is not None:
         pending.extend((one, 0) for one in list(at.names.values()))
         at = at.parent
+    met: set[int] = set()
     for value, depth in pending:
         if isinstance(value, (list, dict, set)):
+            if id(value) in met:
+                continue
+            met.add(id(value))
             found.append((value, len(value)))
             if depth < 2 and len(value) <= lengths.MAX_LOOKED_AT and not isinstance(value, set):
                 inner = value.values() if isinstance(value, dict) else value
