@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from gpuconsole.cli.entry import gpuconsole, sections
+from gpuconsole.core import filters
 from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 
 TARGET = Path(__file__).with_name("cli.md")
@@ -58,6 +59,7 @@ def _section(name: str, command: click.Command, parent: str | None) -> str:
     return f"\n### `{name}`\n\n```text\n{text}\n```\n"
 
 
+FILTERS = Path(__file__).with_name("filters.md")
 THEMES = Path(__file__).with_name("themes.md")
 _THEMES_HEAD = """# Themes
 
@@ -99,3 +101,4 @@ def theme_reference() -> str:
 if __name__ == "__main__":
     TARGET.write_text(reference(), encoding="utf-8")
     THEMES.write_text(theme_reference(), encoding="utf-8")
+    FILTERS.write_text(filters.markdown(), encoding="utf-8")

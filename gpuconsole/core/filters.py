@@ -1,16 +1,8 @@
-"""One filter grammar for hosts, devices and jobs: `rack:r07 util<20 gpu:h200 !state:down`.
+"""One filter grammar for hosts, devices and jobs: `rack:r07 util<20 gpu:a100|h100 !user:me`.
 
-Terms stand side by side and all must hold; `!` before a term denies it; quotes keep blanks.
-
-    word            the name contains it
-    state:down      a host's or job's state
-    gpu:h200        the device's model contains it
-    user:ana        somebody of that name uses the device, or owns the job
-    host:a100-01    the host of exactly that name
-    rack:r07        any other word before the colon is a label of the host
-    util<20         device figures: util, mem (percent), temp (C), power (W)
-    free>=4         host figures: free and gpus (numbers of devices)
-    prio>10         job figures: prio, gpus
+Terms stand side by side and all must hold; `!` before a term denies it; `|` parts alternatives of
+a word; quotes keep blanks and signs. `FIELDS` says what can be asked; any other word before a colon
+is a label of the host (or of the job).
 """
 
 from __future__ import annotations
@@ -19,13 +11,17 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.levels import Condition, condition, is_busy, memory_percent
+from gpuconsole.core.levels import SLOWING, Condition, condition, is_busy, is_faulty, memory_percent
 
 _TOKEN = re.compile(r'\s*(!?(?:[^\s"]|"[^"]*")+|!?"[^"]*$)')
 _COMPARE = re.compile(r"([A-Za-z_]+)(<=|>=|<|>|=)(.*)\Z")
+_BAR = re.compile(r'\|(?=(?:[^"]*"[^"]*")*[^"]*\Z)')
+"""A bar with an even number of quotes after it stands outside of them."""
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:%|c|w|g|gb|gib)?\Z", re.IGNORECASE)
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -33,9 +29,56 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "=": operator.eq,
 }
+ME = "me"
+"""Stands for the user of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing that a filter can ask; the documentation is made from these."""
+
+    name: str
+    sign: Literal[":", "<"]
+    """`:` compares words, `<` stands for all five comparisons of figures."""
+    of: str
+    example: str
+    says: str
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("host", ":", "host, job", "host:a100-01", "the host of exactly that name"),
+    Field("state", ":", "host, device, job", "state:down",
+          "a host's state (up, down, stale, connecting, drained), a device's (busy, free, fault, "
+          "throttled, lost) or a job's (queued, running, failed, ...)"),
+    Field("gpu", ":", "device, job", "gpu:a100|h100", "the device's model contains it"),
+    Field("user", ":", "device, job", "user:me",
+          "somebody of that name uses the device, or owns the job; `me` is you"),
+    Field("process", ":", "device", "process:train.py", "a command on the device contains it"),
+    Field("container", ":", "device", "container:3f2a",
+          "a process of the device runs in a container whose id begins so"),
+    Field("util", "<", "device", "util<20", "utilisation, percent"),
+    Field("mem", "<", "device", "mem>50", "memory held, percent"),
+    Field("freemem", "<", "device", "freemem>=24", "memory that nobody holds, GiB"),
+    Field("vram", "<", "device", "vram>=40", "memory of the card, GiB"),
+    Field("temp", "<", "device", "temp>80", "temperature, degrees Celsius"),
+    Field("power", "<", "device", "power>300", "power drawn, watts"),
+    Field("free", "<", "host", "free>=4", "healthy devices of the host that nobody uses"),
+    Field("gpus", "<", "host, job", "gpus=8", "devices of the host, or that the job asks for"),
+    Field("prio", "<", "job", "prio>10", "priority"),
+)  # fmt: skip
+
+_GIB = 1024.0
+
+
+def _gib(size_mib: float | None) -> float | None:
+    return None if size_mib is None else size_mib / _GIB
+
+
 _DEVICE_FIGURES: Mapping[str, Callable[[Device], float | None]] = {
     "util": lambda device: device.utilization,
     "mem": memory_percent,
+    "freemem": lambda device: _gib(device.memory_free_mib),
+    "vram": lambda device: _gib(device.memory_total_mib),
     "temp": lambda device: device.temperature_c,
     "power": lambda device: device.power_w,
 }
@@ -47,7 +90,9 @@ _JOB_FIGURES: Mapping[str, Callable[[Job], float]] = {
     "gpus": lambda job: float(job.task.devices or 1),
     "prio": lambda job: float(job.task.priority),
 }
-FIGURES = tuple(dict.fromkeys((*_DEVICE_FIGURES, *_HOST_FIGURES, *_JOB_FIGURES)))
+FIGURES = tuple(field.name for field in FIELDS if field.sign == "<")
+_DEVICE_WORDS = ("gpu", "user", "process", "container")
+_DEVICE_STATES = ("busy", "free", "fault", "throttled", "lost")
 
 
 class FilterError(ValueError):
@@ -62,11 +107,12 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition. `operator` is "" for a word, ":" for key and text, else a comparison."""
+    """One condition. `operator` is "" for a word, ":" for key and words, else a comparison."""
 
     key: str
     operator: str
-    text: str
+    texts: tuple[str, ...]
+    """Alternatives, in small letters."""
     number: float = 0.0
     denied: bool = False
 
@@ -92,7 +138,9 @@ class Filter:
         found = tuple(
             device
             for device in host.devices
-            if all(_device_holds(term, device, users) is not term.denied for term in about_device)
+            if all(
+                _device_holds(term, host, device, users) is not term.denied for term in about_device
+            )
         )
         return found or None
 
@@ -101,26 +149,35 @@ class Filter:
         return all(_job_holds(term, job) is not term.denied for term in self.terms)
 
 
-def parse(text: str) -> Filter:
-    """Read a filter; FilterError says what is wrong and where."""
+def only_host(name: str) -> Filter:
+    """Return the filter that lets exactly one host pass."""
+    return Filter((Term("host", ":", (name.lower(),)),))
+
+
+def parse(text: str, me: str = "") -> Filter:
+    """Read a filter, in which `user:me` means `me`; FilterError says what is wrong and where."""
     terms: list[Term] = []
     position = 0
     while match := _TOKEN.match(text, position):
-        terms.append(_term(match.group(1), match.start(1)))
+        terms.append(_term(match.group(1), match.start(1), me.lower()))
         position = match.end()
     return Filter(tuple(terms))
 
 
 def free_devices(host: Host) -> int:
     """Count the devices of a host that are healthy and used by nobody."""
-    return sum(
-        1
-        for device in host.devices
-        if condition(host, device) in (Condition.OK, Condition.THROTTLED) and not is_busy(device)
-    )
+    return sum(_is_free(host, device) for device in host.devices)
 
 
-def _term(token: str, column: int) -> Term:
+def _is_free(host: Host, device: Device) -> bool:
+    healthy = condition(host, device) in (Condition.OK, Condition.THROTTLED)
+    return healthy and not is_busy(device)
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def _term(token: str, column: int, me: str) -> Term:
     if token.count('"') % 2:
         raise FilterError("A quote is not closed.", column + token.rindex('"'), 1)
     denied = token.startswith("!")
@@ -129,16 +186,31 @@ def _term(token: str, column: int) -> Term:
         raise FilterError("Something must follow `!`.", column, 1)
     start = column + int(denied)
     if body.startswith('"'):
-        return Term("", "", body.replace('"', "").lower(), denied=denied)
+        return Term("", "", _alternatives(body, start), denied=denied)
     if compared := _COMPARE.match(body):
         return _comparison(compared, start, denied)
     key, colon, value = body.partition(":")
     if not colon:
-        return Term("", "", body.replace('"', "").lower(), denied=denied)
-    value = value.replace('"', "").lower()
+        return Term("", "", _alternatives(body, start), denied=denied)
+    key = key.lower()
     if not key or not value:
         raise FilterError(f"`{body}` needs a word on both sides of the colon.", start, len(body))
-    return Term(key.lower(), ":", value, denied=denied)
+    if key in FIGURES:
+        raise FilterError(
+            f"`{key}` is a figure: `{key}>{value}`, `{key}<{value}`.", start, len(body)
+        )
+    texts = _alternatives(value, start + len(key) + 1)
+    if key == "user" and me:
+        texts = tuple(me if text == ME else text for text in texts)
+    return Term(key, ":", texts, denied=denied)
+
+
+def _alternatives(value: str, start: int) -> tuple[str, ...]:
+    """Return the words between bars that stand outside quotes, in small letters."""
+    words = [part.replace('"', "").lower() for part in _BAR.split(value)]
+    if not all(words):
+        raise FilterError("A word is missing beside `|`.", start, len(value))
+    return tuple(words)
 
 
 def _comparison(match: re.Match[str], start: int, denied: bool) -> Term:
@@ -146,53 +218,128 @@ def _comparison(match: re.Match[str], start: int, denied: bool) -> Term:
     if key not in FIGURES:
         known = ", ".join(FIGURES)
         raise FilterError(f"`{key}` is no figure; known: {known}.", start, len(key))
-    try:
-        number = float(value.rstrip("%"))
-    except ValueError:
+    found = _NUMBER.match(value)
+    if found is None:
         place = start + match.start(3)
-        raise FilterError(f"`{key}{sign}` needs a number.", place, len(value)) from None
-    return Term(key, sign, value, number, denied)
+        raise FilterError(f"`{key}{sign}` needs a number.", place, len(value))
+    return Term(key, sign, (value,), float(found[1]), denied)
+
+
+# -- holding ------------------------------------------------------------------------------------
 
 
 def _asks_device(term: Term) -> bool:
     if term.operator == ":":
-        return term.key in ("gpu", "user")
+        states = any(_means(text, _DEVICE_STATES) for text in term.texts)
+        return term.key in _DEVICE_WORDS or (term.key == "state" and states)
     return term.operator != "" and term.key in _DEVICE_FIGURES
+
+
+def _means(text: str, words: tuple[str, ...]) -> bool:
+    return any(word.startswith(text) for word in words)
 
 
 def _host_holds(term: Term, host: Host) -> bool:
     if term.operator == "":
-        return term.text in host.name.lower()
+        return any(text in host.name.lower() for text in term.texts)
     if term.operator == ":":
         if term.key == "state":
-            return host.state.value.startswith(term.text)
+            return any(_in_state(host, text) for text in term.texts)
         if term.key == "host":
-            return host.name.lower() == term.text
-        return host.labels.get(term.key, "").lower() == term.text
+            return host.name.lower() in term.texts
+        return host.labels.get(term.key, "").lower() in term.texts
     figure = _HOST_FIGURES.get(term.key)
     return figure is not None and _OPERATORS[term.operator](figure(host), term.number)
 
 
-def _device_holds(term: Term, device: Device, users: Mapping[str, str]) -> bool:
-    if term.key == "gpu":
-        return term.text in device.model.lower()
-    if term.key == "user":
-        names = {users.get(device.uuid, "").lower()}
-        names.update(process.user.lower() for process in device.processes)
-        return term.text in names
+def _in_state(host: Host, text: str) -> bool:
+    if bool(host.drained) and "drained".startswith(text):
+        return True
+    return host.state.value.startswith(text)
+
+
+def _device_holds(term: Term, host: Host, device: Device, users: Mapping[str, str]) -> bool:
+    if term.operator == ":":
+        return any(_word_holds(term.key, text, host, device, users) for text in term.texts)
     value = _DEVICE_FIGURES[term.key](device)
     return value is not None and _OPERATORS[term.operator](value, term.number)
+
+
+def _word_holds(key: str, text: str, host: Host, device: Device, users: Mapping[str, str]) -> bool:
+    if key == "gpu":
+        return text in device.model.lower()
+    if key == "user":
+        names = [process.user.lower() for process in device.processes]
+        return text in names or users.get(device.uuid, "").lower() == text
+    if key == "process":
+        return any(text in process.command.lower() for process in device.processes)
+    if key == "container":
+        ids = (process.container_id for process in device.processes)
+        return any(found.startswith(text) for found in ids if found)
+    if not _means(text, _DEVICE_STATES):
+        # An alternative that only hosts have, beside one of devices: `state:down|fault`.
+        return _in_state(host, text)
+    return _device_in_state(text, host, device)
+
+
+def _device_in_state(text: str, host: Host, device: Device) -> bool:
+    up = host.state is HostState.UP
+    states = {
+        "busy": is_busy(device),
+        "free": _is_free(host, device),
+        "fault": is_faulty(device),
+        "throttled": up and not SLOWING.isdisjoint(device.throttle),
+        "lost": device.lost,
+    }
+    return any(held for state, held in states.items() if state.startswith(text))
 
 
 def _job_holds(term: Term, job: Job) -> bool:
     attempt = job.attempt
     if term.operator == "":
-        return term.text in job.task.name.lower() or job.id.lower().startswith(term.text)
+        name, number = job.task.name.lower(), job.id.lower()
+        return any(text in name or number.startswith(text) for text in term.texts)
     if term.operator == ":":
-        texts = {"state": job.state.value, "user": job.user.lower()}
-        texts["host"] = attempt.host.lower() if attempt else ""
-        texts["gpu"] = " ".join(job.task.preferred_devices).lower()
-        value = texts.get(term.key, job.task.labels.get(term.key, "").lower())
-        return term.text in value
+        words = {"state": job.state.value, "user": job.user.lower()}
+        words["host"] = attempt.host.lower() if attempt else ""
+        words["gpu"] = " ".join(job.task.preferred_devices).lower()
+        value = words.get(term.key, job.task.labels.get(term.key, "").lower())
+        return any(text in value for text in term.texts)
     figure = _JOB_FIGURES.get(term.key)
     return figure is not None and _OPERATORS[term.operator](figure(job), term.number)
+
+
+# -- documentation ------------------------------------------------------------------------------
+
+_HEAD = """# Filters
+
+Written by `docs/generate.py` from `gpuconsole/core/filters.py`; do not edit by hand.
+
+`/` opens the filter on every screen that lists something. It narrows as one types; the number of
+matches stands at the right, and a mistake is underlined with its column. `esc` clears the filter,
+and once more leaves it.
+
+| write | to get |
+| --- | --- |
+| `a100` | names that contain it; capitals do not matter |
+| `rack:r07 util<20` | what fulfils both |
+| `gpu:a100\\|h100` | either: alternatives of one word |
+| `!user:me` | what does not fulfil it |
+| `"rtx 7"` | a word with blanks or signs |
+| `rack:r07` | any word that is no field is a label of the host (or of the job) |
+
+Figures compare with `<`, `<=`, `>`, `>=` and `=`; a unit may follow the number (`%`, `C`, `W`,
+`GiB`). A device without that figure does not match.
+
+| field | asks | of | for example |
+| --- | --- | --- | --- |
+"""
+
+
+def markdown() -> str:
+    """Return the text of docs/filters.md."""
+    rows = []
+    for field in FIELDS:
+        example = field.example.replace("|", "\\|")
+        rows.append(f"| `{field.name}{field.sign}` | {field.says} | {field.of} | `{example}` |\n")
+    return _HEAD + "".join(rows)

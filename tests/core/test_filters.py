@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gpuconsole.core.filters import FilterError, free_devices, parse
+from gpuconsole.core.filters import FIELDS, FilterError, free_devices, markdown, parse
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
+TRAIN = DeviceProcess(1, "ana", 30000, "python Train.py --lr 1", "3f2a" * 16)
 BUSY = Device("a", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, memory_used_mib=30720,
               utilization=90, temperature_c=70, power_w=300,
-              processes=(DeviceProcess(1, "ana", 30000),))  # fmt: skip
+              throttle=("sw-thermal",), processes=(TRAIN,))  # fmt: skip
 IDLE = Device("b", 1, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, memory_used_mib=0,
               utilization=0, temperature_c=30, power_w=50)  # fmt: skip
 CARD = Device("c", 0, "NVIDIA GeForce RTX 3090", memory_total_mib=24576)
 LAB = (
     Host("a100-01", HostState.UP, labels={"rack": "r1"}, devices=(BUSY, IDLE)),
-    Host("rtx 7", HostState.UP, labels={"rack": "r2"}, devices=(CARD,)),
+    Host(
+        "rtx 7",
+        HostState.UP,
+        labels={"rack": "r2"},
+        devices=(CARD,),
+        drained="drained by bo: new fans",
+    ),
     Host("gone", HostState.DOWN, labels={"rack": "r2"}),
 )
 
 
 def matching(text: str, users: dict[str, str] | None = None) -> dict[str, list[str]]:
     """Host name to the UUIDs that match."""
-    wanted = parse(text)
+    wanted = parse(text, "Ana")
     found = ((host.name, wanted.devices(host, users or {})) for host in LAB)
     return {name: [d.uuid for d in devices] for name, devices in found if devices is not None}
 
@@ -52,6 +62,25 @@ def matching(text: str, users: dict[str, str] | None = None) -> dict[str, list[s
         ('"rtx 7"', {"rtx 7": ["c"]}),
         ('!"rtx 7" !gone', {"a100-01": ["a", "b"]}),
         ("RACK:R1 A100", {"a100-01": ["a", "b"]}),
+        ("gpu:3090|a100 util<20", {"a100-01": ["b"]}),
+        ('a100|"rtx 7"', {"a100-01": ["a", "b"], "rtx 7": ["c"]}),
+        ("!gpu:a100|3090", {}),
+        ("rack:r2|r9 !state:down", {"rtx 7": ["c"]}),
+        ("user:me", {"a100-01": ["a"]}),
+        ("!user:me gpu:a100", {"a100-01": ["b"]}),
+        ("process:train", {"a100-01": ["a"]}),
+        ('process:"train.py --lr|x"', {}),
+        ("container:3f2a", {"a100-01": ["a"]}),
+        ("container:f2a", {}),
+        ("freemem>=40", {"a100-01": ["b"]}),
+        ("freemem<16GiB", {"a100-01": ["a"]}),
+        ("vram>=40 util<50", {"a100-01": ["b"]}),
+        ("temp>60C power>200W", {"a100-01": ["a"]}),
+        ("state:free", {"a100-01": ["b"], "rtx 7": ["c"]}),
+        ("state:busy", {"a100-01": ["a"]}),
+        ("state:throttled|down", {"a100-01": ["a"]}),
+        ("state:drained", {"rtx 7": ["c"]}),
+        ("state:fault", {}),
     ],
 )
 def test_matches(text: str, expected: dict[str, list[str]]) -> None:
@@ -71,6 +100,10 @@ def test_the_owner_of_a_job_counts_as_user() -> None:
         ("rack:", 0, 5),
         ("x !", 2, 1),
         ('name "open', 5, 1),
+        ("gpu:a100|", 4, 5),
+        ("a|!|b |", 6, 1),
+        ("freemem:24", 0, 10),
+        ("util<20x", 5, 3),
     ],
 )
 def test_a_mistake_has_a_place(text: str, column: int, length: int) -> None:
@@ -96,3 +129,13 @@ def test_jobs_are_filtered_by_the_same_grammar() -> None:
         assert parse(text).job(job), text
     for text in ("vit", "state:queued", "user:bo", "prio>5", "!bert"):
         assert not parse(text).job(job), text
+
+
+def test_the_page_names_every_field_and_its_examples_can_be_read() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    assert page == markdown(), "stale; run python docs/generate.py"
+    for field in FIELDS:
+        assert field.name in page
+        (term,) = parse(field.example).terms
+        assert term.key == field.name
+        assert (term.operator == ":") == (field.sign == ":")

@@ -6,7 +6,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from gpuconsole.core.filters import Filter, Term
+from gpuconsole.core.filters import only_host
 from gpuconsole.core.fleet import Host
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.devices import process_lines
@@ -95,7 +95,7 @@ class HostScreen(ConsoleScreen):
         self.draw_frame()
 
     def _narrow(self) -> None:
-        self.query_one(FleetMap).narrow(Filter((Term("host", ":", self._host.lower()),)))
+        self.query_one(FleetMap).narrow(only_host(self._host))
 
     def _draw_panels(self) -> None:
         devices = self.query_one(FleetMap)

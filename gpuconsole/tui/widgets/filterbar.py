@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
+from rich.highlighter import Highlighter
 from rich.style import Style
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -16,7 +19,22 @@ from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.widgets.bindings import bindings
 
-GRAMMAR_HINT = "rack:r1 gpu:a100 util<20 mem>50 free>=4 user:ana state:down !word"
+if TYPE_CHECKING:
+    from gpuconsole.tui.app import ConsoleApp
+
+GRAMMAR_HINT = "rack:r1 gpu:a100|h100 util<20 freemem>=24 free>=4 user:me state:down !word"
+
+
+class _Underline(Highlighter):
+    """Underlines the part of what is typed that is wrong."""
+
+    def __init__(self) -> None:
+        self.wrong: tuple[int, int] | None = None
+
+    def highlight(self, text: Text) -> None:
+        """Mark the mistake."""
+        if self.wrong is not None:
+            text.stylize("underline bold", *self.wrong)
 
 
 class FilterBar(Horizontal):
@@ -44,12 +62,16 @@ class FilterBar(Horizontal):
     def __init__(self, *, search: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self._search = search
+        self._underline = _Underline()
 
     def compose(self) -> ComposeResult:
         """A slash, the input, and a note at the right."""
         yield Static("/", id="filter-slash", markup=False)
         yield Input(
-            compact=True, id="filter-input", placeholder="" if self._search else GRAMMAR_HINT
+            compact=True,
+            id="filter-input",
+            placeholder="" if self._search else GRAMMAR_HINT,
+            highlighter=self._underline,
         )
         yield Static("", id="filter-note", markup=False)
 
@@ -96,16 +118,23 @@ class FilterBar(Horizontal):
             return
         field = self.query_one(Input)
         try:
-            parsed = parse(event.value)
+            parsed = parse(event.value, self._me)
         except FilterError as error:
             field.add_class("-wrong")
+            self._underline.wrong = (error.column, error.column + error.length)
             self._show_error(error, event.value)
             good = event.value[: error.column].rpartition(" ")[0]
-            self.post_message(self.Changed(good, _parsed(good)))
+            self.post_message(self.Changed(good, _parsed(good, self._me)))
             return
         field.remove_class("-wrong")
+        self._underline.wrong = None
         self.query_one("#filter-note", Static).update("", layout=True)
         self.post_message(self.Changed(event.value, parsed))
+
+    @property
+    def _me(self) -> str:
+        """Whom `user:me` means."""
+        return cast("ConsoleApp", self.app).session.user
 
     def _show_error(self, error: FilterError, typed: str) -> None:
         ink = ink_of(self)
@@ -119,9 +148,9 @@ class FilterBar(Horizontal):
         self.query_one("#filter-note", Static).update(text([pieces]), layout=True)
 
 
-def _parsed(text: str) -> Filter:
+def _parsed(text: str, me: str) -> Filter:
     """The part before a mistake: what is right already stays in force while one types on."""
     try:
-        return parse(text)
+        return parse(text, me)
     except FilterError:
         return Filter()
