@@ -1,0 +1,31 @@
+/* What the compiled copy of the simulation is given. `compiled.py` fills the same structures. */
+
+#define SITES 64
+#define KINDS 8
+#define TERMS 6  /* fit, pack, fragments, speed, price, reserved */
+#define FACTORS 4 /* one, length, gang, full */
+#define ORDERS 4 /* time, devices, memory, gang */
+
+typedef struct {
+    int sites, kinds, devices;
+    int kind[SITES], size[SITES];
+    double price[SITES], cheapest;
+    double limit[KINDS]; /* memory a job may fill, MiB */
+    double links[KINDS];
+    int linked[KINDS];
+} Lab;
+
+typedef struct {
+    int count, users;
+    const double *submitted, *run_time, *predicted, *need;
+    const int *devices, *hosts, *user, *kinds, *job_class, *counted;
+    const double *speed;    /* by class and kind */
+    const double *unlinked; /* by class */
+} Jobs;
+
+typedef struct {
+    double fit, pack, fragments, speed, length, links, price, bulk;
+    double fair_share, patience;
+    double place[TERMS][FACTORS], order[ORDERS];
+    double place_clip, order_clip;
+} Policy;
