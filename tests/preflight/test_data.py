@@ -85,6 +85,8 @@ SAMPLES = [
      [((8, 1, 2, 4), "float64")] * 3),
     ("n = int(np.ceil(7 / 2)); return np.zeros([n, int(np.prod([2, 3]))], np.float16)",
      [((8, 4, 6), "float16")]),
+    ("s = random.randrange(8, 17, 4); y = random.randint(0, 32 - s)\n"
+     "return np.zeros((32, 3), 'float32')[y:y + s]", [((8, 16, 3), "float32")]),
     ("x = np.zeros((20, 3), 'float32'); s = random.randint(0, 9); return x[s:s + 8]",
      [((8, 8, 3), "float32")]),
     ("img = cv2.imread('a.jpg'); img = cv2.cvtColor(img, cv2.COLOR_BGR2RGB)\n"

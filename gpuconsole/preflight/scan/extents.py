@@ -48,6 +48,8 @@ def sliced(one: slice, extent: int) -> int:
         count = lengths.plus(stop, one.start, -1)
         if isinstance(count, int):
             return max(0, min(count, extent))
+        if isinstance(count, Length) and count.high is not None:
+            return Bound(min(max(0, count.high), extent))
     if isinstance(stop, Length) and stop.high is not None and one.start in (None, 0):
         return Bound(min(stop.high, extent))
     return Bound(extent)
