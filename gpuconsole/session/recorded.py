@@ -132,8 +132,8 @@ class RecordedJournal(Journal):
         return {}
 
     def role(self) -> Role:
-        """Return that nobody dispatches."""
-        return Role(0, "", 0, "", 0.0)
+        """Return that somebody did: who it was, and whether, is not recorded."""
+        return Role(0, "the console of then", 0, "", self._reel.clock.now())
 
 
 class RecordedSamples:

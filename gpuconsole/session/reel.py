@@ -213,10 +213,10 @@ class Reel:
         """Load what lies before the present moment, as far as it is wanted."""
         shelf, before = self._shelf, self.behind
         assert shelf is not None
+        until = max(self.clock.now() - self._reach, self.first)
 
         def find() -> tuple[Stretch, ...]:
             found = list(before)
-            until = max(found[-1].last - self._reach, self.first)
             while found[0].first > until:
                 try:
                     earlier = shelf.stretch(found[0].first - 0.001)

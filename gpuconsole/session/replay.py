@@ -13,6 +13,7 @@ from gpuconsole.session.reel import Reel
 from gpuconsole.session.session import Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state.recording.shelf import Shelf
+from gpuconsole.state.recording.writer import files_in
 
 NO_LOGS = Path("/nonexistent")
 """Where the logs of a colleague's jobs lie: not here."""
@@ -65,7 +66,7 @@ async def open_past(session: Session, at: float) -> ReplaySession:
     """
     recorder = session.recorder
     folder = recorder.folder
-    if folder is None or not (recorder.on or folder.is_dir()):
+    if folder is None or not (recorder.on or files_in(folder)):
         raise UsageError(
             "Nothing is recorded",
             "The settings of this console say `recording.enabled: false`.",

@@ -65,7 +65,9 @@ class Shelf:
 
     def refresh(self) -> None:
         """Find what was written since."""
-        folder = self._source.is_dir()
+        # A name without an ending that is not there is a folder in which nothing was written yet.
+        source = self._source
+        folder = source.is_dir() or not (source.exists() or source.suffix)
         paths = [path for _, path in files_in(self._source)] if folder else [self._source]
         for gone in set(self._tapes) - set(paths):
             del self._tapes[gone]
