@@ -54,6 +54,8 @@ class Analysis:
     """MiB reserved by runs whose data are short."""
     _found_key: str | None = None
     _fragmentation: dict[Backend, float] = field(default_factory=dict)
+    _rows: int = 1
+    """Rows that the network sees for each sample, where they are not the same."""
 
     def outcome(
         self,
@@ -85,13 +87,30 @@ class Analysis:
         return tuple(sorted({one.mishap for one in self._outcomes.values() if one.mishap}))
 
     def _follow(self, setting: Setting) -> Outcome:
-        return follow(self.script, self.args, setting, self.assumptions, self.project)
+        found = follow(self.script, self.args, setting, self.assumptions, self.project)
+        if self._rows > 1 and found.batch and found.batch % self._rows == 0:
+            return replace(found, batch=found.batch // self._rows)
+        return found
+
+    def _by_name(self, own: Outcome) -> Outcome:
+        """Return the script's own run with the batch size that a name tells.
+
+        A number that is called so is one where what the network sees goes with it.
+        """
+        for number in own.named if own.batch and not own.blocked else ():
+            other = number + 3
+            found = self._follow(Setting("cpu", other, number.key, int(number)))
+            if found.batch and found.batch * number == own.batch * other:
+                self._rows *= own.batch // number
+                place = BatchSource(number.file, number.line, number.kind)
+                return replace(own, batch=int(number), batch_key=number.key, source=place)
+        return own
 
     def _run(self, backend: Backend, batch: int | None, variant: Variant, endless: bool) -> Outcome:
         if batch is None:
             assert variant == AS_WRITTEN, "a variant is tried at a batch size"
             found, self._choices[backend] = choices.worst(self._follow, Setting(backend))
-            return found
+            return self._by_name(found)
         own = self.outcome(None, backend)
         key = self._batch_key(own)
         setting = Setting(backend, batch, key, own.batch, variant, endless=endless)

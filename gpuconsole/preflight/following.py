@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
-from gpuconsole.preflight.scan import applying, source, static_graph, values
+from gpuconsole.preflight.scan import applying, naming, source, static_graph, values
 from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS, TENSOR_STEPS
 from gpuconsole.preflight.scan.interp import Interpreter
@@ -50,6 +50,8 @@ class Outcome:
     """Whether a loader gave the batches."""
     candidates: tuple[str, ...]
     """Places of numbers that equal the batch size."""
+    named: tuple[values.Sourced, ...]
+    """Numbers called a batch size, where none equals what the network sees."""
     tests: Mapping[tuple[str, int], str]
     """Conditions that are not known and lead to different memory, as written."""
     notes: tuple[str, ...]
@@ -83,7 +85,7 @@ def follow(
             fed = other.shapes
     changing = Run(setting)
     changing.block(changing.unknown("a static program is fed with shapes that change"))
-    return _outcome(changing, changing.ledger.close(), frozenset())
+    return _outcome(changing, changing.ledger.close(), frozenset(), ())
 
 
 def _once(
@@ -112,7 +114,7 @@ def _once(
         if collecting:
             gc.enable()
     run.notes.extend(read.notes)
-    return _outcome(run, trace, frozenset(machine.read))
+    return _outcome(run, trace, frozenset(machine.read), naming.named(run, read))
 
 
 def _guarded(machine: Interpreter, script: source.Script) -> None:
@@ -141,7 +143,9 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
         run.block(run.unknown("the script makes more than the analysis can hold"))
 
 
-def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
+def _outcome(
+    run: Run, trace: Trace, files: frozenset[str], named: tuple[values.Sourced, ...]
+) -> Outcome:
     blocking = run.blocking
     unknowns = list(run.unknowns.values())
     if blocking is None and run.cycles < CYCLES and not run.faults:
@@ -170,6 +174,7 @@ def _outcome(run: Run, trace: Trace, files: frozenset[str]) -> Outcome:
         short_epochs=run.short_epochs,
         loaded=run.loaders > 0,
         candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
+        named=named,
         tests=run.tests,
         notes=tuple(run.notes),
         bound=False,
