@@ -155,8 +155,9 @@ class Reel:
     async def run(self) -> None:
         """Keep what comes next in memory while time passes; until cancelled."""
         while True:
-            if self.clock.playing and self._next is None and self._stretch is not None:
-                await self._load_next(self._stretch)
+            stretch, _ = self.current()
+            if self.clock.playing and self._next is None and stretch is not None:
+                await self._load_next(stretch)
             await asyncio.sleep(LOOK_EVERY_S)
 
     def want(self, span_s: float) -> None:
