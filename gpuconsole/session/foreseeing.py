@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
+from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.forecast import Expected, forecast
 from gpuconsole.placement.whatif import (
     Comparison,
@@ -26,6 +28,8 @@ from gpuconsole.session.placer import Placer, Standing
 FRESH_S = 10.0
 """A forecast is made anew at most so often while only figures of the fleet move."""
 MOST_DEVICES = 4096
+PATIENCE_S = 2.0
+"""How long a question about free devices waits for the hosts to tell who holds them."""
 _ADD = re.compile(r"(\d+)\s*[x×]?\s+(.+)", re.IGNORECASE)
 FORMS = "drain HOST, add COUNT MODEL, priority JOB NUMBER"
 
@@ -109,6 +113,14 @@ class Foresight:
         now = self._bench.clock.now()
         changed = _changed(standing, snapshot, change)
         return await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
+
+    async def where(self, ask: Ask) -> Answer:
+        """Return where so many devices with so much memory are free now."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._leases.refresh(), PATIENCE_S)
+        standing, snapshot = self._standing()
+        held = {uuid: holder.user for uuid, holder in standing.holders.items()}
+        return where(ask, snapshot, held)
 
     def _standing(self) -> tuple[Standing, FleetSnapshot]:
         journal = self._bench.journal

@@ -167,6 +167,9 @@ KEYS: tuple[Key, ...] = (
         "Show only hosts in trouble, or all again",
         footer=True,
     ),
+    Key("fleet.where", "w", "where", "where fits", "Ask where 4x24 GiB fit now", footer=True),
+    Key("fleet.group", "b", "group", "group", "Group by the next label, by model, or not"),
+    Key("fleet.order", "o", "order", "sort", "Sort by name, load, free devices or trouble"),
     Key(
         "fleet.submit", "s", "app.go('submit')", "submit", "Submit a job", footer=True, writes=True
     ),

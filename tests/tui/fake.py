@@ -33,6 +33,7 @@ from gpuconsole.core.history import Series
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
@@ -183,9 +184,18 @@ class FakeForesight:
     answer: Comparison = field(default_factory=lambda: Comparison((), 0, None, None, False))
     error: ConsoleError | None = None
     asked: list[Change] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+    held: dict[str, str] = field(default_factory=dict)
+    fleet: Callable[[], FleetSnapshot] = FleetSnapshot
 
     async def renew(self) -> dict[str, Expected]:
         return self.known
+
+    async def where(self, ask: Ask) -> Answer:
+        self.asks.append(ask)
+        if self.error is not None:
+            raise self.error
+        return where(ask, self.fleet(), self.held)
 
     async def what_if(self, change: Change) -> Comparison:
         self.asked.append(change)
@@ -271,6 +281,10 @@ class FakeSession:
     """Whether a host can measure."""
     measuring: asyncio.Event = field(default_factory=asyncio.Event)
     """A measurement waits for it."""
+
+    def __post_init__(self) -> None:
+        self.foresight.fleet = self.snapshot
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     async def __aenter__(self) -> FakeSession:
         self.calls.append(("enter",))

@@ -79,7 +79,7 @@ async def test_filter_narrows_as_one_types_and_escape_clears_then_leaves() -> No
     async with opened(FakeSession()) as console:
         await console.press("slash")
         await console.type("gpu:3090 util<20")
-        await console.shows("1 hosts match", "rtx-01")
+        await console.shows("1 host matches", "rtx-01")
         await console.until(lambda: "ascend-01" not in console.text)
         assert fleet_map(console).shown_hosts == 1
         await console.press("enter")
@@ -285,3 +285,119 @@ def test_a_device_without_any_figure_is_drawn() -> None:
         words = "".join(text for text, _ in pieces)
         assert "n/a" in words
         assert len(words) <= max(width, 52)
+
+
+async def test_groups_by_each_label_with_headings_that_sum_up() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("b")
+        await console.shows("by rack", "rack r1", "2 hosts", "1 of 7 free", "rack r2")
+        lines = console.text.splitlines()
+        heading = next(at for at, line in enumerate(lines) if "rack r1" in line)
+        assert "a100-01" in lines[heading + 1]
+        await console.press("G")
+        assert fleet_map(console).current[0].name == "v100-02"  # type: ignore[union-attr]
+        await console.press("g")
+        assert fleet_map(console).current[0].name == "a100-01"  # type: ignore[union-attr]
+        for _ in range(4 + 3):
+            await console.press("down")
+        assert fleet_map(console).current[0].name == "ascend-01", "headings are stepped over"  # type: ignore[union-attr]
+        await console.press("minus", "minus")
+        await console.shows("rack r1")
+        await console.press("right", "right", "down", "up", "pagedown", "pageup")
+        await console.press("b")
+        await console.shows("model A100-SXM4-40GB", "model RTX 3090", "no model")
+        await console.press("b")
+        await console.until(lambda: "model A100" not in console.text)
+
+
+async def test_a_group_follows_its_hosts() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.press("b", "minus")
+        await console.shows("1 of 7 free")
+        quiet = tuple(idle(f"GPU-a{at}", at) for at in range(4))
+        session.change(replace(session.hosts_now[0], devices=quiet))
+        await console.beat()
+        await console.shows("5 of 7 free")
+
+
+async def test_sorts_by_name_load_free_and_trouble() -> None:
+    def first(console: Driven) -> str:
+        return fleet_map(console)._shown[0].host.name
+
+    async with opened(FakeSession()) as console:
+        seen = []
+        for _ in range(5):
+            seen.append(first(console))
+            await console.press("o")
+        assert seen == ["a100-01", "a100-01", "a100-01", "ascend-01", "v100-02"]
+        await console.press("o", "o")
+        await console.shows("load first")
+
+
+async def test_a_live_order_does_not_jump_each_second() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.press("o", "o")
+        quiet = tuple(idle(f"GPU-a{at}", at) for at in range(4))
+        session.change(replace(session.hosts_now[0], devices=quiet))
+        await console.beat()
+        assert fleet_map(console)._shown[0].host.name == "a100-01"
+        session.change(session.hosts_now[1], at=session.time + 6)
+        await console.beat()
+        assert fleet_map(console)._shown[0].host.name == "rtx-01"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_where_do_devices_fit(size: tuple[int, int]) -> None:
+    session = FakeSession()
+    async with opened(session, size) as console:
+        await console.press("w")
+        await console.type("2x24")
+        await console.press("enter")
+        await console.shows("2 x 24 GiB", "1 place", "ascend-01", "gpu 0,1")
+        assert fleet_map(console).lit == {"NPU-c0", "NPU-c1"}
+        assert fleet_map(console).current[0].name == "ascend-01"  # type: ignore[union-attr]
+        await console.press("escape")
+        await console.until(lambda: "2 x 24 GiB" not in console.text)
+        assert fleet_map(console).lit == frozenset()
+        await console.press("w")
+        await console.press(*["backspace"] * 4)
+        await console.type("nonsense")
+        await console.press("enter")
+        await console.shows("how many")
+        await console.press("escape")
+        assert console.app.focused is fleet_map(console)
+
+
+async def test_where_nothing_fits_the_nearest_is_named() -> None:
+    session = FakeSession()
+    session.foresight.held = {"NPU-c1": "bo"}
+    async with opened(session) as console:
+        await console.press("w")
+        await console.type("2 x 30 GiB")
+        await console.press("enter")
+        await console.shows("fits nowhere now", "1 of 2 on ascend-01", "gpu 1 held by bo")
+
+
+async def test_owners_have_letters_and_a_legend() -> None:
+    async with opened(FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))) as console:
+        for _ in range(4):
+            await console.press("m")
+        await console.press("minus", "minus")
+        await console.shows("a ana 4", "nobody", "aaaa")
+
+
+async def test_free_memory_is_a_number_where_a_host_has_a_line() -> None:
+    async with opened(FakeSession(), (200, 60)) as console:
+        for _ in range(5):
+            await console.press("m")
+        await console.press("minus")
+        await console.shows("free GiB of each device", "32 32")
+
+
+async def test_user_me_is_the_one_who_looks() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("slash")
+        await console.type("user:me")
+        await console.shows("1 host matches", "a100-01")

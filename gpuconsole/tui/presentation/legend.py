@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuconsole.core.levels import HOT_C, WARM_C, Condition
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.cells import Piece
+from gpuconsole.tui.presentation.cells import Piece, fit
 from gpuconsole.tui.presentation.frame import STALE_AFTER_S
 from gpuconsole.tui.presentation.maplayout import Density
-from gpuconsole.tui.presentation.metrics import METRICS, Metric
+from gpuconsole.tui.presentation.metrics import FREE_STEPS_GIB, METRICS, Metric, owner_style
+from gpuconsole.tui.presentation.owners import Owners
 
 MEANINGS = {
     Condition.DOWN: "host down",
@@ -24,8 +27,24 @@ def cell_legend(ink: Ink, metric: Metric, density: Density) -> str:
         return marks
     glyphs = " ".join(dict.fromkeys(ink.glyphs.heat))
     if metric.name == "free":
-        return f"{ink.glyphs.heat[0]} in use  {ink.glyphs.heat[-1]} free   {marks}"
+        return f"in use {glyphs} {FREE_STEPS_GIB[-1]:.0f} GiB free   {marks}"
     return f"{metric.low} {glyphs} {metric.high}   {marks}"
+
+
+MOST_OWNERS = 8
+
+
+def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int]) -> list[Piece]:
+    """Return the letters of the users with their devices, those with most first."""
+    pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} nobody", ink.muted)]
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    for user, count in most[:MOST_OWNERS]:
+        slot = owners.slot(user)
+        pieces += [("  ", ink.text), (owners.letter(slot), owner_style(ink, slot)),
+                   (f" {fit(user, min(12, len(user)))} {count:,}", ink.muted)]  # fmt: skip
+    if len(most) > MOST_OWNERS:
+        pieces.append((f"  and {len(most) - MOST_OWNERS} more", ink.muted))
+    return pieces
 
 
 def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[str]:
@@ -80,6 +99,7 @@ def threshold_lines(ink: Ink) -> list[list[Piece]]:
         [(f"  data older than {STALE_AFTER_S:.0f} s is marked stale", ink.text)],
         [(f"  the temperature ramp runs from {WARM_C:.0f} to {HOT_C:.0f} C", ink.text)],
         [(f"  metrics: {metrics}", ink.text)],
-        [("  filter: name  rack:r1  gpu:a100  util<20  mem>50  free>=4", ink.text)],
-        [('          state:down  user:ana  !word denies  "with blanks"', ink.text)],
+        [("  free memory shows from 4, 8, 12, 16, 24, 40 and 80 GiB on", ink.text)],
+        [("  filter: name  rack:r1  gpu:a100|h100  util<20  freemem>=24  free>=4", ink.text)],
+        [('          state:down  user:me  process:train  !word denies  "with blanks"', ink.text)],
     ]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from gpuconsole.placement.capacity import Answer, Ask, read
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import text
+from gpuconsole.tui.presentation.capacity import answer_line
+from gpuconsole.tui.presentation.cells import Piece, text
 from gpuconsole.tui.presentation.inspector import inspector_lines
-from gpuconsole.tui.presentation.legend import cell_legend, empty_fleet
-from gpuconsole.tui.presentation.maplayout import Density
+from gpuconsole.tui.presentation.legend import cell_legend, empty_fleet, owner_legend
+from gpuconsole.tui.presentation.mapchoice import following_order
+from gpuconsole.tui.presentation.maplayout import Density, groupings
 from gpuconsole.tui.presentation.metrics import BY_NAME, following
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.host import HostScreen
+from gpuconsole.tui.widgets.askbar import AskBar
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.widgets.line import Line
 from gpuconsole.tui.widgets.panel import Panel, name_box
+
+ASK_AGAIN_S = 5.0
+"""How long an answer about free devices stands before it is asked for again."""
 
 
 class FleetScreen(ConsoleScreen):
@@ -31,6 +41,9 @@ class FleetScreen(ConsoleScreen):
     def __init__(self) -> None:
         super().__init__()
         self._filter_text = ""
+        self._answer: Answer | None = None
+        self._answered_at = 0.0
+        self._named: tuple[object, ...] = ()
         self._inspected: tuple[tuple[object, ...], tuple[int, int]] = ((None,) * 4, (0, 0))
         """What the inspector shows: the objects themselves, and its second and width."""
 
@@ -40,6 +53,8 @@ class FleetScreen(ConsoleScreen):
             yield FleetMap(id="map")
             yield Static("", id="fleet-empty", classes="panel empty", markup=False)
             yield Panel(id="inspector")
+        yield Line(id="answer-line")
+        yield AskBar("where fit", "4x24, or 2 x 40 GiB nvlink", id="where")
         yield FilterBar(id="filter")
 
     def draw(self, picture: Picture) -> None:
@@ -47,6 +62,10 @@ class FleetScreen(ConsoleScreen):
         self.query_one(FleetMap).show(picture)
         self._draw_empty()
         self._draw_inspector()
+        if BY_NAME[self.query_one(FleetMap).metric].name == "owner":
+            self._draw_titles()
+        if self._answer and not 0.0 <= picture.now - self._answered_at < ASK_AGAIN_S:
+            self._find(self._answer.ask)
 
     def restyle(self) -> None:
         """Draw in another theme."""
@@ -85,6 +104,24 @@ class FleetScreen(ConsoleScreen):
         fleet_map.density = Density(max(0, min(int(Density.DEVICE_LINE), wanted)))
         self._draw_titles()
 
+    def action_group(self) -> None:
+        """Group by the next label that the hosts have, by model, or not."""
+        fleet_map = self.query_one(FleetMap)
+        known = groupings(self.picture.snapshot.hosts)
+        at = known.index(fleet_map.group) if fleet_map.group in known else -1
+        fleet_map.group = known[(at + 1) % len(known)]
+        self._draw_titles()
+
+    def action_order(self) -> None:
+        """Sort in the next way."""
+        fleet_map = self.query_one(FleetMap)
+        fleet_map.order = following_order(fleet_map.order)
+        self._draw_titles()
+
+    def action_where(self) -> None:
+        """Ask where so many devices with so much memory fit."""
+        self.query_one(AskBar).open()
+
     def action_inspector(self) -> None:
         """Show or hide the inspector; narrow terminals hide it until asked."""
         self.toggle_class("-inspector-toggled")
@@ -106,7 +143,9 @@ class FleetScreen(ConsoleScreen):
     def action_back(self) -> None:
         """Clear what narrows the map, then go back."""
         fleet_map = self.query_one(FleetMap)
-        if self._filter_text:
+        if self._answer is not None:
+            self._show_answer(None)
+        elif self._filter_text:
             self.query_one(FilterBar).action_leave()
         elif fleet_map.faults_only:
             self.action_faults()
@@ -121,13 +160,28 @@ class FleetScreen(ConsoleScreen):
         self.query_one(FleetMap).narrow(event.filter)
         shown = self.query_one(FleetMap).shown_hosts
         if self._filter_text:
-            self.query_one(FilterBar).note(f"{shown:,} hosts match   esc clears")
+            matching = "1 host matches" if shown == 1 else f"{shown:,} hosts match"
+            self.query_one(FilterBar).note(f"{matching}   esc clears")
         self._refresh_view()
 
     @on(FilterBar.Left)
     def _filter_left(self) -> None:
         if not self._filter_text:
             self.query_one(FilterBar).remove_class("-open")
+        self.query_one(FleetMap).focus()
+
+    @on(AskBar.Asked)
+    def _asked_where(self, event: AskBar.Asked) -> None:
+        try:
+            ask = read(event.text)
+        except ValueError as error:
+            self.query_one(AskBar).refuse(str(error))
+            return
+        self.query_one(AskBar).action_leave()
+        self._find(ask, go=True)
+
+    @on(AskBar.Left)
+    def _ask_left(self) -> None:
         self.query_one(FleetMap).focus()
 
     @on(FleetMap.CursorMoved)
@@ -137,6 +191,32 @@ class FleetScreen(ConsoleScreen):
     @on(FleetMap.Shrunk)
     def _view_changed(self) -> None:
         self._refresh_view()
+
+    # -- free capacity ----------------------------------------------------------------------
+
+    def _find(self, ask: Ask, *, go: bool = False) -> None:
+        """Look where it fits, and stand on the first place when it was asked just now."""
+        self._answered_at = self.picture.now
+
+        def found(answer: Answer) -> None:
+            if not go and self._answer is None:
+                return  # it was cleared meanwhile
+            self._show_answer(answer)
+            if go and answer.places:
+                first = answer.places[0]
+                self.query_one(FleetMap).move_to(first.host, first.devices[0].uuid)
+
+        session = self.session
+        self.ask_session(lambda: session.foresight.where(ask), found, group="where", exclusive=True)
+
+    def _show_answer(self, answer: Answer | None) -> None:
+        self._answer = answer
+        self.set_class(answer is not None, "-answered")
+        fleet_map = self.query_one(FleetMap)
+        fleet_map.lit = answer.uuids if answer is not None else frozenset()
+        if answer is not None:
+            self.query_one("#answer-line", Line).put(answer_line(self.ink, answer, self.size.width))
+        self._draw_titles()
 
     # -- drawing ----------------------------------------------------------------------------
 
@@ -148,11 +228,26 @@ class FleetScreen(ConsoleScreen):
     def _draw_titles(self) -> None:
         fleet_map = self.query_one(FleetMap)
         metric = BY_NAME[fleet_map.metric]
-        only = "  faults only" if fleet_map.faults_only else ""
-        title = f"Fleet: {metric.title}{only}"
-        if self._filter_text:
-            title += f"  /{self._filter_text}"
-        name_box(fleet_map, title, cell_legend(self.ink, metric, fleet_map.drawn_density))
+        title = f"Fleet: {metric.title}"
+        title += f"  by {fleet_map.group}" if fleet_map.group else ""
+        title += f"  {fleet_map.order} first" if fleet_map.order in ("load", "free") else ""
+        title += f"  by {fleet_map.order}" if fleet_map.order in ("name", "trouble") else ""
+        title += "  faults only" if fleet_map.faults_only else ""
+        title += f"  /{self._filter_text}" if self._filter_text else ""
+        legend: str | list[Piece] = cell_legend(self.ink, metric, fleet_map.drawn_density)
+        if metric.name == "owner":
+            legend = self._owner_legend()
+        named = (title, str(legend), self.ink)
+        if named != self._named:
+            self._named = named
+            name_box(fleet_map, title, legend)
+
+    def _owner_legend(self) -> list[Piece]:
+        picture, owners = self.picture, self.query_one(FleetMap).owners
+        users = (
+            picture.user_name(device) for host in picture.snapshot.hosts for device in host.devices
+        )
+        return owner_legend(self.ink, owners, Counter(user for user in users if user))
 
     def _draw_inspector(self) -> None:
         panel = self.query_one("#inspector", Panel)

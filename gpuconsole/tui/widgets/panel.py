@@ -13,17 +13,23 @@ from textual.widget import Widget
 
 from gpuconsole.core.text import clean
 from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.presentation.cells import Piece, strip
+from gpuconsole.tui.presentation.cells import Piece, strip, text
 
 Pieces = tuple[Piece, ...]
 
 
-def name_box(box: Widget, title: str, subtitle: str = "") -> None:
+def name_box(box: Widget, title: str, subtitle: str | list[Piece] = "") -> None:
     """Set a border's titles; they may hold foreign names and are never markup."""
     upper = Content(clean(title)) if title else None
-    lower = Content(clean(subtitle)) if subtitle else None
+    lower = _content(subtitle) if subtitle else None
     box.border_title = upper
     box.border_subtitle = lower
+
+
+def _content(words: str | list[Piece]) -> Content:
+    if isinstance(words, str):
+        return Content(clean(words))
+    return Content.from_rich_text(text([words]))
 
 
 class Panel(ScrollView, can_focus=False):
