@@ -65,6 +65,10 @@ FIELDS: tuple[Field, ...] = (
     Field("free", "<", "host", "free>=4", "healthy devices of the host that nobody uses"),
     Field("gpus", "<", "host, job", "gpus=8", "devices of the host, or that the job asks for"),
     Field("prio", "<", "job", "prio>10", "priority"),
+    Field("severity", ":", "incident", "severity:critical",
+          "critical, warning or info; its `state:` is open, acknowledged, snoozed or resolved"),
+    Field("rule", ":", "incident", "rule:heat", "the rule that found it"),
+    Field("job", ":", "incident", "job:ana-42", "a job that it hits"),
 )  # fmt: skip
 
 _GIB = 1024.0

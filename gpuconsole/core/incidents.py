@@ -202,22 +202,25 @@ def without_mark(incident: Incident) -> Incident:
 def matches(wanted: Filter, incident: Incident, now: float) -> bool:
     """Tell whether an incident matches: words in its title, place and rule; `severity:`, `state:`,
     `rule:`, `host:`, `job:`."""
-    return all(_holds(term, incident, now) is not term.denied for term in wanted.terms)
+    return all(
+        any(_holds(term, text, incident, now) for text in term.texts) is not term.denied
+        for term in wanted.terms
+    )
 
 
-def _holds(term: Term, incident: Incident, now: float) -> bool:
+def _holds(term: Term, text: str, incident: Incident, now: float) -> bool:
     if term.operator == "":
         words = (incident.title, incident.where, incident.rule, incident.subject)
-        return any(term.text in word.lower() for word in words)
+        return any(text in word.lower() for word in words)
     if term.operator != ":":
         return False
     if term.key == "job":
-        return any(term.text in job.lower() for job in incident.jobs)
+        return any(text in job.lower() for job in incident.jobs)
     if term.key == "host":
-        return term.text == incident.host.lower()
+        return text == incident.host.lower()
     texts = {
         "severity": incident.severity.value,
         "state": incident.state(now).value,
         "rule": incident.rule,
     }
-    return texts.get(term.key, "").startswith(term.text) and term.key in texts
+    return term.key in texts and texts[term.key].startswith(text)

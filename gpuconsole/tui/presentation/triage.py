@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -135,9 +135,23 @@ def counts(incidents: Sequence[Incident], now: float) -> str:
 
 
 def evidence_lines(
-    ink: Ink, incident: Incident, jobs: Mapping[str, Job], rule: str, now: float, width: int
+    ink: Ink,
+    incident: Incident,
+    jobs: Mapping[str, Job],
+    rule: str,
+    now: float,
+    width: int,
+    *,
+    low: bool,
 ) -> Lines:
-    """Return what is known of an incident; the rule comes as a sentence."""
+    """Return what is known of an incident; the rule comes as a sentence. Where there are few lines
+    (`low`) the summary comes before what was seen."""
+    seen, facts = _seen(ink, incident, now, width), _facts(ink, incident, jobs, now, width)
+    last = labelled(ink, "rule", f"{incident.rule}: {rule}", width, LABEL)
+    return [*facts, [], *seen, [], *last] if low else [*seen, [], *facts, *last]
+
+
+def _seen(ink: Ink, incident: Incident, now: float, width: int) -> Lines:
     lines: Lines = []
     for one in incident.evidence:
         when, source = moment(one.at, now), fit(one.source, 8)
@@ -145,21 +159,29 @@ def evidence_lines(
         for at, part in enumerate(wrapped(one.text, room)):
             head = f"{when} {source} " if at == 0 else " " * (len(when) + 10)
             lines.append([(head, ink.muted), (part, ink.text)])
-    lines.append([])
+    return lines
+
+
+def _facts(ink: Ink, incident: Incident, jobs: Mapping[str, Job], now: float, width: int) -> Lines:
     state = standing(incident, now) or "open"
-    age = f"{format_duration(now - incident.since)}, {state}"
-    lines += labelled(ink, "for", age, width, LABEL)
+    end = incident.ended_at if incident.ended_at is not None else now
+    before = "never here"
     if incident.times_before:
-        dates = " and ".join(_day(at) for at in reversed(incident.before[:3]))
+        dates = ", ".join(_day(at) for at in reversed(incident.before[:3]))
         times = f"{incident.times_before} times, " if incident.times_before > 1 else ""
-        lines += labelled(ink, "seen before", f"{times}on {dates}", width, LABEL)
-    else:
-        lines += labelled(ink, "seen before", "never here", width, LABEL)
-    sure = f"{incident.confidence}: {clean(incident.reason)}"
-    lines += labelled(ink, "confidence", sure, width, LABEL)
-    if incident.jobs:
-        lines += labelled(ink, "jobs hit", _jobs_hit(incident, jobs), width, LABEL)
-    return lines + labelled(ink, "rule", f"{incident.rule}: {rule}", width, LABEL)
+        before = f"{times}on {dates}"
+    facts = [
+        ("for", f"{format_duration(end - incident.since)}, {state}"),
+        ("seen before", before),
+        ("confidence", f"{incident.confidence}: {clean(incident.reason)}"),
+        ("jobs hit", _jobs_hit(incident, jobs)),
+    ]
+    return [
+        line
+        for label, words in facts
+        if words
+        for line in labelled(ink, label, words, width, LABEL)
+    ]
 
 
 def _day(at: float) -> str:
@@ -218,7 +240,8 @@ class Curve:
 
     label: str
     series: Series
-    unit: str
+    words: Callable[[float], str]
+    """How the figure is written."""
     top: float | None = None
 
 
@@ -226,18 +249,18 @@ def plot_lines(ink: Ink, curves: Sequence[Curve], width: int) -> Lines:
     """Return a line a figure: its name, how it moved, its peak and how it stands now."""
     lines: Lines = []
     for curve in curves:
-        room = max(8, width - 28)
+        room = max(8, width - 32)
         peak = curve.series.peak
         top = curve.top or (peak[1] if peak else 0.0)
         latest = curve.series.latest
-        now = "n/a" if latest is None else f"{latest:.0f}{curve.unit}"
+        now = "n/a" if latest is None else curve.words(latest)
         if peak is None:
-            lines.append([(fit(curve.label, 6), ink.muted), ("not watched yet", ink.muted)])
+            lines.append([(fit(curve.label, 7), ink.muted), ("not watched yet", ink.muted)])
             continue
-        most = f"peak {peak[1]:.0f}"
+        most = f"peak {curve.words(peak[1])}"
         lines.append(
-            [(fit(curve.label, 6), ink.muted), *_spark(ink, curve.series, room, top),
-             (fit(now, 8, "right"), ink.text), (fit(most, 13, "right"), ink.muted)]
+            [(fit(curve.label, 7), ink.muted), *_spark(ink, curve.series, room, top),
+             (fit(now, 9, "right"), ink.text), (fit(most, 16, "right"), ink.muted)]
         )  # fmt: skip
     return lines
 

@@ -19,6 +19,7 @@ from gpuconsole.core.incidents import (
     worst_first,
 )
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage.describe import described
 from gpuconsole.triage.rules import BY_NAME
 from gpuconsole.tui.picture import Picture
@@ -38,13 +39,13 @@ from gpuconsole.tui.presentation.triage import (
 )
 from gpuconsole.tui.screens import incident_verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.widgets.actions import Actions
+from gpuconsole.tui.widgets.actions import Actions, Pane
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.rows import Rows
 
-PLOTTED_S = 1800.0
-"""How much of the device's past is drawn."""
+PLOTTED_S, LEAST_PLOTTED_S = 1800.0, 120.0
+"""How much of the device's past is drawn: what is known of the last half hour."""
 
 
 class TriageScreen(ConsoleScreen):
@@ -74,9 +75,9 @@ class TriageScreen(ConsoleScreen):
             yield Rows(id="incidents")
             yield Static("", id="triage-empty", classes="panel empty", markup=False)
             with Horizontal(id="triage-lower"):
-                yield Panel(id="evidence")
+                yield Pane(id="evidence")
                 yield Actions(id="actions")
-            yield Panel(id="triage-plot")
+            yield Pane(id="triage-plot")
         yield FilterBar(id="filter")
 
     def draw(self, picture: Picture) -> None:
@@ -231,9 +232,9 @@ class TriageScreen(ConsoleScreen):
         """The pane with the keys shows which action is meant."""
         self.call_after_refresh(self._draw_lower)
 
-    def on_mount(self) -> None:
-        """Lines are made for widths that are known once all is laid out."""
-        self.call_after_refresh(lambda: self.show(self.picture))
+    @on(Pane.Resized)
+    def _pane_resized(self) -> None:
+        self._draw_lower()
 
     def on_resize(self, event: events.Resize) -> None:
         """Other columns fit."""
@@ -309,9 +310,10 @@ class TriageScreen(ConsoleScreen):
         if evidence.display and evidence.size.width:
             evidence.put(
                 evidence_lines(
-                    self.ink, incident, self._jobs, sentence, self.picture.now, evidence.inner_width
+                    self.ink, incident, self._jobs, sentence, self.picture.now,
+                    evidence.inner_width, low=self.size.height < 30,
                 )
-            )
+            )  # fmt: skip
         if actions.display and actions.size.width:
             found = self._actions()
             self._action = max(0, min(self._action, len(found) - 1))
@@ -329,22 +331,27 @@ class TriageScreen(ConsoleScreen):
         uuid = incident.uuid if incident is not None else ""
         if bool(uuid) != self.has_class("-plotted"):
             self.set_class(bool(uuid), "-plotted")
-            self.call_after_refresh(self._draw_lower)
         if incident is None or not uuid or not panel.display or not panel.size.width:
             return
-        history = self.session.history
+        curves, span = self._curves(incident)
+        panel.entitle(f"{incident.where}, last {format_duration(span)}")
+        panel.put(plot_lines(self.ink, curves, panel.inner_width))
+
+    def _curves(self, incident: Incident) -> tuple[list[Curve], float]:
+        """Return the figures of the incident's device, and over how many seconds they go."""
+        history, uuid = self.session.history, incident.uuid
+        known = history.device(uuid, "utilization", PLOTTED_S)
+        reach = known.end - known.times[0] if known.times else 0.0
+        span = min(PLOTTED_S, max(LEAST_PLOTTED_S, reach))
         host = self.picture.snapshot.host(incident.host)
         device = next((one for one in host.devices if one.uuid == uuid), None) if host else None
-        curves = [
-            Curve("util", history.device(uuid, "utilization", PLOTTED_S), " %", 100.0),
-            Curve("memory", history.device(uuid, "memory_used_mib", PLOTTED_S), " MiB",
-                  device.memory_total_mib if device else None),
-            Curve("temp", history.device(uuid, "temperature_c", PLOTTED_S), " C", 100.0),
-            Curve("power", history.device(uuid, "power_w", PLOTTED_S), " W",
-                  device.power_limit_w if device else None),
-        ]  # fmt: skip
-        panel.entitle(f"{incident.where}, last 30 minutes")
-        panel.put(plot_lines(self.ink, curves, panel.inner_width))
+        memory, power = (device.memory_total_mib, device.power_limit_w) if device else (None, None)
+        return [
+            Curve("util", history.device(uuid, "utilization", span), "{:.0f} %".format, 100.0),
+            Curve("memory", history.device(uuid, "memory_used_mib", span), format_mib, memory),
+            Curve("temp", history.device(uuid, "temperature_c", span), "{:.0f} C".format, 100.0),
+            Curve("power", history.device(uuid, "power_w", span), "{:.0f} W".format, power),
+        ], span
 
     # -- within -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The numbered things that can be done; with the focus here digits mean these, not screens."""
+"""Panes of the triage screen: one that tells its width, and the numbered things to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import Panel
 
 
-class Actions(Panel, can_focus=True):
+class Pane(Panel):
+    """A panel that tells when it has another size: its lines are made for its width."""
+
+    class Resized(Message):
+        """Lines are to be made again."""
+
+    def on_resize(self) -> None:
+        """Tell it."""
+        self.post_message(self.Resized())
+
+
+class Actions(Pane, can_focus=True):
     """What can be done, by number. With the focus here digits mean actions, not screens."""
 
     BINDINGS = bindings("actions")
