@@ -289,6 +289,7 @@ async def record_into(
     troubles: list[Event] = []
     recorder = Recorder(watched, WallClock(), sink, tell=troubles.append)
     unsubscribe = session.subscribe(recorder.note)
+    recorder.look()
     running = asyncio.ensure_future(recorder.run())
     began = session.now()
     try:
