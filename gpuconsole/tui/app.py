@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +18,10 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.incidents import Severity
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
-from gpuconsole.tui.commands import ConsoleCommands
 from gpuconsole.tui.desktop import notification
 from gpuconsole.tui.ink import Ink, Symbols
-from gpuconsole.tui.keys import KEYS
+from gpuconsole.tui.keychoice import KeyChoice
+from gpuconsole.tui.keys import Key
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols
 from gpuconsole.tui.presentation.frame import Marks
@@ -28,7 +29,8 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.job import JobScreen
-from gpuconsole.tui.screens.palette import Palette
+from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
+from gpuconsole.tui.screens.palette import Palette, Recent
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.screens.triage import TriageScreen
@@ -37,6 +39,8 @@ from gpuconsole.tui.travel import Travel
 from gpuconsole.tui.widgets.bindings import bindings
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from gpuconsole.session.session import Session
 
 BEAT_S = 0.4
@@ -68,7 +72,6 @@ class ConsoleApp(App[None]):
     TITLE = "gpuconsole"
     CSS_PATH = "console.tcss"
     BINDINGS = bindings("app")
-    COMMANDS: ClassVar[set[Any]] = {ConsoleCommands}
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "fleet": FleetScreen,
         "queue": QueueScreen,
@@ -88,6 +91,9 @@ class ConsoleApp(App[None]):
         _, self._theme_errors = self.wardrobe.look()
         chosen = self.wardrobe.themes.get(self.look.theme)
         self.ink = Ink(chosen or BUILT_IN, self.look.symbols)
+        self.keychoice = KeyChoice(self.look.keys)
+        self.recent = Recent()
+        self.messages: Messages = Messages(maxlen=MOST)
         super().__init__()
         self.session = session
         self.travel = Travel(self, session)
@@ -120,7 +126,7 @@ class ConsoleApp(App[None]):
         for file in self.wardrobe.themes.values():
             self.register_theme(file.theme())
         self.theme = self.ink.theme.name
-        self.set_keymap(dict(self.look.keys))
+        self.set_keymap(self.keychoice.keymap)
         self.theme_changed_signal.subscribe(self, lambda _: self._restyle())
         self.switch_mode("fleet")
         self.call_after_refresh(self._begin)
@@ -238,9 +244,19 @@ class ConsoleApp(App[None]):
             self.screen.show(self.picture)
 
     def action_command_palette(self) -> None:
-        """Open the palette, once."""
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+        """Open the palette over a screen."""
+        if isinstance(self.screen, ConsoleScreen):
+            self.push_screen(Palette(self.screen))
+
+    def show_messages(self) -> None:
+        """Show all toasts of this session."""
+        self.push_screen(MessagesScreen())
+
+    def change_look(self, look: Look) -> None:
+        """Look otherwise until the console closes."""
+        self.look = look
+        self._restyle()
+        self.refresh(layout=True)
 
     def action_help(self) -> None:
         """Show the keys of this screen."""
@@ -285,6 +301,10 @@ class ConsoleApp(App[None]):
         """Mark and footer change at once."""
         self.paint(force=True)
 
+    def keys_of(self, *areas: str) -> list[Key]:
+        """Return the keys of these areas as they are in force."""
+        return list(self.keychoice.in_area(*areas))
+
     # -- telling ----------------------------------------------------------------------------
 
     def tell_error(self, error: ConsoleError) -> None:
@@ -293,6 +313,19 @@ class ConsoleApp(App[None]):
         title = error.title if count == 1 else f"{error.title} ({count} times)"
         message = "\n".join(filter(None, (error.message, error.hint)))
         self.notify(message, title=title, severity="error", timeout=8, markup=False)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a toast, and keep it for `:messages`."""
+        self.messages.append(Said(time.time(), severity, title, message))
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _event(self, event: Event) -> None:
         self.paint(force=True)
@@ -325,10 +358,8 @@ class ConsoleApp(App[None]):
             known = ", ".join(sorted(self.wardrobe.themes))
             message = f"There is no theme `{self.look.theme}`; known: {known}."
             self.notify(message, title="Theme not found", severity="error", markup=False)
-        unknown = [name for name in self.look.keys if name not in {key.id for key in KEYS}]
-        if unknown:
-            message = f"`{unknown[0]}` is no id of a key; the help lists them."
-            self.notify(message, title="Key not set", severity="error", markup=False)
+        for problem in self.keychoice.problems:
+            self.notify(problem, title="Keys of the settings", severity="error", markup=False)
 
 
 def _plain(error: ConsoleError) -> str:

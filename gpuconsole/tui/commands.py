@@ -1,93 +1,239 @@
-"""The command palette: keys of this screen, hosts, jobs and themes, by name."""
+"""What the command palette offers: keys of this screen and of the app, hosts, devices, jobs,
+themes and settings. Sources give plain texts to search; an entry is made only for what is shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
-
-from textual.command import DiscoveryHit, Hit, Hits, Provider
-from textual.content import Content
+from typing import TYPE_CHECKING, Protocol
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.keys import in_area
-from gpuconsole.tui.presentation.cells import fit
+from gpuconsole.tui.keys import Key
 
 if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Device, Host
+    from gpuconsole.core.jobs import Job
     from gpuconsole.tui.app import ConsoleApp
+    from gpuconsole.tui.ink import Symbols
+    from gpuconsole.tui.screens.base import ConsoleScreen
 
-MOST_HITS = 60
-NAME_WIDTH = 58
+Run = Callable[[], object]
 
 
-class ConsoleCommands(Provider):
-    """Everything one can do or see, as `area: Verb`."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be chosen."""
+
+    id: str
+    """Known by this among the recently used."""
+    name: str
+    note: str
+    """The key that does the same, or a state."""
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something to search: its text in lower case, and its entry for when it is shown."""
+
+    id: str
+    text: str
+    entry: Callable[[], Entry]
+
+
+class Source(Protocol):
+    """A group of the palette."""
 
     @property
-    def console(self) -> ConsoleApp:
-        """The app, typed."""
-        return cast("ConsoleApp", self.app)
+    def group(self) -> str:
+        """What the group is called, and what one types with a colon to ask for it alone."""
 
-    async def discover(self) -> Hits:
-        """Offer the actions before anything is typed."""
-        for name, help_text, run in self.actions():
-            yield DiscoveryHit(_entry(name, help_text), run, text=name)
+    @property
+    def shown_unasked(self) -> bool:
+        """Whether it is offered before anything is typed."""
 
-    async def search(self, query: str) -> Hits:
-        """Offer all that matches."""
-        matcher = self.matcher(query)
-        found = 0
-        for name, help_text, run in self.everything():
-            score = matcher.match(name)
-            if score > 0:
-                yield Hit(score, _entry(name, help_text), run, text=name)
-                found += 1
-            if found >= MOST_HITS:
-                return
-
-    def everything(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Give actions, jobs, hosts and themes."""
-        yield from self.actions()
-        console = self.console
-        for job in reversed(console.picture.jobs):
-            name = clean(f"job: {job.task.name}  {job.id}")
-            yield name, job.state.value, partial(console.open_job, job.id)
-        for host in console.picture.snapshot.hosts:
-            name = clean(f"host: {host.name}")
-            yield name, host.state.value, partial(self.open_host, host.name)
-        for theme in sorted(console.available_themes):
-            if theme in console.theme_names:
-                yield f"theme: {theme}", "Change the colours", partial(self.wear, theme)
-
-    def actions(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Give the keys of this screen and those that work anywhere."""
-        from gpuconsole.tui.screens.base import ConsoleScreen
-
-        screen = self.screen
-        if not isinstance(screen, ConsoleScreen):
-            return
-        read_only = self.console.read_only
-        for key in [*screen.keys(), *in_area("go", "time", "app")]:
-            if (key.writes and read_only) or key.action == "app.command_palette":
-                continue
-            name = f"{key.area}: {key.help.split(';')[0]}"
-            yield name, key.shown, partial(self.press, key.action)
-
-    async def press(self, action: str) -> None:
-        """Do what the key does."""
-        await self.app.run_action(action, default_namespace=self.screen)
-
-    def open_host(self, name: str) -> None:
-        """Open a host's screen."""
-        from gpuconsole.tui.screens.host import HostScreen
-
-        self.app.push_screen(HostScreen(name))
-
-    def wear(self, theme: str) -> None:
-        """Change the theme."""
-        self.app.theme = theme
+    def items(self) -> Iterable[Item]:
+        """Give everything of the group; called once while the palette is open."""
 
 
-def _entry(name: str, note: str) -> Content:
-    """One line: what it does, and at the right the key or state; never markup."""
-    return Content.assemble(fit(name, NAME_WIDTH), "  ", (note, "$text-muted"))
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What keys do here, or anywhere."""
+
+    group: str
+    keys: tuple[Key, ...]
+    console: ConsoleApp
+    screen: ConsoleScreen
+    shown_unasked: bool = True
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a key."""
+        for key in self.keys:
+            name = key.help.partition(";")[0]
+            text = f"{name} {key.label} {_ALIASES.get(key.action, '')}".lower()
+            run = partial(self._press, key.action)
+            yield Item(key.id, text, partial(Entry, key.id, name, key.shown, run))
+
+    async def _press(self, action: str) -> None:
+        await self.console.run_action(action, default_namespace=self.screen)
+
+
+_ALIASES = {
+    "app.quit": "q quit exit",
+    "app.go('fleet')": "fleet hosts",
+    "app.go('queue')": "queue jobs",
+    "app.go('triage')": "incidents wrong",
+    "app.help": "keys legend",
+}
+"""Words by which people of other consoles ask for something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All hosts."""
+
+    console: ConsoleApp
+    group: str = "host"
+    shown_unasked: bool = False
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a host."""
+        for host in self.console.picture.snapshot.hosts:
+            text = f"{host.name} {host.address} {' '.join(host.labels.values())}".lower()
+            yield Item(f"host {host.name}", text, partial(self._entry, host))
+
+    def _entry(self, host: Host) -> Entry:
+        note = f"{host.state.value}, {len(host.devices)} devices"
+        run = partial(_open_host, self.console, host.name, "")
+        return Entry(f"host {host.name}", clean(host.name), note, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """All devices of all hosts."""
+
+    console: ConsoleApp
+    group: str = "device"
+    shown_unasked: bool = False
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a device."""
+        for host in self.console.picture.snapshot.hosts:
+            name = host.name.lower()
+            for device in host.devices:
+                text = f"{name} {device.index} {device.model.lower()} {device.uuid.lower()}"
+                yield Item(device.uuid, text, partial(self._entry, host.name, device))
+
+    def _entry(self, host: str, device: Device) -> Entry:
+        name = clean(f"{host} {device.index} {device.model}")
+        owner = self.console.picture.owner_name(device)
+        run = partial(_open_host, self.console, host, device.uuid)
+        return Entry(device.uuid, name, clean(owner) or "free", run)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """All jobs, the newest first."""
+
+    console: ConsoleApp
+    group: str = "job"
+    shown_unasked: bool = False
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a job."""
+        for job in reversed(self.console.picture.jobs):
+            text = f"{job.task.name} {job.id} {job.user} {job.state.value}".lower()
+            yield Item(job.id, text, partial(self._entry, job))
+
+    def _entry(self, job: Job) -> Entry:
+        name = clean(f"{job.task.name}  {job.id}")
+        note = f"{job.state.value} ({clean(job.user)})"
+        return Entry(job.id, name, note, partial(self.console.open_job, job.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Themes:
+    """The console's own themes."""
+
+    console: ConsoleApp
+    group: str = "theme"
+    shown_unasked: bool = True
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a theme."""
+        for name in sorted(self.console.theme_names):
+            note = "worn now" if name == self.console.theme else ""
+            run = partial(setattr, self.console, "theme", name)
+            yield Item(
+                f"theme {name}",
+                f"theme {name} colours".lower(),
+                partial(Entry, f"theme {name}", clean(name), note, run),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set while the console is open, until it closes."""
+
+    console: ConsoleApp
+    group: str = "setting"
+    shown_unasked: bool = True
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a value."""
+        look = self.console.look
+        values: list[tuple[str, str, bool, Run]] = [
+            ("Messages of this session", "messages toasts", False, self.console.show_messages),
+        ]
+        sets: tuple[tuple[Symbols, str], ...] = (
+            ("block", "Blocks and lines"), ("ascii", "Plain ASCII")
+        )  # fmt: skip
+        for symbols, words in sets:
+            wear = partial(self.console.change_look, replace(look, symbols=symbols))
+            values.append((words, f"symbols {symbols}", look.symbols == symbols, wear))
+        for level in ("critical", "warning", "info", ""):
+            words = f"Ring at incidents: {level} and worse" if level else "Never ring"
+            ring = partial(self.console.change_look, replace(look, bell=level))
+            values.append((words, "bell", look.bell == level, ring))
+        for words, also, now, run in values:
+            key = f"setting {words}"
+            text = f"{words} {also}".lower()
+            yield Item(key, text, partial(Entry, key, words, "in force" if now else "", run))
+
+
+def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
+    """Return the groups that the palette offers over a screen, in their order."""
+    own = screen.keys()
+    here = tuple(key for key in own if _offered(console, key))
+    shared = console.keys_of("app") if screen.FORM else console.keys_of("go", "time", "app")
+    if screen.FORM:
+        # In a form letters type, but what they do elsewhere can be chosen here.
+        shared += [replace(key, keys="") for key in console.keys_of("go")]
+    known = {key.action for key in here}
+    elsewhere = [key for key in shared if key.action not in known and _offered(console, key)]
+    return (
+        Actions("here", here, console, screen),
+        Actions("anywhere", _once(elsewhere), console, screen),
+        Hosts(console),
+        Devices(console),
+        Jobs(console),
+        Themes(console),
+        Settings(console),
+    )  # fmt: skip
+
+
+def _once(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Of several keys that do the same, the first."""
+    return tuple({key.action: key for key in reversed(list(keys))}.values())[::-1]
+
+
+def _offered(console: ConsoleApp, key: Key) -> bool:
+    return key.action != "app.command_palette" and not (key.writes and console.read_only)
+
+
+def _open_host(console: ConsoleApp, name: str, uuid: str) -> None:
+    from gpuconsole.tui.screens.host import HostScreen
+
+    console.push_screen(HostScreen(name, uuid))

@@ -82,6 +82,8 @@ AREAS = {
     "log": "Moving in the log",
     "filter": "While typing a filter or search",
     "dialog": "In a dialog",
+    "palette": "In the command palette",
+    "messages": "In the list of messages",
     "help": "Help",
 }
 
@@ -377,6 +379,14 @@ KEYS: tuple[Key, ...] = (
     Key("filter.leave", "escape", "leave", "clear", "Clear, then leave"),
     Key("dialog.yes", "y", "yes", "yes", "Do it"),
     Key("dialog.no", "n,escape", "no", "no", "Leave everything as it is"),
+    Key("palette.up", "up", "move(-1)", "up", "The line before"),
+    Key("palette.down", "down", "move(1)", "down", "The line after"),
+    Key("palette.page_up", "pageup", "page(-1)", "page up", "A page up"),
+    Key("palette.page_down", "pagedown", "page(1)", "page down", "A page down"),
+    Key("palette.do", "enter", "do", "do", "Do it, or go there"),
+    Key("palette.leave", "escape,ctrl+p", "leave", "leave", "Close the palette"),
+    Key("messages.copy", "y", "copy", "copy", "Copy all messages"),
+    Key("messages.close", "escape,q", "close", "close", "Close the list"),
     Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help"),
 )
 

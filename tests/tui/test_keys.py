@@ -17,6 +17,8 @@ from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.messages import MessagesScreen
+from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.screens.triage import TriageScreen
@@ -48,6 +50,8 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "log": (LogLines, ("3",)),
     "filter": (FilterBar, ("slash",)),
     "dialog": (ConfirmScreen, ("2", "c")),
+    "palette": (Palette, ("colon",)),
+    "messages": (MessagesScreen, ("colon", *"messages", "enter")),
     "help": (HelpScreen, ("question_mark",)),
 }
 """Who carries an area's bindings, and the keys that lead there."""

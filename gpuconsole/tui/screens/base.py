@@ -98,7 +98,8 @@ class ConsoleScreen(Screen[None]):
         )
         view = None if self.FORM else app.travel.view()
         self.query_one("#slider", Slider).show(view, width)
-        keys = [key for key in [*(in_area("time") if view else ()), *self.keys()] if key.footer]
+        past = app.keys_of("time") if view else []
+        keys = [key for key in [*past, *self.keys()] if key.footer]
         self.query_one("#footer", Line).put(footer_line(ink, keys, width, form=self.FORM))
 
     def restyle(self) -> None:
@@ -118,7 +119,9 @@ class ConsoleScreen(Screen[None]):
     def keys(self) -> list[Key]:
         """Return the keys of this screen that may be pressed now."""
         read_only = self.console.read_only
-        return [key for key in in_area(self.AREA) if not (read_only and key.writes)]
+        return [
+            key for key in self.console.keys_of(self.AREA) if not (read_only and key.writes)
+        ]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Take the writing keys away in read-only mode."""
