@@ -1,4 +1,5 @@
-"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model.
+"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model, and the
+tables of `filters.md` and `triage.md`.
 
 `python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
 stale.
@@ -12,6 +13,7 @@ import click
 
 from gpuconsole.cli.entry import gpuconsole, sections
 from gpuconsole.core import filters
+from gpuconsole.triage.describe import page
 from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 
 TARGET = Path(__file__).with_name("cli.md")
@@ -60,6 +62,7 @@ def _section(name: str, command: click.Command, parent: str | None) -> str:
 
 
 FILTERS = Path(__file__).with_name("filters.md")
+TRIAGE = Path(__file__).with_name("triage.md")
 THEMES = Path(__file__).with_name("themes.md")
 _THEMES_HEAD = """# Themes
 
@@ -102,3 +105,4 @@ if __name__ == "__main__":
     TARGET.write_text(reference(), encoding="utf-8")
     THEMES.write_text(theme_reference(), encoding="utf-8")
     FILTERS.write_text(filters.markdown(), encoding="utf-8")
+    TRIAGE.write_text(page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuconsole.config import Thresholds
+from gpuconsole.config import Thresholds, TriageSection
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage.model import Rule
 from gpuconsole.triage.rules import RULES
@@ -49,6 +49,18 @@ def thresholds_table() -> str:
     return "\n".join(lines)
 
 
+def telling_table() -> str:
+    """Return the table of the settings that say who is told, as Markdown."""
+    lines = ["| key below `triage:` | unless set | what it says |", "| --- | --- | --- |"]
+    settings = TriageSection()
+    for name, field in TriageSection.model_fields.items():
+        if name != "limits":
+            value = getattr(settings, name)
+            shown = f"`{value}`" if isinstance(value, str) and value else "off"
+            lines.append(f"| `{name}` | {shown} | {field.description} |")
+    return "\n".join(lines)
+
+
 def xids_table() -> str:
     """Return the table of known XID numbers as Markdown."""
     lines = ["| XID | what happened | look first at | what to do |", "| --- | --- | --- | --- |"]
@@ -56,3 +68,19 @@ def xids_table() -> str:
         f"| {one.number} | {one.words} | the {one.side} | {one.advice} |" for one in XIDS.values()
     ]
     return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """Return docs/triage.md with its tables as the code has them now."""
+    tables = {
+        "rules": rules_table(),
+        "thresholds": thresholds_table(),
+        "telling": telling_table(),
+        "xids": xids_table(),
+    }
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = f"{head}{begin}\n{table}\n{end}{tail}"
+    return text

@@ -314,3 +314,46 @@ async def test_it_runs_every_two_seconds_until_it_is_closed(make: Make) -> None:
     await desk.clock.until(lambda: desk.triage.incidents(), within=60.0)
     await cancel_all([running])
     assert running.cancelled()
+
+
+class Posts:
+    """A webhook that keeps what it is given."""
+
+    def __init__(self, url: str, told: Callable[[str], None]) -> None:
+        self.documents: list[Any] = []
+
+    def post(self, document: Any) -> None:
+        self.documents.append(document)
+
+
+async def test_opening_and_end_are_posted_by_one_console_only(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuconsole.session.triage.Webhook", Posts)
+    one, two = make(webhook="http://h/"), make(webhook="http://h/")
+    one.fleet.down = True
+    for down in (True, False):
+        one.fleet.down = down
+        for _ in range(25):
+            await one.look(2)
+            await two.triage.look()
+    posts = [
+        document
+        for desk in (one, two)
+        for document in desk.triage._webhook.documents  # type: ignore[attr-defined]
+    ]
+    assert [post["event"] for post in posts] == ["opened", "ended"]
+    assert posts[0]["incident"]["id"] == "unreachable:a"
+    assert posts[0]["incident"]["severity"] == "critical"
+    assert posts[1]["incident"]["ended_at"]
+
+
+async def test_what_is_less_severe_than_asked_for_is_not_posted(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuconsole.session.triage.Webhook", Posts)
+    desk = make(webhook="http://h/", notify="critical")
+    desk.fleet.devices = (Device("GPU-1", 0, "A100", ecc_uncorrected=3),)
+    await desk.look(20)
+    assert desk.only().rule == "memory-errors"
+    assert desk.triage._webhook.documents == []  # type: ignore[attr-defined]
