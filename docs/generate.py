@@ -1,5 +1,5 @@
-"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model, and the
-tables of `filters.md` and `triage.md`.
+"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model, the
+tables of `filters.md` and of `triage.md`.
 
 `python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
 stale.
