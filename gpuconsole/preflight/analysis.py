@@ -97,11 +97,12 @@ class Analysis:
 
         A number that is called so is one where what the network sees goes with it.
         """
-        for number in own.named if own.batch and not own.blocked else ():
+        seen = own.batch or 0
+        for number in own.named if seen and not own.blocked else ():
             other = number + 3
             found = self._follow(Setting("cpu", other, number.key, int(number)))
-            if found.batch and found.batch * number == own.batch * other:
-                self._rows *= own.batch // number
+            if found.batch and found.batch * number == seen * other:
+                self._rows *= seen // number
                 place = BatchSource(number.file, number.line, number.kind)
                 return replace(own, batch=int(number), batch_key=number.key, source=place)
         return own

@@ -36,4 +36,21 @@ CASES = [
     Case("independent log_prob", "Independent(Normal(x, z + 0.1), 1).log_prob(v)",
          _NORMAL, "y", _D),
     Case("independent entropy", "Independent(Normal(x, z + 0.1), 1).entropy()", _NORMAL, "y", _D),
+    *(Case(f"{kind.lower()} {call}", f"{kind}(x + 0.1, z + 0.1).{call}", _NORMAL,
+           "" if call == "sample()" else "y", _D)
+      for kind in ("Gamma", "Beta", "LogNormal", "Gumbel")
+      for call in ("sample()", "log_prob(v * 0.5 + 0.1)", "entropy()", "mean")
+      if (kind, call) not in (("Gumbel", "entropy()"), ("Gumbel", "mean"))),
+    Case("laplace sample", "Laplace(x, z + 0.1).sample()", _NORMAL, "", _D),
+    Case("exponential sample", "Exponential(x + 0.1).sample()", _NORMAL, "", _D),
+    Case("exponential log_prob", "Exponential(x + 0.1).log_prob(v)", _NORMAL, "y", _D),
+    Case("exponential entropy", "Exponential(x + 0.1).entropy()", _NORMAL, "y", _D),
+    Case("dirichlet log_prob", "Dirichlet(x + 0.1).log_prob(v + 0.1)", _NORMAL, "y", _D),
+    Case("dirichlet entropy", "Dirichlet(x + 0.1).entropy()", _NORMAL, "y", _D),
+    Case("dirichlet sample", "Dirichlet(x + 0.1).sample()", _NORMAL, "", _D),
+    Case("poisson sample", "Poisson(x).sample()", _NORMAL, "", _D),
+    Case("geometric entropy", "Geometric(x * 0.8 + 0.1).entropy()", _NORMAL, "y", _D),
+    Case("multinomial sample", "Multinomial(9, x + 0.1).sample()", "x=f(N,64)", "", _D),
+    Case("gamma divergence",
+         "kl_divergence(Gamma(x + 0.1, z + 0.1), Gamma(v + 0.1, v + 0.2))", _NORMAL, "y", _D),
 ]  # fmt: skip
