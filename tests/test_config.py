@@ -108,3 +108,32 @@ def test_limits_that_cannot_be_are_told_with_their_place(text: str, words: str) 
         parse(text, "c", LabSettings)
     assert words in caught.value.message
     assert caught.value.message.startswith("c:1:")
+
+
+def test_triage_is_set_key_by_key(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "triage:\n  bell: true\n  webhook: https://h.example/x\n  notify: critical\n"
+        "  limits: {idle_for: 2h, idle_memory: 1 GiB, disk_free: 10}\n"
+    )
+    triage = load_settings(path).triage
+    assert (triage.bell, triage.webhook, triage.notify) == (True, "https://h.example/x", "critical")
+    assert (triage.limits.idle_for, triage.limits.idle_memory) == (7200.0, 1024.0)
+    assert triage.limits.unreachable_for == LabSettings().triage.limits.unreachable_for
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("triage: {webhook: 'file:///etc/passwd'}", "http://"),
+        ("triage: {notify: loud}", "critical"),
+        ("triage: {limits: {idle_fr: 2h}}", "idle_for"),
+        ("triage: {limits: {memory_full: 101}}", "100"),
+        ("triage: {limits: {idle_for: -1}}", "duration"),
+    ],
+)
+def test_wrong_settings_of_triage_are_named(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentError, match=says):
+        load_settings(path)

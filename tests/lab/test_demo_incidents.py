@@ -1,0 +1,73 @@
+"""The demo's troubles: what is wrong, who is hit and what can be done, from the first look on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.incidents import IncidentState, Severity, worst_first
+from gpuconsole.lab import SimulatedHosts
+from gpuconsole.lab.incidents import noted_before
+from gpuconsole.session.factory import DemoOptions, open_session
+
+START = 1_700_000_000.0
+KINDS = {"unreachable", "heat", "idle-memory", "low-load", "disk-full"}
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize("seed", [1, 7, 23])
+def test_the_named_hosts_have_a_past(seed: int) -> None:
+    hosts = SimulatedHosts(6, seed, clock=lambda: START)
+    found = tuple(noted_before(hosts.snapshot()))
+    stand = [one for one in found if one.ended_at is None]
+    assert {one.rule for one in stand} == KINDS
+    assert len(stand) == len(KINDS)
+    assert all(one.since < START and one.evidence for one in found)
+    assert worst_first(tuple(stand), START)[0].severity is Severity.CRITICAL
+    over = [one for one in found if one.ended_at is not None]
+    assert {one.rule for one in over} == {"heat", "unreachable"}
+    assert all(one.ended_at is not None and one.since < one.ended_at < START for one in over)
+
+
+def test_a_larger_lab_begins_with_no_more_of_them() -> None:
+    hosts = SimulatedHosts(60, 7, clock=lambda: START)
+    assert sum(one.ended_at is None for one in noted_before(hosts.snapshot())) == len(KINDS)
+
+
+async def test_the_demo_shows_them_at_once_and_they_stand_while_it_is_watched(
+    tmp_path: Path,
+) -> None:
+    demo = DemoOptions()
+    async with open_session(None, tmp_path / "state", demo=demo) as session:
+        first = {one.rule for one in session.triage.incidents() if one.ended_at is None}
+        assert first == KINDS
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 20.0
+        while not session.triage.looked_at or session.now() - session.triage.looked_at > 5:
+            assert loop.time() < deadline
+            await asyncio.sleep(0.02)
+        now = session.now()
+        stand = [one for one in session.triage.incidents() if one.state(now) is IncidentState.OPEN]
+        assert {one.rule for one in stand} == KINDS
+        forgotten = next(one for one in stand if one.rule == "idle-memory")
+        assert "642 MiB" in forgotten.title
+        assert now - forgotten.since > 2 * 86400
+        assert session.triage.actions(stand[0])
+    async with open_session(None, tmp_path / "state", demo=demo) as again:
+        assert len([one for one in again.triage.incidents() if one.ended_at is None]) == len(KINDS)
+
+
+async def test_what_is_said_in_a_demo_stays_said(tmp_path: Path) -> None:
+    async with open_session(None, tmp_path / "state", demo=DemoOptions()) as session:
+        session.triage.resolve("heat")
+    async with open_session(None, tmp_path / "state", demo=DemoOptions()) as session:
+        heat = next(
+            one for one in session.triage.incidents() if one.rule == "heat" and not one.ended_at
+        )
+        assert heat.state(session.now()) is IncidentState.RESOLVED
