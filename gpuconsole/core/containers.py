@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.sharing import Share
 
@@ -242,4 +242,11 @@ class Hosts(Protocol):
 
     async def engine(self, host: str) -> Engine:
         """Return the engine of a host; UnreachableError when it cannot be reached now."""
+        ...
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """Send TERM, INT or KILL to a process of a host, if it still is the one that is meant.
+
+        RefusedError when it is not, or may not be signalled.
+        """
         ...

@@ -163,6 +163,8 @@ class SimulatedEngine:
         """Look at a container by id or name."""
         self._reach()
         found = self._find(container)
+        if found is None and self._host.runs(container):
+            return ContainerStatus(container, "", "running")
         return None if found is None else found.status(self._host.time.now())
 
     async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
@@ -181,6 +183,8 @@ class SimulatedEngine:
         found = self._find(container)
         if found is not None and found.stopped is None:
             found.stopped = self._host.time.now()
+        if found is None:
+            self._host.end(lambda load: load.container_id == container)
 
     async def remove(self, container: str) -> None:
         """Remove the container; one that is gone is no error."""

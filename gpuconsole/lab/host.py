@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
@@ -37,6 +38,8 @@ class SimulatedHost:
         self.ran: dict[str, SimulatedContainer] = {}
         """The last container of each job: its results outlive it."""
         self.containers_made = 0
+        self._ended: dict[int, float] = {}
+        """Lab times at which a person ended processes, by pid."""
         self._phase = phase
         self._seconds: int | None = None
         self._devices = tuple(SimulatedDevice(device, seed) for device in site.devices)
@@ -83,6 +86,31 @@ class SimulatedHost:
             )
         )
 
+    def end(self, meant: Callable[[Load], bool]) -> bool:
+        """End the processes that are meant, for their containers too; False where there is none."""
+        now = self.time.now()
+        pids = {
+            load.pid
+            for device in self._devices
+            for load in self._loads(device, now)
+            if load.start <= now < load.end and meant(load)
+        }
+        for container in self.containers.values():
+            load = container.load()
+            if load is not None and load.pid in pids and container.stopped is None:
+                container.stopped = now
+        self._ended.update(dict.fromkeys(pids, now))
+        return bool(pids)
+
+    def runs(self, container: str) -> bool:
+        """Tell whether somebody else's container of that id is at work here."""
+        now = self.time.now()
+        return any(
+            load.container_id == container and load.start <= now < load.end
+            for device in self._devices
+            for load in self._loads(device, now)
+        )
+
     def live_leases(self) -> dict[tuple[str, str], Lease]:
         """Return the leases that stand, without those whose borrowed time is over."""
         over = [
@@ -117,13 +145,22 @@ class SimulatedHost:
         lease = next((lease for lease in self.leases.values() if lease.uuid == uuid), None)
         # Nobody outside the queue starts on a device that is leased.
         leased_since = None if lease is None else self.time.lab(lease.since)
-        loads = device.others(lab_now, leased_since)
+        loads = [self._cut(load) for load in device.others(lab_now, leased_since)]
         for container in self.containers.values():
             if uuid in container.spec.device_uuids:
                 load = container.load()
                 if load is not None and lab_now < load.end + _COOL_S:
                     loads.append(load)
         return loads
+
+    def _cut(self, load: Load) -> Load:
+        """Return a load as far as nobody ended it before its time."""
+        ended = self._ended.get(load.pid)
+        return (
+            load
+            if ended is None or not load.start <= ended < load.end
+            else replace(load, end=ended)
+        )
 
 
 class SimulatedDevice:

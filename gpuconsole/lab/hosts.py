@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuconsole.core.containers import Engine
-from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.errors import UsageError
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, HostState
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.lab.engine import SimulatedEngine, unreachable
 from gpuconsole.lab.host import SimulatedHost, phase_of
 from gpuconsole.lab.sites import build_sites
@@ -72,3 +72,11 @@ class SimulatedHosts:
         if found.state_at(self.time.now()) is HostState.DOWN:
             raise unreachable(found)
         return SimulatedEngine(found)
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """End a process: simulated ones obey every signal."""
+        found = self._by_name[host]
+        if found.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(found)
+        if not found.end(lambda load: load.pid == process.pid):
+            raise RefusedError("It has ended already", f"{host} has no process {process.pid}.")

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
-from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.remote import signals
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.local import LocalLink
@@ -115,6 +116,10 @@ class RemoteHosts:
         if host not in self._engines:
             self._engines[host] = self._engine_factory(link, entry)
         return self._engines[host]
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """Send a signal to a process of a host, if it still is the one that is meant."""
+        await signals.send(self.link(host), host, process, signal)
 
     def _docker(self, link: Link, entry: HostEntry) -> ClosableEngine:
         # Only a session that touches containers pays for the import.

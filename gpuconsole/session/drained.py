@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuconsole.core.containers import Engine, Hosts
-from gpuconsole.core.fleet import FleetSnapshot, Host
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.state import Drain, Journal
@@ -38,6 +38,10 @@ class DrainedHosts:
     async def engine(self, host: str) -> Engine:
         """Return the engine of a host."""
         return await self._hosts.engine(host)
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """Send a signal to a process of a host."""
+        await self._hosts.signal(host, process, signal)
 
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture; the same one while nothing changed."""

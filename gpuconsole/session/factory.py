@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.config import LabSettings, combined, load_settings, state_dir
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.edits import Edit
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.session import Parts, Session
@@ -38,6 +38,10 @@ class NoHosts:
         return FleetSnapshot()
 
     async def engine(self, host: str) -> Engine:
+        """Refuse: this session contacts nobody."""
+        raise UnreachableError("No hosts", f"This session does not contact {host}.")
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Refuse: this session contacts nobody."""
         raise UnreachableError("No hosts", f"This session does not contact {host}.")
 

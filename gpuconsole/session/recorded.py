@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series, sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
@@ -65,6 +65,10 @@ class RecordedHosts:
         raise UnreachableError(
             "This is a recording", f"{host} cannot be asked in the past.", "Go back to now first."
         )
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """Refuse: what ran then cannot be ended now."""
+        await self.engine(host)
 
 
 class RecordedJournal(Journal):

@@ -43,6 +43,7 @@ from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.policies import Policies
 from gpuconsole.session.preempting import is_over, preempt, until_over
+from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import ring
 from gpuconsole.session.render import rendered
@@ -94,7 +95,8 @@ class Session:
         self.recorder = ring(self, parts, self._news)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
-        self._retrying = Retrying(self._bench, self._estimating, parts.pack)
+        self.processes = Processes(parts, self.fleet, self.cancel)
+        self.retrying = Retrying(self._bench, self._estimating, parts.pack)
         self._dispatcher = Dispatcher(
             self._bench, self._outlook, self._leases, owner, self._news.tell, self._retrying.look
         )
@@ -218,10 +220,7 @@ class Session:
     async def sweep(
         self, task: Task, axes: Sequence[Axis], *, force: bool = False, hold: bool = False
     ) -> tuple[Job, ...]:
-        """Queue a task once for each combination of values, all of them or none.
-
-        Their `task.sweep` is a name that no other job has; RefusedError as `submit`.
-        """
+        """Queue a task once for each combination of values, all or none; errors as of `submit`."""
         self._require_writable("Submitting")
         return await self._submitting.sweep(task, axes, force=force, hold=hold)
 

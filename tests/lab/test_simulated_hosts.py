@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.lab import SimulatedHosts
 
 START = 1_700_000_000.0
@@ -162,3 +162,45 @@ def test_a_thousand_hosts_move_within_a_tick() -> None:
 def test_a_lab_without_hosts_is_refused(hosts: int) -> None:
     with pytest.raises(UsageError, match="at least one host"):
         lab_at(Clock(), hosts=hosts)
+
+
+async def test_a_process_that_is_signalled_leaves_its_device() -> None:
+    clock = Clock()
+    lab = SimulatedHosts(6, clock=clock)
+    host, device, process = next(
+        (host, device, process)
+        for host in lab.snapshot().hosts
+        for device in host.devices
+        for process in device.processes
+        if "ipykernel" in process.command
+    )
+    await lab.signal(host.name, process, "TERM")
+    clock.time += 2.0
+    after = lab.snapshot().host(host.name)
+    assert after is not None
+    assert after.devices[device.index].processes == ()
+    assert (after.devices[device.index].memory_used_mib or 0.0) < 100.0
+    with pytest.raises(RefusedError, match="ended already"):
+        await lab.signal(host.name, process, "TERM")
+
+
+async def test_somebody_elses_container_can_be_stopped() -> None:
+    clock = Clock()
+    lab = SimulatedHosts(6, clock=clock)
+    host, process = next(
+        (host, process)
+        for host in lab.snapshot().hosts
+        for device in host.devices
+        for process in device.processes
+        if process.container_id
+    )
+    engine = await lab.engine(host.name)
+    found = await engine.inspect(process.container_id)
+    assert found is not None
+    assert found.state == "running"
+    await engine.stop(process.container_id, 5.0)
+    clock.time += 2.0
+    after = lab.snapshot().host(host.name)
+    assert after is not None
+    assert not any(process in device.processes for device in after.devices)
+    assert await engine.inspect(process.container_id) is None

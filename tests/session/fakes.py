@@ -21,7 +21,7 @@ from gpuconsole.core.containers import (
     Lease,
     PruneResult,
 )
-from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
@@ -391,6 +391,7 @@ class FakeHosts:
         }
         self._console = console
         self.connecting = False
+        self.signals: list[tuple[str, int, str]] = []
         self.snapshots = FleetSnapshot(
             1,
             START,
@@ -441,6 +442,9 @@ class FakeHosts:
         if self.connecting:
             return HostState.CONNECTING
         return HostState.UP if self._dockers[name].reachable else HostState.DOWN
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        self.signals.append((host, process.pid, signal))
 
     async def engine(self, host: str) -> FakeEngine:
         await self._console.point("engine")

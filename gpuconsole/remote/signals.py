@@ -1,0 +1,61 @@
+"""A signal to one process of a host, after a look that it is still the one that was meant."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, RefusedError
+from gpuconsole.remote.link import Link
+
+SIGNALS = ("TERM", "INT", "KILL")
+TIMEOUT_S = 10.0
+
+
+async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> None:
+    """Send a signal; RefusedError when the process has ended, is another by now, or may not be
+    signalled, EngineError when the host could not do it."""
+    if signal not in SIGNALS or process.pid < 2:
+        raise RefusedError("Not sent", f"SIG{signal} to process {process.pid} is not allowed.")
+    found = await link.run(["cat", f"/proc/{process.pid}/cmdline"], timeout=TIMEOUT_S)
+    if found.exit_status:
+        raise _ended(host, process)
+    running = clean(found.stdout.decode("utf-8", "replace").replace("\0", " ").strip(), 4096)
+    if not _same(running, process.command):
+        raise RefusedError(
+            "It is another process now",
+            f"{host}: {process.pid} was `{process.command}` and is `{clean(running, 120)}`.",
+            "Look at the device again.",
+        )
+    # Without translation, so that the reason can be told apart.
+    argv = ["env", "LC_ALL=C", "kill", f"-{signal}", str(process.pid)]
+    done = await link.run(argv, timeout=TIMEOUT_S)
+    if done.exit_status:
+        raise _refused(host, process, signal, clean(done.stderr.decode("utf-8", "replace"), 300))
+
+
+def _same(running: str, known: str) -> bool:
+    """Tell whether a command line is the one that was shown; that may be cut, or, where it comes
+    from a vendor's tool, only the program's name. A process without one shows its name alone."""
+    if not known or not running:
+        return True
+    return running.startswith(known.rstrip()) or known in running.split(" ")[0]
+
+
+def _refused(
+    host: str, process: DeviceProcess, signal: str, told: str
+) -> EngineError | RefusedError:
+    whose = f"process {process.pid} of {process.user or 'somebody else'}"
+    if "not permitted" in told.lower():
+        return RefusedError(
+            "Not permitted",
+            f"{host}: the account that the console uses may not signal {whose}.",
+            f"Ask {process.user or 'its owner'}, or name an account with the right to it as `user`"
+            f" of {host} in the inventory.",
+        )
+    if "no such process" in told.lower():
+        return _ended(host, process)
+    return EngineError("Signal not sent", f"{host}: `kill -{signal}` of {whose} said: {told}")
+
+
+def _ended(host: str, process: DeviceProcess) -> RefusedError:
+    return RefusedError("It has ended already", f"{host} has no process {process.pid}.")
