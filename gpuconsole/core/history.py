@@ -31,6 +31,8 @@ FULL_DEVICES = 512
 """Up to so many devices are sampled once a second."""
 _SLACK = 1.125
 """Columns may grow so much beyond their size before their old end is cut off at once."""
+_SPREAD = 0.6180339887
+"""Golden: turns of neighbours lie far apart."""
 _HOLDS = 2.5
 """A sample stands for so many sampling times when the next one does not come."""
 
@@ -181,6 +183,8 @@ class _Track:
         self.fine = _Table()
         self.coarse = _Table()
         self._bucket_from = 0
+        self.turn = -1
+        """In which turn the newest sample was taken, where hosts take turns."""
 
     @property
     def newest(self) -> float:
@@ -291,10 +295,10 @@ class History:
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
         self.every_s = sampling_s(sum(len(host.devices) for host in hosts))
-        for host in hosts:
+        for place, host in enumerate(hosts):
             if self._hosts.get(host.name) is not host:
                 self._hosts[host.name] = host
-                self._keep(host)
+                self._keep(host, place)
         if len(self._tracks) > len(hosts):
             names = {host.name for host in hosts}
             self._tracks = {name: kept for name, kept in self._tracks.items() if name in names}
@@ -312,7 +316,7 @@ class History:
         track = self._tracks.get(name)
         return track.series(key, start, end, self.every_s) if track else Series(start, end)
 
-    def _keep(self, host: Host) -> None:
+    def _keep(self, host: Host, place: int) -> None:
         at = host.sampled_at
         if at is None:
             return
@@ -320,8 +324,10 @@ class History:
         if track is None or at < track.newest - self.every_s * 5:
             # A clock that was set back begins anew.
             track = self._tracks[host.name] = _Track()
-        if at - track.newest < self.every_s - 0.5:
-            # The same frame in another state, or sooner than this fleet is sampled.
+        # The same frame in another state is no sample. The hosts of a large fleet take turns.
+        turn = int(at / self.every_s + place * _SPREAD)
+        if at - track.newest < 0.5 or (self.every_s > 1.0 and turn == track.turn):
             return
+        track.turn = turn
         track.push(host, at, self.every_s)
         self._home.update((device.uuid, host.name) for device in host.devices)

@@ -222,7 +222,9 @@ def ring(session: Session, parts: Parts, news: News) -> Recorder:
         keep_hours=settings.keep_hours,
         max_mib=settings.max_mib,
     )
-    chosen = sink if settings.enabled else None
+    # Who only looks makes no state folder where there is none.
+    wanted = settings.enabled and (not parts.read_only or parts.journal.folder.is_dir())
+    chosen = sink if wanted else None
     recorder = Recorder(watched, parts.clock, chosen, name=name, folder=folder, tell=news.tell)
     news.subscribe(recorder.note)
     return recorder

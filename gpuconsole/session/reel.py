@@ -77,6 +77,8 @@ class Reel:
         """Blocks in memory up to the present one, oldest first."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when there is more to see at the same moment."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when playing stops because nothing more is recorded."""
         self._open = shelf
         self._shelf: Shelf | None = None
         self._stretch: Stretch | None = None
@@ -200,6 +202,7 @@ class Reel:
         if following is None:
             if self.clock.now() >= stretch.last:
                 self.pause()
+                self.on_end()
             return
         self._next = following
         if following.first > stretch.last and self.clock.now() >= stretch.last:

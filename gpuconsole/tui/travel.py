@@ -13,6 +13,7 @@ from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.reel import SPEEDS
 from gpuconsole.session.replay import ReplaySession, open_past
+from gpuconsole.state.recording.shelf import Span
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.presentation.slider import TimeView
 from gpuconsole.tui.screens.dialogs import AskScreen
@@ -64,10 +65,13 @@ class Travel:
             return None
         reel = self.past.reel
         speed = reel.clock.speed if reel.clock.playing else 0.0
+        spans, latest = reel.spans, self._latest()
+        if not self.is_replay and self._now.recorder.on:
+            # What was seen since the last block is in memory yet.
+            spans = (*spans, Span(reel.last, latest))
         return TimeView(
-            self.past.now(), reel.first, self._latest(), reel.spans, reel.marks, speed,
-            fixed=self.is_replay,
-        )  # fmt: skip
+            self.past.now(), reel.first, latest, spans, reel.marks, speed, fixed=self.is_replay
+        )
 
     def step(self, seconds: float) -> None:
         """Go so many seconds on, or back."""
@@ -163,8 +167,26 @@ class Travel:
     async def _opened(self, at: float) -> ReplaySession:
         past = await open_past(self._now, at)
         past.reel.on_change = self._arrived
+        past.reel.on_end = self._caught_up
         await past.__aenter__()
         return past
+
+    def _caught_up(self) -> None:
+        """Go on with what was recorded meanwhile; where that is all, now is reached."""
+        past = self.past
+        if past is None:
+            return
+        reel, recorder = past.reel, self._now.recorder
+
+        async def go_on() -> None:
+            await recorder.cut()
+            if self.past is past:
+                reel.play()
+
+        if recorder.on and self._now.now() - reel.last > 2 * NEAR_NOW_S:
+            aside(self._app, go_on, group="travel")
+        else:
+            self.go_now()
 
     def _tell_missed(self, at: float, landed: float) -> None:
         latest = self._latest()

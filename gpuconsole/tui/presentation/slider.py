@@ -18,6 +18,8 @@ WINDOWS_S = (60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 3 * 86400.0, 1
 """The slider spans the smallest of these that holds the moment and now, and as much as `USUAL_S`
 of what was recorded."""
 USUAL_S = 900.0
+BRIEF_S = 600.0
+"""Below this the ends are told to the second."""
 _RANKS: dict[Severity, int] = {"information": 1, "warning": 2, "error": 3}
 
 
@@ -72,7 +74,9 @@ class Track:
 def slider_line(ink: Ink, view: TimeView, width: int) -> tuple[list[Piece], Track]:
     """Return the line, and where its track is."""
     first, last = view.window
-    left, right = f" {_label(first, last)} ", f" {_label(last, last) if view.fixed else 'now'} "
+    brief = last - first < BRIEF_S
+    end = _label(last, last, seconds=brief) if view.fixed else "now"
+    left, right = f" {_label(first, last, seconds=brief)} ", f" {end} "
     tail = f"{_motion(ink, view.speed)}{format_duration(max(0.0, view.last - view.at))} "
     tail += "to the end" if view.fixed else "ago"
     tail = f"{tail} " if width >= 80 else f"{_motion(ink, view.speed)}"
@@ -114,8 +118,8 @@ def _motion(ink: Ink, speed: float) -> str:
     return f"{'>' if ink.ascii else '▶'} {speed:g}x  "
 
 
-def _label(at: float, last: float) -> str:
+def _label(at: float, last: float, *, seconds: bool) -> str:
     moment = datetime.fromtimestamp(at)
     if moment.date() == datetime.fromtimestamp(last).date():
-        return moment.strftime("%H:%M")
+        return moment.strftime("%H:%M:%S" if seconds else "%H:%M")
     return moment.strftime("%m-%d %H:%M")
