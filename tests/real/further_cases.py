@@ -82,4 +82,36 @@ CASES = [
     Case("imag f", "paddle.imag(paddle.complex(x, z))", XZ),
     Case("rfft real", "paddle.fft.rfft(x).real()", X),
     Case("abs fft", "paddle.fft.rfft(x).abs()", X),
+    Case("swiglu", "F.swiglu(x, z)", XZ),
+    Case("swiglu half", "F.swiglu(x)"),
+    Case("zeropad2d", "F.zeropad2d(x, [1, 2, 3, 4])", "x=f(N,6,20,24)"),
+    Case("dropout1d", "F.dropout1d(x, 0.3)"),
+    Case("softmax of the root", "paddle.softmax(x, 1)"),
+    Case(
+        "softmax with mask",
+        "paddle.incubate.softmax_mask_fuse(x, m)",
+        "x=f(N,4,16,16) m=c(N,1,16,16)",
+    ),
+    Case(
+        "parameter of a tensor",
+        "paddle.matmul(x, p)",
+        X,
+        "y",
+        "p = nn.Parameter(paddle.randn([64, 8]))",
+    ),
+    Case(
+        "least of a type", "x.masked_fill(m, paddle.finfo(paddle.float32).min)", X + " m=b(N,17,64)"
+    ),
+    *(
+        Case(net, "net(x)", "x=f(N,6,20,24)", "y", f"net = nn.{net}")
+        for net in (
+            "ReflectionPad2D(2)",
+            "ReplicationPad2D([1, 2, 1, 2])",
+            "ConstantPad2D(2, 0.5)",
+            "CircularPad2D(1)",
+            "SiLU()",
+            "Conv2d(6, 5, 3)",
+            "AdaptiveMaxPool2d(2)",
+        )
+    ),
 ]

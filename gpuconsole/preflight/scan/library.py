@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan import (
     methods,
     neural,
     numpy_api,
+    numpy_picks,
     photos,
     pictures,
     readers,
@@ -102,6 +103,11 @@ def _vision(run: Run) -> Written:
     })  # fmt: skip
 
 
+_ALSO_AT_ROOT = (
+    "conv1d", "conv2d", "conv3d", "group_norm", "layer_norm", "softmax", "adaptive_avg_pool1d",
+)  # fmt: skip
+
+
 def paddle(run: Run) -> Namespace:
     """Return `paddle` for a run."""
     nn, vision = neural.nn(run, training.nn_names()), _vision(run)
@@ -123,7 +129,11 @@ def paddle(run: Run) -> Namespace:
         "reader": readers.namespace(),
         **signals.names(run),
         "__version__": "3.3.1",
+        **_classes({"iinfo": numpy_picks.Limits, "finfo": numpy_picks.Limits}),
     }
+    # Functions of networks that Paddle 3 has at its root too.
+    functional = nn.names["functional"]
+    names.update({name: functional.find(name) for name in _ALSO_AT_ROOT})
     names.update({name: one for name, one in device.names.items() if name != "cuda"})
     names["cuda"] = device.names["cuda"]
     names.update(dict.fromkeys(("tensor", "framework", "base"), Namespace("paddle.tensor", names)))

@@ -13,6 +13,7 @@ from gpuconsole.preflight.scan import (
 )
 from gpuconsole.preflight.scan.attrs import Attr
 from gpuconsole.preflight.scan.run import Run
+from gpuconsole.preflight.scan.tensors import Parameter, Tensor
 from gpuconsole.preflight.scan.values import Namespace, Native, NativeClass, NativeFunction, Value
 from gpuconsole.preflight.scan.written import Written
 
@@ -29,6 +30,15 @@ _CLASSES: tuple[type[layers.Layer], ...] = (
 )  # fmt: skip
 _FUNCTION_MODULES = ("common", "loss", "activation", "norm", "pooling", "conv", "input", "vision")
 """Modules in which Paddle keeps the functions of `paddle.nn.functional`."""
+_OTHER_NAMES = {
+    "SiLU": "Silu", "HuberLoss": "SmoothL1Loss", "Module": "Layer", "ModuleList": "LayerList",
+    "ModuleDict": "LayerDict",
+    **{f"{kind}{rank}d": f"{kind}{rank}D" for rank in (1, 2, 3) for kind in (
+        "Conv", "ZeroPad", "ConstantPad", "ReflectionPad", "ReplicationPad", "AdaptiveAvgPool",
+        "AdaptiveMaxPool")},
+    "UpsamplingBilinear2d": "UpsamplingBilinear2D", "UpsamplingNearest2d": "UpsamplingNearest2D",
+}  # fmt: skip
+"""Names that Paddle 3 has beside its own."""
 _INITIALIZERS = (
     "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform",
     "KaimingNormal", "KaimingUniform", "Assign", "Orthogonal", "Dirac", "Bilinear", "MSRA",
@@ -58,6 +68,17 @@ def _initializers() -> Namespace:
     return Namespace("paddle.nn.initializer", names)
 
 
+def _parameter(run: Run, data: Value = None, requires_grad: Value = True, *_: Value) -> Value:
+    """`nn.Parameter(tensor)`: the tensor's block as a parameter."""
+    if not isinstance(data, Tensor):
+        return run.unknown("a parameter of what is not known")
+    block = data.storage
+    block.ledger.kinds[block.index] = "parameters"
+    one = Parameter(data.shape, data.dtype, data.storage, stop_gradient=requires_grad is False)
+    one.trainable = requires_grad is not False
+    return one
+
+
 def _clip(run: Run, parameters: Value, *_: Value, **__: Value) -> Value:
     return run.number("the norm of the gradients")
 
@@ -78,8 +99,11 @@ def nn(run: Run, more: dict[str, Value]) -> Written:
             run, "paddle.nn.functional", "functional", {**functional.functions()}
         ),
         "initializer": _initializers(), "utils": utils,
+        "Parameter": NativeFunction(_parameter, "Parameter"),
         "_note_length": NativeFunction(note_length, "note_length"),
     })  # fmt: skip
+    for name, other in _OTHER_NAMES.items():
+        space.names[name] = space.find(other)
     # The modules in which Paddle keeps the layers, by which older scripts name them.
     space.names.update(dict.fromkeys(("layer", "loss", "norm", "common"), space))
     functional_space = space.names["functional"]

@@ -259,8 +259,35 @@ def cross_entropy_kernel(run: Run, input: Tensor, label: Tensor, soft_label: Val
     return kernels.cross_entropy_kernel(run, input, label, soft_label is True, axis)
 
 
+def swiglu(run: Run, x: Tensor, y: Value = None, name: Value = None) -> Tensor:
+    """`F.swiglu`: two tensors, or the halves of one."""
+    if isinstance(y, Tensor):
+        if x.shape != y.shape:
+            raise ShapeFault(f"swiglu of {list(x.shape)} and {list(y.shape)}", x.shape, y.shape)
+        return ops.apply(run, "swiglu", (x, y), x.shape)
+    if x.shape[-1] % 2:
+        raise ShapeFault(f"swiglu of the halves of {x.shape[-1]}", x.shape)
+    return ops.apply(run, "swiglu_halves", (x,), (*x.shape[:-1], x.shape[-1] // 2))
+
+
+def softmax_masked(run: Run, x: Tensor, mask: Tensor, name: Value = None) -> Tensor:
+    """`paddle.incubate.softmax_mask_fuse`."""
+    return ops.apply(run, "softmax_mask", (x, mask), x.shape)
+
+
+def rms_norm(run: Run, input: Tensor, normalized_shape: Value = None, weight: Value = None,
+             *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`F.rms_norm`: a kernel of cards alone."""
+    if run.on_cpu:
+        run.fault("rms_norm has no kernel on the CPU (Paddle 3.3.1)")
+        return run.unknown("what rms_norm gives on the CPU")
+    inputs = (input, weight) if isinstance(weight, Tensor) else (input,)
+    return ops.apply(run, "rms_norm", inputs, input.shape)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: activation(name) for name in ACTIVATIONS},
+    "logsigmoid": activation("log_sigmoid"), "swiglu": swiglu, "rms_norm": rms_norm,
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"), "maxout": maxout,
     "prelu": prelu, "rrelu": rrelu, "gumbel_softmax": activation("gumbel_softmax"),
     "dropout": dropout, "nll_loss": nll_loss,

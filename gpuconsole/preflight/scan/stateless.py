@@ -160,8 +160,10 @@ def _classes() -> Iterator[type[Layer]]:
                            ("Dropout3D", "dropout3d"), ("AlphaDropout", "alpha_dropout"),
                            ("FeatureAlphaDropout", "feature_alpha_dropout")):  # fmt: skip
         yield type(name, (Called,), {"label": name, "function": function, "switched": True})
-    for name in ("Pad1D", "Pad2D", "Pad3D", "ZeroPad1D", "ZeroPad2D", "ZeroPad3D"):
-        yield type(name, (Padded,), {"label": name})
+    for kind in ("", "Zero", "Constant", "Reflection", "Replication", "Circular"):
+        for rank in (1, 2, 3):
+            name = f"{kind}Pad{rank}D"
+            yield type(name, (Padded,), {"label": name})
     for name in ("UpsamplingNearest2D", "UpsamplingBilinear2D"):
         yield type(name, (Upsampling,), {"label": name})
     yield from (Flatten, Unflatten, Identity)

@@ -9,9 +9,11 @@ from gpuconsole.preflight.scan import (
     autograd,
     clips,
     distributed,
+    graphs,
     hapi,
     metrics,
     modes,
+    nn_functions,
     optimizers,
     recomputing,
 )
@@ -66,6 +68,8 @@ def _amp() -> Namespace:
     names = {
         **_classes({"auto_cast": amp.AutoCast, "GradScaler": amp.GradScaler}),
         **_functions({
+            "is_autocast_enabled": lambda run, *_: run.amp.level != "O0",
+            "get_autocast_dtype": lambda run, *_: run.amp.dtype,
             "decorate": amp.decorate, "is_float16_supported": lambda run, *_: amp.active(run),
             "is_bfloat16_supported": lambda run, *_: amp.active(run),
         }),
@@ -119,6 +123,14 @@ def _inference() -> Namespace:
     ))  # fmt: skip
 
 
+def _fused() -> dict[str, Value]:
+    segments = {f"segment_{kind}": graphs.segment for kind in ("sum", "mean", "max", "min")}
+    return _functions({
+        **segments, "softmax_mask_fuse": nn_functions.softmax_masked,
+        "graph_send_recv": graphs.send_u_recv, "identity_loss": lambda run, x, *_, **__: x,
+    })  # fmt: skip
+
+
 def names(run: Run) -> dict[str, Value]:
     """Return what `paddle` itself has for training, by name."""
     metric = {
@@ -150,5 +162,6 @@ def names(run: Run) -> dict[str, Value]:
         "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(_CALLBACKS, Quiet))),
         "incubate": Namespace("paddle.incubate", {
             "distributed": Namespace("paddle.incubate.distributed", {"fleet": fleet}),
+            **_fused(),
         }),
     }  # fmt: skip

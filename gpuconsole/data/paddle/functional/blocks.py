@@ -52,6 +52,16 @@ def dropout3d(x, p=0.5, training=True, data_format="NCDHW", name=None):
     return F.dropout(x, p, [0, 1] if data_format == "NCDHW" else [0, 4], training)
 
 
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    if len(input.shape) == 2:
+        return paddle.squeeze(F.dropout(paddle.unsqueeze(input, 0), p, 1, training), 0)
+    return F.dropout(input, p, 1, training)
+
+
+def zeropad2d(x, padding, data_format="NCHW", name=None):
+    return F.pad(x, pad=padding, mode="constant", value=0, data_format=data_format)
+
+
 def alpha_dropout(x, p=0.5, training=True, name=None):
     if not training:
         return x
