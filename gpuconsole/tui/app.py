@@ -19,6 +19,7 @@ from gpuconsole.core.incidents import Severity
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.desktop import notification
+from gpuconsole.tui.expanding import toggle
 from gpuconsole.tui.ink import Ink, Symbols
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.keys import Key
@@ -29,6 +30,7 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
 from gpuconsole.tui.screens.palette import Palette, Recent
 from gpuconsole.tui.screens.queue import QueueScreen
@@ -37,6 +39,7 @@ from gpuconsole.tui.screens.triage import TriageScreen
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
 from gpuconsole.tui.travel import Travel
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.jumpable import places_of
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -247,6 +250,23 @@ class ConsoleApp(App[None]):
         """Open the palette over a screen."""
         if isinstance(self.screen, ConsoleScreen):
             self.push_screen(Palette(self.screen))
+
+    def action_jump(self) -> None:
+        """Put a letter at every place of this screen."""
+        if isinstance(self.screen, ConsoleScreen):
+            self.push_screen(JumpScreen(places_of(self.screen)))
+
+    def action_expand(self) -> None:
+        """Show what has the focus on the whole body, or everything again."""
+        if isinstance(self.screen, ConsoleScreen) and not toggle(self.screen):
+            self.notify("Nothing here has the focus.", timeout=3, markup=False)
+
+    def action_last(self) -> None:
+        """Go to the screen one was on last; again comes back."""
+        if self._trail:
+            before = self._trail[-1]
+            self._trail = [*self._trail[:-1], self.current_mode]
+            self.switch_mode(before)
 
     def show_messages(self) -> None:
         """Show all toasts of this session."""

@@ -84,11 +84,13 @@ AREAS = {
     "dialog": "In a dialog",
     "palette": "In the command palette",
     "messages": "In the list of messages",
+    "jump": "While letters stand at the places",
     "help": "Help",
 }
 
 KEYS: tuple[Key, ...] = (
     Key("app.palette", "ctrl+p", "app.command_palette", "command", "Find a command, host or job"),
+    Key("app.jump", "ctrl+o", "app.jump", "jump", "Put a letter at every place, to go there by it"),
     Key("app.quit", "ctrl+q", "app.quit", "quit", "Leave the console; jobs run on"),
     Key("app.read_only", "f9", "app.toggle_read_only", "read-only", "Switch read-only on or off"),
     Key("go.fleet", "1", "app.go('fleet')", "fleet", "Go to the fleet"),
@@ -98,6 +100,9 @@ KEYS: tuple[Key, ...] = (
     Key("go.triage", "5", "app.go('triage')", "triage", "Go to what is wrong"),
     Key("go.command", "colon", "app.command_palette", "command", "Find a command, host or job"),
     Key("go.help", "question_mark,f1", "app.help", "help", "Show the keys of this screen"),
+    Key("go.last", "backspace", "app.last", "last", "Go to the screen one was on last"),
+    Key("go.expand", "ctrl+e", "app.expand", "expand",
+        "Show what has the focus on the whole screen, or all again"),
     Key("go.back", "escape", "back", "back", "Go back; never leaves the console"),
     Key(
         "go.pause",
@@ -385,6 +390,7 @@ KEYS: tuple[Key, ...] = (
     Key("palette.page_down", "pagedown", "page(1)", "page down", "A page down"),
     Key("palette.do", "enter", "do", "do", "Do it, or go there"),
     Key("palette.leave", "escape,ctrl+p", "leave", "leave", "Close the palette"),
+    Key("jump.leave", "escape,ctrl+o", "leave", "leave", "Stay where one is"),
     Key("messages.copy", "y", "copy", "copy", "Copy all messages"),
     Key("messages.close", "escape,q", "close", "close", "Close the list"),
     Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help"),

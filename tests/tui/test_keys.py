@@ -17,6 +17,7 @@ from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MessagesScreen
 from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
@@ -51,6 +52,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "filter": (FilterBar, ("slash",)),
     "dialog": (ConfirmScreen, ("2", "c")),
     "palette": (Palette, ("colon",)),
+    "jump": (JumpScreen, ("ctrl+o",)),
     "messages": (MessagesScreen, ("colon", *"messages", "enter")),
     "help": (HelpScreen, ("question_mark",)),
 }

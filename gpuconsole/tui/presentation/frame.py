@@ -134,7 +134,8 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     last = [("F10", "command"), ("F1", "help")] if form else [(":", "command"), ("?", "help")]
     tail: list[Piece] = []
     for name, label in last:
-        tail += [(name, ink.key), (f" {label}  ", ink.muted)]
+        go = Style.from_meta({"@click": _TAIL_CLICKS[label]})
+        tail += [(name, ink.key + go), (f" {label}  ", ink.muted + go)]
     tail_width = sum(cell_len(text) for text, _ in tail)
     pieces: list[Piece] = [(" ", ink.text)]
     used = 1
@@ -169,3 +170,4 @@ def _percent(value: float | None) -> str:
 
 
 _REVERSE = Style(reverse=True)
+_TAIL_CLICKS = {"command": "app.command_palette()", "help": "app.help()"}

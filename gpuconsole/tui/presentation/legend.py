@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuconsole.config import LabSettings
 from gpuconsole.core.levels import HOT_C, WARM_C, Condition
+from gpuconsole.core.units import format_duration
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit
 from gpuconsole.tui.presentation.frame import STALE_AFTER_S
@@ -92,10 +94,23 @@ def legend_lines(ink: Ink) -> list[list[Piece]]:
     return lines
 
 
-def threshold_lines(ink: Ink) -> list[list[Piece]]:
+def threshold_lines(ink: Ink, settings: LabSettings) -> list[list[Piece]]:
     """Return the thresholds in force."""
     metrics = ", ".join(metric.name for metric in METRICS)
+    limits = settings.triage.limits
+    in_force = (
+        f"an estimate may fill {100 * settings.memory_threshold:.0f} % of a device",
+        f"a host without a frame for {format_duration(settings.poll.stale_after)} is stale,"
+        f" for {format_duration(limits.unreachable_for)} unreachable",
+        f"memory is nearly full from {limits.memory_full:.0f} % on,"
+        f" a disk when less than {limits.disk_free:.0f} % are free",
+        f"a device is idle below {limits.idle_utilization:.0f} %; held memory is told after"
+        f" {format_duration(limits.idle_for)}",
+        f"a straggler lies {limits.straggler_gap:.0f} points below the others,"
+        f" a clock is off from {format_duration(limits.clock_skew)} on",
+    )
     return [
+        *([(f"  {words}", ink.text)] for words in in_force),
         [(f"  data older than {STALE_AFTER_S:.0f} s is marked stale", ink.text)],
         [(f"  the temperature ramp runs from {WARM_C:.0f} to {HOT_C:.0f} C", ink.text)],
         [(f"  metrics: {metrics}", ink.text)],

@@ -184,6 +184,10 @@ class FleetScreen(ConsoleScreen):
     def _ask_left(self) -> None:
         self.query_one(FleetMap).focus()
 
+    @on(FleetMap.Opened)
+    def _clicked_twice(self) -> None:
+        self.action_open()
+
     @on(FleetMap.CursorMoved)
     def _cursor_moved(self) -> None:
         self._draw_inspector()

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.keys import AREAS, in_area
+from gpuconsole.tui.keys import AREAS
 from gpuconsole.tui.presentation.cells import Piece, fit, text
 from gpuconsole.tui.presentation.legend import legend_lines, threshold_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
+
+
+def areas_of(widget: Widget | None) -> tuple[str, ...]:
+    """Return the areas of the keys that a focused widget listens to, the nearest first."""
+    nodes = widget.ancestors_with_self if widget is not None else []
+    ids = (
+        binding.id or ""
+        for node in nodes
+        if isinstance(node, Widget) and not isinstance(node, Screen)
+        for binding in node.BINDINGS
+        if isinstance(binding, Binding)
+    )
+    return tuple(dict.fromkeys(id_.partition(".")[0] for id_ in ids if "." in id_))
 
 
 class HelpScreen(ModalScreen[None]):
@@ -46,10 +61,12 @@ class HelpScreen(ModalScreen[None]):
         ink = ink_of(self)
         about = self._about
         shared = ("app",) if about.FORM else ("go", "time", "app")
+        focused = areas_of(about.focused)
+        title = {area: f"{AREAS[area]} (it has the focus)" for area in focused}
         lines: list[list[Piece]] = []
-        for area in (about.AREA, *about.WIDGET_AREAS, *shared):
-            lines += [[(AREAS[area], ink.title)]]
-            for key in in_area(area):
+        for area in dict.fromkeys((*focused, about.AREA, *about.WIDGET_AREAS, *shared)):
+            lines += [[(title.get(area, AREAS[area]), ink.title)]]
+            for key in about.console.keys_of(area):
                 off = key.writes and about.console.read_only
                 style = ink.rule if off else ink.text
                 note = "   (read-only)" if off else ""
@@ -59,4 +76,8 @@ class HelpScreen(ModalScreen[None]):
                 )  # fmt: skip
             lines.append([])
         lines += [[("Legend", ink.title)], *legend_lines(ink), []]
-        return [*lines, [("Thresholds and filter", ink.title)], *threshold_lines(ink)]
+        return [
+            *lines,
+            [("Thresholds and filter", ink.title)],
+            *threshold_lines(ink, about.session.settings),
+        ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -32,6 +33,10 @@ from gpuconsole.tui.presentation.maprows import MapView, draw_row, host_heading
 from gpuconsole.tui.presentation.metrics import Cells
 from gpuconsole.tui.presentation.owners import Owners
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.jumpable import Place
+
+_LABEL_WIDTH = 2
+"""Cells of a letter to jump by, where there are many."""
 
 
 class FleetMap(ScrollView, can_focus=True):
@@ -55,6 +60,9 @@ class FleetMap(ScrollView, can_focus=True):
 
         host: Host | None
         device: Device | None
+
+    class Opened(Message):
+        """What is under the cursor was clicked twice."""
 
     @dataclass
     class Shrunk(Message):
@@ -165,8 +173,26 @@ class FleetMap(ScrollView, can_focus=True):
             row = self._row_near(0 if way < 0 else len(rows) - 1, -way)
             self._stand(row.hosts[0 if way < 0 else -1], row.device or 0)
 
+    def jump_places(self) -> list[Place]:
+        """Return the hosts or rows in sight."""
+        placed, top = self._placed(), self.scroll_offset.y
+        bottom = min(len(placed.rows), top + self.size.height - placed.heading)
+        step = placed.cell_width + placed.gap
+        found: list[Place] = []
+        for number in range(top, bottom):
+            row, y = placed.rows[number], number - top + placed.heading
+            if row.heading:
+                continue
+            if placed.density >= Density.HOST_LINE or step <= _LABEL_WIDTH:
+                found.append(Place(Offset(0, y), partial(self._stand_on_row, number)))
+                continue
+            for column, host in enumerate(row.hosts):
+                at = Offset(placed.gutter + placed.gap + column * step, y)
+                found.append(Place(at, partial(self._stand, host, 0)))
+        return found
+
     def on_click(self, event: events.Click) -> None:
-        """Stand on the host or device that was clicked."""
+        """Stand on the host or device that was clicked; a second click opens it."""
         placed = self._placed()
         spot = event.get_content_offset(self)
         if spot is None or spot.y < placed.heading:
@@ -176,10 +202,16 @@ class FleetMap(ScrollView, can_focus=True):
             return
         if placed.density >= Density.HOST_LINE or placed.rows[row].heading:
             self._stand_on_row(row)
+            self._click_opens(event)
             return
         hosts = placed.rows[row].hosts
         column = (spot.x - placed.gutter - placed.gap) // (placed.cell_width + placed.gap)
         self._stand(hosts[max(0, min(len(hosts) - 1, column))], 0)
+        self._click_opens(event)
+
+    def _click_opens(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.post_message(self.Opened())
 
     # -- drawing ----------------------------------------------------------------------------
 

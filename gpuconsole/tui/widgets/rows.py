@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -15,6 +16,7 @@ from textual.strip import Strip
 from gpuconsole.tui.ink import Ink, ink_of
 from gpuconsole.tui.presentation.cells import Piece, strip
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.jumpable import Place
 
 Draw = Callable[[str, int], list[Piece]]
 """Makes the pieces of a row from its key and its number, from 0."""
@@ -93,6 +95,13 @@ class Rows(ScrollView, can_focus=True):
         """Put the cursor on a row by its key, if it is there."""
         if key in self._places:
             self._stand(self._places[key])
+
+    def jump_places(self) -> list[Place]:
+        """Return the rows in sight."""
+        top = self.scroll_offset.y
+        return [
+            Place(Offset(0, row + 1 - top), partial(self._stand, row)) for row in self._in_sight()
+        ]
 
     def unmark(self) -> None:
         """Take all marks away."""
