@@ -8,6 +8,7 @@ from datetime import datetime
 
 from rich.style import Style
 
+from gpuconsole.core.fleet import Host
 from gpuconsole.core.history import Series, downsample
 from gpuconsole.core.incidents import HARMFUL, WRITING, Action, Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job
@@ -20,6 +21,7 @@ from gpuconsole.tui.presentation.cells import Piece, fit, labelled, wrapped
 NARROW = 100
 """Columns below which only the first facts of an incident fit."""
 LABEL = 12
+WHAT_MOST = 64
 GLYPHS = {Severity.CRITICAL: "!", Severity.WARNING: "~", Severity.INFO: "i"}
 SPARKS, ASCII_SPARKS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 Lines = list[list[Piece]]
@@ -30,8 +32,8 @@ class Row:
     """What a line of the list is made of."""
 
     incident: Incident
-    jobs: str
-    """Names of the jobs that it hits."""
+    hit: str
+    """Who it hits: jobs by name, else users."""
     do: str
     """The first thing that can be done."""
 
@@ -41,10 +43,14 @@ def columns(width: int) -> Mapping[str, int]:
     if width < NARROW - 4:
         fixed = {"severity": 10, "since": 6, "where": 17}
     else:
-        fixed = {"severity": 10, "since": 6, "where": 20, "jobs hit": 16, "do": 22}
+        fixed = {"severity": 10, "since": 6, "where": 20, "who is hit": 16, "do": 22}
     gaps = len(fixed)
     room = max(12, width - sum(fixed.values()) - gaps)
-    names = ("severity", "since", "what", "where", "jobs hit", "do")
+    if room > WHAT_MOST and "do" in fixed:
+        # A title far from its place is hard to follow: the rest goes to names.
+        spare, room = room - WHAT_MOST, WHAT_MOST
+        fixed |= {"who is hit": 16 + spare // 2, "do": 22 + spare - spare // 2}
+    names = ("severity", "since", "what", "where", "who is hit", "do")
     return {name: room if name == "what" else fixed[name] for name in names
             if name == "what" or name in fixed}  # fmt: skip
 
@@ -70,7 +76,7 @@ def row_pieces(ink: Ink, row: Row, now: float, sizes: Mapping[str, int]) -> list
         "since": (short_age(now - incident.since), body),
         "what": (incident.title, body if quiet else ink.strong),
         "where": (incident.where, body),
-        "jobs hit": (row.jobs or "-", body),
+        "who is hit": (row.hit or "-", body),
         "do": (standing(incident, now) or row.do, ink.muted),
     }  # fmt: skip
     if "do" not in sizes and quiet:
@@ -201,9 +207,14 @@ def _jobs_hit(incident: Incident, jobs: Mapping[str, Job]) -> str:
     return ", ".join(words) + (f" and {rest} more" if rest > 0 else "")
 
 
-def job_names(incident: Incident, jobs: Mapping[str, Job]) -> str:
-    """Name the first of the jobs that are hit, and count the others."""
+def who_is_hit(incident: Incident, jobs: Mapping[str, Job], host: Host | None) -> str:
+    """Name the first of the jobs that are hit, or else of the users at work there; count the
+    others."""
     names = [clean(jobs[one].task.name, 40) if one in jobs else one for one in incident.jobs]
+    if not names and host is not None:
+        devices = [one for one in host.devices if incident.uuid in ("", one.uuid)]
+        users = (process.user for device in devices for process in device.processes)
+        names = list(dict.fromkeys(clean(user, 40) for user in users if user))
     return names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
 
 

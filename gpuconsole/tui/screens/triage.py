@@ -33,9 +33,9 @@ from gpuconsole.tui.presentation.triage import (
     empty_lines,
     evidence_lines,
     heading,
-    job_names,
     plot_lines,
     row_pieces,
+    who_is_hit,
 )
 from gpuconsole.tui.screens import incident_verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
@@ -270,7 +270,9 @@ class TriageScreen(ConsoleScreen):
 
     def _row(self, incident: Incident) -> Row:
         actions = self.session.triage.actions(incident)
-        return Row(incident, job_names(incident, self._jobs), actions[0].label if actions else "")
+        host = self.picture.snapshot.host(incident.host) if incident.ended_at is None else None
+        hit = who_is_hit(incident, self._jobs, host)
+        return Row(incident, hit, actions[0].label if actions else "")
 
     def _draw_titles(self) -> None:
         rows = self.query_one(Rows)
