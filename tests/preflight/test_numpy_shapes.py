@@ -14,6 +14,13 @@ from tests.preflight.modelled import modelled
 np: Any = pytest.importorskip("numpy", "2.0")
 
 GIVEN = """
+def set_shape(x, shape):
+    x.shape = shape
+    return x
+def resized(x, shape):
+    x.resize(shape, refcheck=False)
+    return x
+
 import numpy as np
 a = np.zeros((4, 6), "float32")
 b = np.ones((4, 6))
@@ -338,6 +345,25 @@ a * (np.sqrt(2.0) * 3)
 a / np.ceil(7 / 2)
 a * 2.5
 u8 * np.sqrt(3)
+np.ogrid[0:3, 0:4]
+np.mgrid[0:1:0.25, 0:4]
+np.add.reduce(np.zeros((2, 3)))
+np.maximum.reduce([np.zeros(2), np.ones(2)])
+np.add.reduce(np.zeros((2, 3)), axis=1, keepdims=True)
+np.multiply.outer(np.zeros(2), np.zeros((3, 4)))
+np.add.accumulate(np.zeros((2, 3)))
+np.exp2(np.zeros(2))
+np.block([[np.eye(2), np.zeros((2, 3))], [np.zeros((1, 5))]])
+np.fromfunction(lambda i, j: i + j, (2, 3))
+np.bitwise_xor(np.arange(3), 1)
+np.heaviside(np.zeros(2), 1)
+np.ediff1d(np.zeros(4))
+np.angle(np.zeros(2))
+np.vander(np.zeros(3), 4)
+np.packbits(np.zeros((4, 16), "bool"), axis=1)
+np.resize(np.zeros(3), (2, 4))
+set_shape(np.zeros(6), (2, -1)).T
+resized(np.zeros((2, 3)), (3, 4))
 """.strip().splitlines()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuconsole.preflight import Analysis
@@ -221,3 +222,25 @@ f = glob.glob("/etc/pass*")
     found = modelled(inside / "all.py", text)
     for name in "abcdf":
         assert isinstance(found[name], Unknown), name
+
+
+LOADED = """
+import numpy as np
+a = np.load("all.npz")
+b = np.loadtxt("rows.csv", delimiter=",", skiprows=1)
+c = np.genfromtxt("rows.csv", delimiter=",", skip_header=1, usecols=(0, 2), dtype="float32")
+d = np.loadtxt("rows.csv", delimiter=",", skiprows=1, unpack=True, max_rows=3)
+with open("rows.csv") as f:
+    e = np.loadtxt(f, delimiter=",", skiprows=1, usecols=1)
+names, x, y = sorted(a.files), a["x"], a["y"]
+"""
+
+
+def test_arrays_of_the_project_have_the_shapes_that_numpy_gives_them(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", x=np.zeros((5, 3), "float32"), y=np.arange(5))
+    (tmp_path / "rows.csv").write_text("a,b,c\n" + "1,2,3\n" * 7)
+    found = modelled(tmp_path / "all.py", LOADED)
+    real = {"b": (7, 3), "c": (7, 2), "d": (3, 3), "e": (7,), "x": (5, 3), "y": (5,)}
+    assert {name: found[name].shape for name in real} == real
+    assert found["names"] == ["x", "y"]
+    assert (found["x"].dtype, found["y"].dtype, found["c"].dtype) == ("float32", "int64", "float32")

@@ -273,7 +273,7 @@ METHODS: dict[str, Callable[..., Value]] = {
     "cumsum": accumulated, "cumprod": accumulated, "argsort": ordered, "argpartition": ordered,
     "diagonal": diagonal, "trace": traced, "take": taken, "searchsorted": searched,
     "tobytes": raw, "tostring": raw, "partition": nothing, "setflags": nothing, "put": nothing,
-    "resize": nothing, "dump": nothing, "tofile": nothing, "byteswap": keep, "nonzero": found,
+    "dump": nothing, "tofile": nothing, "byteswap": keep, "nonzero": found,
     "dot": times, "fill": nothing,
     "sort": nothing, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
 }  # fmt: skip
@@ -298,6 +298,9 @@ _KEEPING = ("astype", "reshape", "transpose", "swapaxes", "flatten", "ravel", "s
 def install() -> None:
     """Give arrays their methods and properties."""
     from gpuconsole.preflight.scan.maxima import keeping
+    from gpuconsole.preflight.scan.numpy_more import resize_in_place
+
+    METHODS["resize"] = resize_in_place
 
     for name in _KEEPING:
         METHODS[name] = keeping(METHODS[name])

@@ -5,8 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, drawn, exceptions, foreign, modes
+from gpuconsole.preflight.scan import (
+    constants,
+    drawn,
+    exceptions,
+    foreign,
+    making,
+    modes,
+    numpy_more,
+)
 from gpuconsole.preflight.scan.arguments import Parsed
+from gpuconsole.preflight.scan.arrays import Array, reshaped
 from gpuconsole.preflight.scan.drawn import DrawnText
 from gpuconsole.preflight.scan.mappings import Mapping, SimpleNamespace
 from gpuconsole.preflight.scan.quiet import Silent
@@ -106,6 +115,10 @@ class Attributes:
             return _bound(found, function, value)
         if found is not MISSING:
             return found
+        of_meta = value.meta.find(name) if value.meta is not None else MISSING
+        if of_meta is not MISSING:
+            function = modes.innermost(of_meta)
+            return _bound(of_meta, function, value) if isinstance(function, Function) else of_meta
         if name in ("__name__", "__qualname__"):
             return value.name
         if name == "__dict__":
@@ -130,6 +143,8 @@ class Attributes:
             return value.name
         if name == "__setattr__":
             return NativeFunction(_set_plainly, name)
+        if name == "__new__":
+            return NativeFunction(making.new, name)
         if name == "__init__" or hasattr(value.type, "do_" + name):
             return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
         if name.startswith("__"):
@@ -151,6 +166,10 @@ class Attributes:
             return NativeFunction(partial(_of_plain, name), f"{value.name}.{name}")
         if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
             return NativeFunction(_set_plainly, name)
+        if isinstance(value, NativeFunction) and value.name.startswith("np."):
+            found = numpy_more.of_ufunc(value, name)
+            if found is not None:
+                return found
         if name == "__self__" and isinstance(value, BoundMethod):
             return value.instance
         if name == "__wrapped__":
@@ -210,6 +229,10 @@ class Attributes:
             if name in one.attrs:
                 return self.bind(one.attrs[name], instance)
         if isinstance(instance, UserClass):
+            if name == "__new__":
+                return NativeFunction(making.new, name)
+            if name == "__call__":
+                return NativeFunction(partial(_made_plainly, instance), name)
             return NativeFunction(lambda run, *args, **kwargs: None, name)
         if not isinstance(instance, Native):
             return self.run.unknown("super() where self is no object of the class")
@@ -235,6 +258,8 @@ class Attributes:
                 target.stop_gradient = not value
             elif name in ("grad", "_grad") and value is None:
                 target.grad = None
+        elif isinstance(target, Array) and name == "shape":
+            target.shape = reshaped(target, value).shape
         elif isinstance(target, Native):
             self._set_on_instance(target, name, value)
         elif isinstance(target, UserClass):
@@ -271,6 +296,10 @@ def _bound(found: Value, function: Function, instance: Value) -> Value:
 
 def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
     return function(run, cls, *args, **kwargs)
+
+
+def _made_plainly(cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
+    return making.plainly(run.calls, cls, list(args), kwargs)
 
 
 def _set_on(target: Native, run: Run, name: Value, value: Value) -> None:

@@ -14,6 +14,7 @@ from gpuconsole.preflight.scan import (
     kinds,
     lengths,
     mappings,
+    ordering,
     records,
     texts,
 )
@@ -120,14 +121,14 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
         "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
         "abs": lambda run, x: _abs(calls, x),
         "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
-        "pow": lambda run, a, b: calls.binary(ast.Pow, a, b),
+        "pow": lambda run, a, b, *m: _power(calls, a, b, *m),
         "isinstance": lambda run, x, wanted: kinds.is_instance(calls, x, wanted),
         "hasattr": lambda run, x, name: _hasattr(calls, x, name),
         "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
         "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
         "callable": lambda run, x: isinstance(
             x, (Function, BoundMethod, NativeFunction, NativeClass, UserClass, Native)),
-        "repr": _str, "hash": _str, "slice": lambda run, *a: slice(*a),
+        "repr": _str, "hash": _hash, "slice": lambda run, *a: slice(*a),
         "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
     }  # fmt: skip
 
@@ -204,6 +205,8 @@ def _set(run: Run, items: list[Value]) -> set[Value]:
     # Words of which more are drawn in the same way are all there already.
     unknown = next((one for one in items if isinstance(one, Unknown) and not drawn.single(one)
                     and not (drawn_ones and isinstance(one, More))), None)  # fmt: skip
+    if any(not isinstance(one, Unknown) and not _hashable(one) for one in items):
+        unknown = unknown or run.unknown("how many objects that the script compares differ")
     if unknown is not None:
         lengths.open_up(run, known, unknown)
     return known
@@ -213,7 +216,7 @@ def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
     found = list(calls.iterate(items))
     if lengths.more_in(found) is not None:
         return found
-    made = constants.in_order(calls, list(found), options)
+    made = ordering.in_order(calls, list(found), options)
     # What cannot be put in order keeps its length.
     return found if isinstance(made, Unknown) else made
 
@@ -273,7 +276,7 @@ def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str
     if not items and "default" in options:
         return options["default"]
     if options.get("key") is not None:
-        ordered = constants.in_order(calls, items, {"key": options["key"]})
+        ordered = ordering.in_order(calls, items, {"key": options["key"]})
         return ordered if isinstance(ordered, Unknown) else ordered[0 if pick is min else -1]
     told = lengths.extreme(calls.run, pick is min, [one for one in items if type(one) is not More])
     if told is not None:
@@ -286,6 +289,9 @@ def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str
         or all(isinstance(one, str) for one in items)
     ):
         return pick(items)
+    ordered = ordering.in_order(calls, items, {}) if items else items
+    if ordered and isinstance(ordered, list):
+        return ordered[0 if pick is min else -1]
     return calls.run.unknown("an extreme that reading cannot tell")
 
 
@@ -351,6 +357,20 @@ def _str(run: Run, value: Value = "") -> Value:
     if isinstance(value, (int, float, bool)) or value is None:
         return str(value)
     return value if isinstance(value, str) else texts.shown(run.calls, value)
+
+
+def _hash(run: Run, value: Value) -> Value:
+    """A number is its own; of anything else it differs from run to run."""
+    if isinstance(value, int):
+        return int(value)
+    return SomeInt(run.file, run.line, "a hash, which differs from run to run")
+
+
+def _power(calls: Calls, base: Value, exponent: Value, *modulus: Value) -> Value:
+    numbers = (base, exponent, *modulus)
+    if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
+        return pow(*numbers)
+    return calls.binary(ast.Pow, base, exponent)
 
 
 def _bool(calls: Calls, value: Value) -> Value:

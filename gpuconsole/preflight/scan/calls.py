@@ -13,6 +13,7 @@ from gpuconsole.preflight.scan import (
     introspection,
     lengths,
     likely,
+    making,
     modes,
     records,
     texts,
@@ -68,6 +69,8 @@ class Calls(Attributes):
         """Steps at which the budget is looked at next."""
         self.builtins: dict[str, Value] = {}
         self.here = Scope(None, "module")
+        self.making: UserClass | None = None
+        """The class that a metaclass is making."""
         self.picks = likely.Picks()
         self.trying = 0
         """Blocks that catch exceptions and are being run: what fails in them may be meant to."""
@@ -128,7 +131,7 @@ class Calls(Attributes):
         if isinstance(target, Wrapped):
             return modes.within(self, target, args, kwargs)
         if isinstance(target, UserClass):
-            return self._instantiate(target, args, kwargs)
+            return making.instance(self, target, args, kwargs)
         if isinstance(target, NativeClass):
             made = target.type()
             result = self.guard(made.init, target.name, args, kwargs)
@@ -181,24 +184,6 @@ class Calls(Attributes):
             else:
                 run.note_unknown(unknown)
             return unknown
-
-    def _instantiate(self, target: UserClass, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if records.members_of(target) is not None:
-            return records.member(self.run, target, args[0] if args else None)
-        made = (target.native or Plain)()
-        made.cls = target
-        made.attrs = {}
-        prepare = getattr(made, "prepare", None)
-        if prepare is not None:
-            prepare(self.run)
-        init = target.find("__init__")
-        if isinstance(init, Function):
-            self.call_function(init, [made, *args], kwargs)
-        elif records.is_dataclass(target):
-            records.fill(self, made, target, args, kwargs)
-        elif target.native is not None:
-            self.guard(made.init, target.name, args, kwargs)
-        return made
 
     def call_function(
         self, function: Function, args: list[Value], kwargs: dict[str, Value]

@@ -12,17 +12,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan import drawn, lengths, texts
+from gpuconsole.preflight.scan import drawn, lengths, ordering, texts
 from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
     MISSING,
+    Function,
     More,
     Native,
+    NativeClass,
     NativeFunction,
     SomeInt,
     SomeNumber,
     Unknown,
+    UserClass,
     Value,
     first_unknown,
 )
@@ -106,7 +109,7 @@ METHODS: Mapping[type, frozenset[str]] = {
         "index", "count", "__len__", "__contains__", "__getitem__",
     ]),
     dict: frozenset([
-        "get", "pop", "setdefault", "copy", "clear", "popitem", "__len__", "__contains__",
+        "get", "pop", "setdefault", "copy", "clear", "__len__", "__contains__",
         "__getitem__", "__setitem__",
     ]),
     set: frozenset([
@@ -171,12 +174,22 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
 
 def is_key(value: Value) -> bool:
     """Whether a value is plain enough for a key; hashing a tuple deeper than two may not end."""
-    if isinstance(value, (str, int, float, type(None))):
+    if isinstance(value, (str, int, float, bytes, type(None))):
         return True
+    if isinstance(value, (Native, UserClass, Function, NativeFunction, NativeClass)):
+        return _is_itself(value)
     parts = value if isinstance(value, tuple) else (value,)
     inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
     plain = isinstance(value, tuple)
     return plain and not any(isinstance(o, tuple) or type(o).__hash__ is None for o in inner)
+
+
+def _is_itself(value: Value) -> bool:
+    """Whether an object equals itself alone, or says what it equals."""
+    cls = value.cls if isinstance(value, Native) else None
+    if cls is not None and cls.find("__eq__") is not MISSING:
+        return False
+    return not hasattr(value, "shape") and type(value).__hash__ is not None
 
 
 def attribute(calls: Calls, value: Value, name: str) -> Value:
@@ -187,8 +200,10 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
             return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
     if isinstance(value, dict) and name in ("keys", "values", "items", "update", "subtract"):
         return NativeFunction(lambda run, *a, **k: _mapping(calls, value, name, a, k), name)
-    if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements"):
+    if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements", "popitem"):
         return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
+    if name == "maxlen" and hasattr(value, "most"):
+        return value.most
     if isinstance(value, str) and name == "format":
         return NativeFunction(lambda run, *a, **k: texts.formatted(calls, value, list(a), k), name)
     if isinstance(value, str) and name in ("join", "replace"):
@@ -297,7 +312,7 @@ def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwar
 
 
 def _sort(calls: Calls, value: list[Value], options: dict[str, Value]) -> None:
-    made = in_order(calls, list(value), options)
+    made = ordering.in_order(calls, list(value), options)
     if isinstance(made, list):
         value[:] = made
 
@@ -311,27 +326,18 @@ def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwar
         value[args[0]] = moved
         value.update(rest)
         return None
+    if name == "popitem":
+        last = (kwargs.get("last", True) if not args else args[0]) is not False
+        key = next(reversed(value) if last else iter(value), MISSING)
+        if key is MISSING:
+            return calls.lacking("popitem of an empty dictionary", "KeyError")
+        return key, value.pop(key)
     if name == "elements":
         return [one for one, times in value.items() for _ in range(times)]
     if first_unknown(list(value.values())) is not None:
         return calls.run.unknown("an order of counts that are not known")
     pairs = sorted(value.items(), key=lambda one: -one[1])
     return pairs[: args[0]] if args else pairs
-
-
-def in_order(calls: Calls, items: list[Value], options: dict[str, Value]) -> Value:
-    """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
-    key = options.get("key")
-    keys = items if key is None else [calls.call(key, [one], {}) for one in items]
-    unknown = first_unknown(keys, options.get("reverse"))
-    if unknown is not None:
-        return unknown
-    try:
-        places = sorted(range(len(items)), key=keys.__getitem__,
-                        reverse=bool(options.get("reverse")))  # fmt: skip
-    except TypeError:
-        return calls.run.unknown("an order that reading cannot tell")
-    return [items[place] for place in places]
 
 
 def remove(owner: Value, key: Value) -> None:

@@ -315,8 +315,7 @@ class Expressions(Comprehensions):
         return made
 
     def _set(self, node: ast.Set, scope: Scope) -> Value:
-        items = self._items(node.elts, scope)
-        return {one for one in items if isinstance(one, (str, int, float, bool))}
+        return self.call(self.builtins["set"], [self._items(node.elts, scope)], {})
 
     def _lambda(self, node: ast.Lambda, scope: Scope) -> Value:
         body: list[ast.stmt] = [ast.copy_location(ast.Expr(node.body), node)]

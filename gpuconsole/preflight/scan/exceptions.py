@@ -24,6 +24,13 @@ class Error(Native):
         """Keep the arguments."""
         self.attrs["args"] = args
 
+    @property
+    def text(self) -> str | None:
+        """What `str` gives, where it is one text or number."""
+        args = self.attrs.get("args", ())
+        known = len(args) == 1 and isinstance(args[0], (str, int, float))
+        return str(args[0]) if known else "" if not args else None
+
 
 class Raised(UserRaise):
     """The script raises; carries the exception as the script sees it."""

@@ -57,6 +57,18 @@ class Walk(Native):
                 return
             yield held.pop()
 
+    def do_send(self, run: Any, value: Value) -> Value:
+        """Give it a value, and return the item that it yields next."""
+        send = getattr(self.walk, "send", None)
+        try:
+            return run.unknown("what a generator makes of it") if send is None else send(value)
+        except StopIteration:
+            return run.calls.lacking("a generator that has ended is sent a value", "StopIteration")
+
+    def do_close(self, run: Any) -> None:
+        """End it."""
+        self.walk = iter(())
+
 
 class Generators(Expressions):
     """The part of the interpreter that runs generator functions."""
@@ -69,16 +81,17 @@ class Generators(Expressions):
         scope.captured = True
         return Walk(self._generated(function, scope))
 
-    def _generated(self, function: Function, scope: Scope) -> Iterator[Value]:
+    def _generated(self, function: Function, scope: Scope) -> Steps:
         run = self.run
         steps = self._steps(function.body, scope)
         before, count = run.backwards, 0
+        sent: Value = None
         while True:
             place = (run.file, run.line)
             run.file = function.file or run.file
             self.depth += 1
             try:
-                held = [next(steps)]
+                held = [steps.send(sent)]
             except StopIteration:
                 return
             finally:
@@ -86,7 +99,7 @@ class Generators(Expressions):
                 run.file, run.line = place
             count += 1
             heavy = _heavy(held[0])
-            yield held.pop()
+            sent = yield held.pop()
             unused = run.optimizers > 0 and run.backwards == before and heavy and not self.feeding
             if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
                 why = run.unknown(f"how many items {function.name}() gives")
@@ -120,21 +133,19 @@ class Generators(Expressions):
 
     def _step_value(self, node: ast.expr, scope: Scope) -> Steps:
         if isinstance(node, ast.Yield):
-            if node.value is None:
-                yield None
-            else:
-                yield self.eval(node.value, scope)
-        elif isinstance(node, ast.YieldFrom):
+            return (yield None if node.value is None else self.eval(node.value, scope))
+        if isinstance(node, ast.YieldFrom):
             yield from self.iterate(self.eval(node.value, scope))
         return None
 
     def _step_expr(self, node: ast.Expr, scope: Scope) -> Steps:
-        return (yield from self._step_value(node.value, scope))
+        yield from self._step_value(node.value, scope)
+        return None
 
     def _step_assign(self, node: ast.Assign, scope: Scope) -> Steps:
-        yield from self._step_value(node.value, scope)
+        value = yield from self._step_value(node.value, scope)
         for target in node.targets:
-            self.assign(target, None, scope)
+            self.assign(target, value, scope)
         return None
 
     def _step_for(self, node: ast.For, scope: Scope) -> Steps:

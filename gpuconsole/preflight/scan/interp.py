@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, lengths, operators, records
+from gpuconsole.preflight.scan import constants, lengths, making, operators, records
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.attributes import SETTER
 from gpuconsole.preflight.scan.ends import Returned
@@ -161,6 +161,8 @@ class Interpreter(Modules):
         made = self.function(node.name, node.args, node.body, scope)
         self.tick((node.end_lineno or node.lineno) - node.lineno)  # its body is looked through
         made.generator = _yields(node.body)
+        if node.name == "__new__":
+            made.kind = "static"
         last = node.decorator_list[-1] if node.decorator_list else None
         if isinstance(last, ast.Attribute) and last.attr in ("setter", "deleter", "getter"):
             if last.attr == "setter":
@@ -211,7 +213,11 @@ class Interpreter(Modules):
         if hints:
             made.attrs["__annotations__"] = hints
         self._complete(made, node, scope)
-        scope.names[node.name] = self._decorate(made, node.decorator_list, scope)
+        given = [self.eval(one.value, scope) for one in node.keywords if one.arg == "metaclass"]
+        if given and isinstance(given[0], UserClass):
+            made.meta = given[0]
+        whole = made if made.meta is None else making.by_metaclass(self, made)
+        scope.names[node.name] = self._decorate(whole, node.decorator_list, scope)
 
     def _complete(self, made: UserClass, node: ast.ClassDef, scope: Scope) -> None:
         """Do what the bases do to a class that derives from them."""

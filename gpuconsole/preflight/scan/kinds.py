@@ -10,6 +10,7 @@ from gpuconsole.preflight.scan.values import (
     Native,
     NativeClass,
     NativeFunction,
+    SomeInt,
     Unknown,
     UserClass,
     Value,
@@ -47,6 +48,8 @@ def _is_native(calls: Calls, value: Value, kind: NativeClass) -> bool:
 
 def is_instance(calls: Calls, value: Value, kinds: Value) -> Value:
     """Stand for `isinstance`; unknown where the value or a type is."""
+    if isinstance(value, SomeInt) and getattr(kinds, "name", "") == "int":
+        return True
     if isinstance(value, Unknown):
         return value
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import array_methods as methods
-from gpuconsole.preflight.scan import files, maxima, numpy_joins, numpy_linear, numpy_picks
+from gpuconsole.preflight.scan import (
+    files,
+    maxima,
+    numpy_joins,
+    numpy_linear,
+    numpy_more,
+    numpy_picks,
+)
 from gpuconsole.preflight.scan.arrays import (
     Array,
     DType,
@@ -251,22 +258,18 @@ def _isscalar(run: Run, value: Value) -> Value:
     return isinstance(value, (int, float, str))
 
 
-class MGrid(Native):
+class Grid(Native):
     """`np.mgrid` and `np.ogrid`: grids by slices."""
 
     label = "mgrid"
 
+    def __init__(self, *, is_open: bool = False) -> None:
+        super().__init__()
+        self.is_open = is_open
+
     def item(self, calls: Any, key: Value) -> Value:
         """Give the grids, one per axis."""
-        keys = key if isinstance(key, tuple) else (key,)
-        sizes = []
-        for one in keys:
-            unknown = first_unknown(one.start, one.stop, one.step)
-            if unknown is not None:
-                return plain(unknown)
-            step = one.step or 1
-            sizes.append(max(0, math.ceil((one.stop - (one.start or 0)) / step)))
-        return Array((len(sizes), *sizes), "int64")
+        return numpy_more.grid(key, is_open=self.is_open)
 
 
 def _tables() -> dict[str, Call]:
@@ -286,7 +289,8 @@ def _tables() -> dict[str, Call]:
     real, same = methods.real, methods.same
     for name in ("sin", "cos", "tan", "tanh", "exp", "log", "log2", "log10", "log1p", "expm1",
                  "sqrt", "arctan", "arcsin", "arccos", "sinh", "cosh", "deg2rad", "rad2deg",
-                 "radians", "degrees", "cbrt", "sinc", "reciprocal", "nan_to_num"):  # fmt: skip
+                 "radians", "degrees", "cbrt", "sinc", "reciprocal", "nan_to_num",
+                 "exp2", "angle", "arcsinh", "arctanh", "arccosh", "i0"):  # fmt: skip
         table[name] = _elementwise(name, real)
     for name in ("abs", "absolute", "round", "around", "square", "floor", "ceil", "sign", "rint",
                  "negative", "fabs", "trunc", "flip", "fliplr", "flipud", "roll", "triu", "tril",
@@ -295,7 +299,9 @@ def _tables() -> dict[str, Call]:
     for name in ("isnan", "isinf", "isfinite", "logical_not", "isin", "in1d"):
         table[name] = _elementwise(name, lambda dtype: "bool")
     for name in ("maximum", "minimum", "add", "subtract", "multiply", "mod", "fmod", "hypot",
-                 "arctan2", "floor_divide", "fmax", "fmin", "bitwise_and"):  # fmt: skip
+                 "arctan2", "floor_divide", "fmax", "fmin", "bitwise_and",
+                 "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "remainder", "gcd",
+                 "lcm", "heaviside", "copysign", "logaddexp"):  # fmt: skip
         table[name] = _pairwise()
     table["divide"] = table["true_divide"] = _pairwise("divide")
     for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
@@ -309,7 +315,8 @@ def _tables() -> dict[str, Call]:
     table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))
     for name in ("real", "imag"):
         table[name] = _method(lambda run, x, give=methods.PROPERTIES[name]: give(x))
-    table = {**table, **numpy_joins.FUNCTIONS, **numpy_linear.FUNCTIONS, **numpy_picks.FUNCTIONS}
+    table = {**table, **numpy_joins.FUNCTIONS, **numpy_linear.FUNCTIONS, **numpy_picks.FUNCTIONS,
+             **numpy_more.FUNCTIONS}  # fmt: skip
     for name in _KEEPING:
         table[name] = maxima.keeping(table[name])
     return table
@@ -329,7 +336,8 @@ def _argwhere(run: Run, x: Array) -> Value:
 
 def namespace() -> Namespace:
     """Return `numpy`."""
-    names: dict[str, Value] = {"random": RandomModule(), "mgrid": MGrid(), "ogrid": MGrid(),
+    names: dict[str, Value] = {"random": RandomModule(), "mgrid": Grid(),
+                               "ogrid": Grid(is_open=True),
                                "newaxis": None, "pi": math.pi, "e": math.e, "inf": math.inf,
                                "Inf": math.inf, "nan": math.nan, "NaN": math.nan,
                                "ndarray": NativeClass(Array, "ndarray")}  # fmt: skip

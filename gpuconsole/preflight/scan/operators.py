@@ -109,6 +109,10 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
         method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
         if isinstance(method, Function):
             return calls.truth(calls.call(calls.bind(method, one), [other], {}))
+        ordered = getattr(one, "ordered", None) if one is left else None
+        if ordered is not None and kind not in (ast.Eq, ast.NotEq):
+            told = ordered(kind, other)
+            return run.unknown("a comparison that cannot be told") if told is None else told
         equals = getattr(one, "equals", None)
         if equals is not None and kind in (ast.Eq, ast.NotEq):
             return equals(other) is (kind is ast.Eq)
@@ -209,7 +213,7 @@ def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
             return
         key = plain(key)
     if isinstance(target, dict):
-        if isinstance(key, (str, int, float, bool, tuple)):
+        if isinstance(key, tuple) or constants.is_key(key):
             target[key] = value
         elif isinstance(key, Unknown):
             # Nobody knows how many different keys there will be.

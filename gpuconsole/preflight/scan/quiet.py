@@ -12,14 +12,14 @@ SILENT = frozenset([
     "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
     "pprint", "wandb", "tensorboardX", "swanlab", "loguru", "termcolor", "colorama", "rich",
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
-    "paddleslim", "nvidia", "datetime", "shutil", "uuid", "platform", "hashlib",
+    "paddleslim", "nvidia", "shutil", "uuid", "platform",
     "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
     "pstats",
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
     "threading", "tempfile", "inspect", "zipfile", "tarfile",
-    "urllib", "requests", "queue", "multiprocessing", "struct", "base64",
+    "urllib", "requests", "queue", "multiprocessing",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
 ])  # fmt: skip
@@ -52,7 +52,7 @@ class Silent(Native):
         """Give something nobody knows."""
         return calls.run.unknown("what a module of no effect on memory gives")
 
-    def operate(self, calls: Any, *_: Value) -> Value:
+    def operate(self, calls: Any, *_: Value, **__: Value) -> Value:
         """Give something nobody knows."""
         return calls.run.unknown("what a module of no effect on memory gives")
 

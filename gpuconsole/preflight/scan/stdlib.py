@@ -10,6 +10,8 @@ from typing import Any
 
 from gpuconsole.preflight.scan import (
     collected,
+    dates,
+    digests,
     folders,
     mappings,
     numpy_random,
@@ -58,6 +60,8 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "dataclasses": records.dataclasses, "typing": _typing, "typing_extensions": _typing,
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
         "importlib": _importlib, "configparser": _configparser, "glob": folders.glob,
+        "datetime": dates.namespace, "hashlib": digests.hashlib, "zlib": digests.zlib,
+        "struct": digests.struct, "base64": digests.base64,
         "io": opened.io, "codecs": opened.codecs,
         "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
         "fire": lambda: _clicking().fire(), "string": _string, "re": regular.namespace,

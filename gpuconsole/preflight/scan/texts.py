@@ -21,6 +21,8 @@ MAX_FIELDS = 200
 def percent(calls: Calls, template: Value, values: Value) -> Value:
     """Format with `%`; only what cannot blow up."""
     parts = values if isinstance(values, tuple) else (values,)
+    if type(values) is dict and isinstance(template, str) and "%(" in template:
+        parts = tuple(values.values())
     if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
         return calls.run.unknown("text made from a value that is not known")
     if _wide(template) or _long(template.count("%"), parts):
@@ -57,6 +59,10 @@ def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) ->
         value = str(value) if short else None
     elif not isinstance(value, (int, float, str)):
         text = getattr(value, "text", None)
+        known = getattr(value, "known", None)
+        if known is not None and isinstance(spec, str) and spec and not _wide(spec):
+            # A day or a time has formats of its own.
+            return format(known, spec)
         value = text if isinstance(text, str) else calls.as_text(value)
     if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
         return first_unknown(value, spec) or calls.run.unknown(

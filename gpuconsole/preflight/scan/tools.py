@@ -10,7 +10,7 @@ import unicodedata as real_unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.scan import constants, drawn
+from gpuconsole.preflight.scan import drawn, ordering
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -108,7 +108,7 @@ def bisect() -> Namespace:
 def _ranked(largest: bool) -> Callable[..., Value]:
     def call(run: Run, n: Value, items: Value, key: Value = None) -> Value:
         found = list(run.calls.iterate(items))
-        made = constants.in_order(run.calls, found, {"key": key, "reverse": largest})
+        made = ordering.in_order(run.calls, found, {"key": key, "reverse": largest})
         return made[:n] if isinstance(made, list) and isinstance(n, int) else (
             first_unknown(n, made) or run.unknown("the largest of data"))  # fmt: skip
 
@@ -125,7 +125,7 @@ def _pop(run: Run, heap: list[Value]) -> Value:
 
 
 def _settle(run: Run, heap: list[Value]) -> None:
-    made = constants.in_order(run.calls, list(heap), {})
+    made = ordering.in_order(run.calls, list(heap), {})
     if isinstance(made, list):
         heap[:] = made
         run.calls.tick(len(heap) // 16)

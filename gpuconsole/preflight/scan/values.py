@@ -164,10 +164,7 @@ class Scope:
 
     def module(self) -> Scope:
         """Return the module's scope."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
+        return self if self.parent is None else self.parent.module()
 
 
 class Function:
@@ -191,9 +188,12 @@ class Function:
 
 
 class UserClass:
-    """A class of the script. `native` is the library class at the root of its bases, if any."""
+    """A class of the script; `native` is the library class at the root of its bases, if any.
 
-    __slots__ = ("attrs", "bases", "line", "name", "native")
+    `meta` is the metaclass of the script's own that makes it, if there is one.
+    """
+
+    __slots__ = ("attrs", "bases", "line", "meta", "name", "native")
 
     def __init__(self, name: str, bases: tuple[Value, ...], line: int) -> None:
         self.name = name
@@ -201,9 +201,11 @@ class UserClass:
         self.line = line
         self.attrs: dict[str, Value] = {}
         self.native: type[Native] | None = None
+        self.meta: UserClass | None = None
         for base in bases:
             if isinstance(base, UserClass):
                 self.native = self.native or base.native
+                self.meta = self.meta or base.meta
             elif isinstance(base, NativeClass):
                 self.native = self.native or base.type
 
