@@ -1,7 +1,7 @@
 """Hold the policies against each other on real traces, and time the engine.
 
     python -m benchmarks.placement [--quick] [--traces FOLDER] [--learned FOLDER] [--raw FILE]
-                                   [--days N] [--jobs N] [--no-times] [--no-write]
+                                   [--days N] [--jobs N] [--compiled] [--no-times] [--no-write]
 
 Every figure is a simulation. Windows of days are cut from the traces, thinned to a load, completed
 by seeded draws and played under each policy. The windows reported here were never tuned on: weights
@@ -17,8 +17,10 @@ import gzip
 import json
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from ctypes import CDLL
 from dataclasses import asdict, replace
 from functools import cache
 from multiprocessing import get_context
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 from benchmarks import placement_tables as tables
 from benchmarks import placement_times as times
+from benchmarks.placement_search.compiled import Window, built
 from benchmarks.placement_tables import Run
 from gpuconsole.placement.learned import weights
 from gpuconsole.placement.model import Policy
@@ -60,6 +63,8 @@ BLIND = ("fifo_strict", "host_per_user", "fifo_skip")
 """Policies that look at no prediction: one run serves every sigma. With the first seed alone, for
 what they lose is no matter of a few percent."""
 SEEING = ("sjf_easy", "weighted")
+COMPILED = ("weighted", "rl_based")
+"""Policies that the compiled copy of the simulation knows."""
 
 
 class Cell(NamedTuple):
@@ -95,6 +100,7 @@ class Task(NamedTuple):
     names: tuple[str, ...]
     traces: Path
     learned: Path | None
+    compiled: bool
 
 
 def play(task: Task) -> list[Run]:
@@ -107,19 +113,24 @@ def play(task: Task) -> list[Run]:
         jobs = build(trace_of(cell.trace, task.traces), lab, cut, dice(cell.seed))
         for name in task.names:
             if name not in BLIND:
-                found.append(
-                    played_one(cell, sigma, policy(name, cell.lab, task.learned), lab, jobs)
-                )
+                own = policy(name, cell.lab, task.learned)
+                fast = task.compiled and name in COMPILED
+                found.append(played_one(cell, sigma, own, lab, jobs, compiled=fast))
             elif sigma == SIGMAS[0]:
                 run = played_one(cell, sigma, named_policy(name), lab, jobs)
                 found += [replace(run, sigma=other) for other in SIGMAS]
     return found
 
 
-def played_one(cell: Cell, sigma: float, policy: Policy, lab: Lab, jobs: Workload) -> Run:
+def played_one(
+    cell: Cell, sigma: float, policy: Policy, lab: Lab, jobs: Workload, *, compiled: bool = False
+) -> Run:
     """Play one policy."""
     began = time.process_time()
-    made = metrics(simulate(lab, jobs, policy, random.Random(0)))
+    if compiled:
+        made = metrics(Window(lab, jobs).outcome(code(), policy))
+    else:
+        made = metrics(simulate(lab, jobs, policy, random.Random(0)))
     assert made.mean_jct_s is not None
     assert made.p99_wait_s is not None
     return Run(
@@ -137,10 +148,18 @@ def played_one(cell: Cell, sigma: float, policy: Policy, lab: Lab, jobs: Workloa
 
 
 @cache
+def code() -> CDLL:
+    """Compile the copy of the simulation once in each process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return built(Path(folder))
+
+
+@cache
 def policy(name: str, lab: str, folder: Path | None) -> Policy:
-    """Return a policy; `rl_based` with the weights trained for a lab, where they may be used."""
-    path = None if folder is None else folder / f"{lab}.json"
-    if name != "rl_based" or path is None or not path.exists():
+    """Return a policy; `rl_based` with the weights that come along, or those in a folder that were
+    trained for a lab, where they may be used."""
+    path = weights.SHIPPED if folder is None else folder / f"{lab}.json"
+    if name != "rl_based" or not path.exists():
         return named_policy(name)
     models = {host.model for host in lab_of(lab).hosts}
     learned, note = weights.read(path).usable(models)
@@ -198,7 +217,13 @@ def keep(path: Path | None, runs: Sequence[Run]) -> None:
 
 
 def missing(
-    every: Sequence[Cell], days: float, runs: Sequence[Run], traces: Path, learned: Path | None
+    every: Sequence[Cell],
+    days: float,
+    runs: Sequence[Run],
+    traces: Path,
+    learned: Path | None,
+    *,
+    compiled: bool,
 ) -> list[Task]:
     """Return what is still to be played."""
     done = {(Cell(r.trace, r.day, r.lab, r.load, r.seed), r.policy) for r in runs}
@@ -206,7 +231,7 @@ def missing(
     for cell in every:
         names = tuple(name for name in wanted(cell, learned) if (cell, name) not in done)
         if names:
-            tasks.append(Task(cell, days, names, traces, learned))
+            tasks.append(Task(cell, days, names, traces, learned, compiled))
     return tasks
 
 
@@ -228,6 +253,7 @@ def main() -> int:
     parser.add_argument("--days", type=float, default=DAYS, help="length of a window")
     parser.add_argument("--learned", type=Path, help="folder of weights: lab20.json, …")
     parser.add_argument("--raw", type=Path, help="keep runs here, and take up what is there")
+    parser.add_argument("--compiled", action="store_true", help="play what it can by the C copy")
     parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--no-times", action="store_true", help="leave the timings out")
     given = parser.parse_args()
@@ -240,7 +266,14 @@ def main() -> int:
         )
         return 2
     runs = known(given.raw)
-    todo = missing(cells(given.quick), given.days, runs, given.traces, given.learned)
+    todo = missing(
+        cells(given.quick),
+        given.days,
+        runs,
+        given.traces,
+        given.learned,
+        compiled=given.compiled,
+    )
     for found in played(todo, given.jobs):
         runs += found
         keep(given.raw, found)

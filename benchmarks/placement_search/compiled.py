@@ -17,7 +17,7 @@ from gpuconsole.placement.learned.gate import Play
 from gpuconsole.placement.links import link_quality
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.simulate.lab import THRESHOLD, Lab
-from gpuconsole.placement.simulate.metrics import quantile
+from gpuconsole.placement.simulate.metrics import Busy, Outcome, Ran, quantile
 from gpuconsole.placement.simulate.speeds import CLASSES
 from gpuconsole.placement.simulate.workload import Workload
 
@@ -43,7 +43,7 @@ class _Jobs(Structure):
     _fields_ = (
         *((name, c_int) for name in ("count", "users")),
         *((name, _Doubles) for name in ("submitted", "run_time", "predicted", "need")),
-        *((n, _Ints) for n in ("devices", "hosts", "user", "kinds", "job_class", "counted")),
+        *((name, _Ints) for name in ("devices", "hosts", "user", "kinds", "job_class")),
         *((name, _Doubles) for name in ("speed", "unlinked")),
     )
 
@@ -73,7 +73,7 @@ class Window:
         assert lab.failures is None, "the copy knows no failures"
         names = {(h.model, h.memory_mib, h.backend): None for h in lab.hosts}
         self._kinds = {name: number for number, name in enumerate(names)}
-        self._lab, self.jobs = self._lab_of(lab), workload.jobs
+        self._lab, self._workload, self.jobs = self._lab_of(lab), workload, workload.jobs
         jobs, users = workload.jobs, {job.user: None for job in workload.jobs}
         number = {user: place for place, user in enumerate(users)}
         classes = list(CLASSES)
@@ -94,7 +94,6 @@ class Window:
             _ints([number[job.user] for job in jobs]),
             _ints([self._able(job.backends, job.need_mib) for job in jobs]),
             _ints([classes.index(job.job_class) for job in jobs]),
-            _ints([job.counted for job in jobs]),
             _doubles(speed),
             _doubles([one.unlinked for one in CLASSES.values()]),
         )
@@ -132,6 +131,27 @@ class Window:
         waits = sorted(start[place] - self.jobs[place].submitted_s for place in counted)
         completion = fmean(end[place] - self.jobs[place].submitted_s for place in counted)
         return Play(completion, quantile(waits, 0.99) or 0.0)
+
+    def outcome(self, code: CDLL, policy: Policy) -> Outcome:
+        """Play the window under a policy and return all that the engine's simulation does."""
+        start, end = self.starts(code, policy)
+        ran, changes = [], []
+        for job, began, ended in zip(self.jobs, start, end, strict=True):
+            ran.append(Ran(job, began, ended, (ended - began) * job.devices))
+            working = job.devices * job.utilization / 100.0
+            changes += [(began, job.devices, working), (ended, -job.devices, -working)]
+        busy, held, working = [Busy(0.0, 0, 0.0)], 0, 0.0
+        for at, devices, work in sorted(changes):
+            held, working = held + devices, working + work
+            busy.append(Busy(at, held, working))
+        return Outcome(
+            policy.name,
+            self._lab.devices,
+            tuple(ran),
+            tuple(busy),
+            self._workload.counted_from,
+            self._workload.last_arrival,
+        )
 
     @cached_property
     def _limits(self) -> list[float]:

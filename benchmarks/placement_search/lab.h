@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     int count, users;
     const double *submitted, *run_time, *predicted, *need;
-    const int *devices, *hosts, *user, *kinds, *job_class, *counted;
+    const int *devices, *hosts, *user, *kinds, *job_class;
     const double *speed;    /* by class and kind */
     const double *unlinked; /* by class */
 } Jobs;

@@ -205,10 +205,10 @@ def _file() -> Path:
     return (options().state or state_dir()).expanduser() / weights.FILE_NAME
 
 
-def _before() -> Learned | None:
-    """Return the weights so far, from which the search goes on; None where there are none."""
+def _before() -> Learned:
+    """Return the weights so far, from which the search goes on, else those that come along."""
     path = _file()
-    return weights.read(path).learned if path.exists() else None
+    return weights.read(path if path.exists() else weights.SHIPPED).learned
 
 
 def _kept(trained: weights.Trained, stopped: bool) -> tuple[Path | None, Path | None]:

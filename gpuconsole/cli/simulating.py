@@ -144,9 +144,12 @@ def policies(
 
 
 def _trained(lab: Lab, state: Path | None) -> Policy:
-    """Return `rl_based` with the weights of the state folder, where they may be used here."""
+    """Return `rl_based` with the weights of the state folder, else with those that come along,
+    where they may be used here."""
     path = (state or state_dir()).expanduser() / weights.FILE_NAME
-    if not path.exists():
-        return named_policy("rl_based")
-    learned, note = weights.read(path).usable(host.model for host in lab.hosts)
-    return named_policy("rl_based", learned=learned, note=note)
+    trained = weights.read(path if path.exists() else weights.SHIPPED)
+    learned, note = trained.usable(host.model for host in lab.hosts)
+    policy = named_policy("rl_based", learned=learned, note=note)
+    if learned is None:
+        return policy
+    return replace(policy, note=f"Weights of rl_based: {trained.origin.sentence()}")

@@ -68,7 +68,10 @@ POLICIES = (
 """What a lab or a task may choose."""
 BASELINES = ("fifo_strict", "host_per_user", "fifo_skip", "sjf_easy")
 """What the simulator can compare them with."""
-_UNTRAINED = "rl_based has no trained weights for this lab, so the weighted policy ranks."
+_UNTRAINED = (
+    "rl_based has no trained weights that this lab's own past has confirmed, so the weighted policy"
+    " ranks; `gpuconsole learn` looks for them."
+)
 
 
 def named_policy(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erf, exp, fsum, log, sqrt
 
-MARGIN = 0.01
+MARGIN = 0.005
 """By so much the mean completion time must fall."""
 WAIT_MARGIN = 0.05
 """By so much the 99th percentile of the waits may rise."""
@@ -73,7 +73,7 @@ class Verdict:
         if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
             told += f" and the longest waits {self.p99_wait_ratio - 1.0:.0%} longer"
         return (
-            f"{told}; {MARGIN:.0%} and {CERTAINTY:.0%} are asked for in {LEAST_PLAYS} replays or"
+            f"{told}; {MARGIN:.1%} and {CERTAINTY:.0%} are asked for in {LEAST_PLAYS} replays or"
             " more, so the weighted policy ranks."
         )
 

@@ -93,6 +93,10 @@ class Origin:
     models: tuple[str, ...]
     rounds: int
 
+    def sentence(self) -> str:
+        """Return what a person is told."""
+        return f"trained on {self.jobs:,} jobs of {self.trace}, {self.lab}, {self.at[:10]}."
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
