@@ -195,4 +195,7 @@ class Travel:
         self._app.notify(words, markup=False)
 
     def _arrived(self) -> None:
+        if self.past is not None:
+            # Incidents were recorded as they were known: then they were looked for.
+            self.past.triage.looked_at = self.past.now()
         self._app.paint(force=True)

@@ -320,6 +320,10 @@ _EMPTY = b"\x20\0\0\0" + b'{"start":1790000000.0,"runs":[]}'
         b"job",
         b"job 5 {}\n" * 60_000,
         b'job 1790000000.0 {"id":"a","task":{"name":"t"},"user":"u","state":"no","submitted_at":1}',
+        b'job 1790000000.0 {"id":"a","task":{"name":"t"},"user":"u","state":"oom","submitted_at":1,'
+        b'"estimate":{"verdicts":[{"step_s":"soon"}]}}',
+        b'job 1790000000.0 {"id":"a","task":{"name":"t"},"user":"u","state":"oom","submitted_at":1,'
+        b'"estimate":{"memory":7}}',
     ],
 )
 def test_a_hostile_log_is_an_error(tmp_path: Path, log: bytes) -> None:

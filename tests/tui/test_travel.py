@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,21 @@ from typing import Any
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.history import downsample
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.replay import open_replay
+from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.writer import Batch, FileWriter
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.slider import Slider
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
-from tests.tui.fake import NOW, FakeSession, job
-from tests.tui.recorded import LOST, START, write_recording
+from tests.tui.fake import NOW, FakeSession, incident, job
+from tests.tui.recorded import LOST, START, hosts_at, write_recording
 
 
 class FakeRecorder:
@@ -242,8 +247,6 @@ async def test_without_recordings_one_is_told_and_stays(tmp_path: Path) -> None:
 
 
 async def test_collecting_goes_on_and_news_are_told(tmp_path: Path) -> None:
-    from gpuconsole.core.events import Event
-
     lab = session(tmp_path)
     async with opened(lab) as console:
         await back_to(console, "-10m")
@@ -306,6 +309,31 @@ async def test_a_file_opens_in_the_same_screens(tmp_path: Path, size: tuple[int,
         await console.press("full_stop")
         await console.shows(f"REPLAY {clock(START + 1140)}")
         assert console.app.screen.query_one(FleetMap).shown_hosts == 4
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_hostile_words_of_a_file_are_harmless(tmp_path: Path, size: tuple[int, int]) -> None:
+    nasty = "[red]x[/]\x1b[2J\u202eevil\u4e2d\u6587\n" + "y" * 300
+    (first, *_), path = hosts_at(0.0), tmp_path / "x.gpurec"
+    process = DeviceProcess(1, nasty, 5.0, nasty, nasty)
+    card = replace(first.devices[0], model=nasty, error=nasty, processes=(process,))
+    host = replace(first, name=nasty, error=nasty, labels={nasty: nasty}, devices=(card,))
+    wrong = replace(job("a", JobState.RUNNING), user=nasty, cause=nasty, detail=nasty)
+    wrong = replace(wrong, task=replace(wrong.task, name=nasty, script=nasty, args=(nasty,)))
+    batch = Batch(START, START + 9, [(START, host)], (wrong,), known=(incident(title=nasty),))
+    batch.events.append(Event(nasty, nasty, nasty, START, "error"))
+    file = FileWriter(path, Header(START, nasty, nasty, False, (nasty,), nasty))
+    file.write(batch)
+    file.close()
+    async with replayed(path, size) as console:
+        for keys in (("1",), ("enter",), ("escape", "2"), ("3",), ("5",), ("question_mark",)):
+            await console.press(*keys)
+            console.app.paint(force=True)
+            await console.pilot.pause()
+            assert "\x1b" not in console.text
+            assert "\u202e" not in console.text
+        await console.press("escape", "2")
+        await console.shows("[red]")
 
 
 async def test_a_file_plays_to_its_end_and_stands(tmp_path: Path) -> None:

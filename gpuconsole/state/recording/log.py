@@ -26,6 +26,24 @@ HIDDEN = "***"
 """Stands for the value of an environment variable."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What is read of a verdict in a job's estimate."""
+
+    max_batch_size: int | None = None
+    step_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """What is read of a job's estimate, which is a document of its own."""
+
+    memory: dict[str, float | None] | None = None
+    verdicts: tuple[_Verdict, ...] | None = None
+    suggestions: tuple[dict[str, Any], ...] | None = None
+    flags: tuple[str, ...] | None = None
+
+
 @dataclass(slots=True)
 class Log:
     """What the blocks of a file tell, read so far. Times never fall within a list."""
@@ -58,6 +76,8 @@ def read(data: bytes, log: Log) -> None:
         elif kind == b"job":
             job = checked(Job, parsed(text))
             _check_times(job, *job.attempts)
+            if job.estimate is not None:
+                checked(_Estimate, job.estimate)
             log.jobs.append((_rising(float(word), log.jobs), job))
         elif kind == b"event":
             log.events.append(_event(text))
