@@ -55,14 +55,24 @@ class IncidentState(str, Enum):
 Confidence = Literal["high", "medium", "low"]
 
 ActionKind = Literal[
-    "drain", "cancel", "preempt", "retry", "open-host", "open-job", "ticket", "snooze", "resolve"
+    "drain",
+    "cancel",
+    "preempt",
+    "retry",
+    "end-process",
+    "stop-container",
+    "open-host",
+    "open-job",
+    "ticket",
+    "snooze",
+    "resolve",
 ]
-WRITING: frozenset[ActionKind] = frozenset(
-    {"drain", "cancel", "preempt", "retry", "snooze", "resolve"}
+HARMFUL: frozenset[ActionKind] = frozenset(
+    {"drain", "cancel", "preempt", "end-process", "stop-container"}
 )
-"""Actions that change something outside the screen; read-only consoles lack them."""
-HARMFUL: frozenset[ActionKind] = frozenset({"drain", "cancel", "preempt"})
 """Actions that are asked about before they are done."""
+WRITING: frozenset[ActionKind] = HARMFUL | {"retry", "snooze", "resolve"}
+"""Actions that change something outside the screen; read-only consoles lack them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ class Action:
     label: str
     """What it does, for a list: `drain rtx-01`."""
     target: str = ""
-    """Name of the host, or id of the job, upon which it acts."""
+    """Upon what it acts: a host's name, the id of a job or a container, a process's number."""
     preview: tuple[str, ...] = ()
     """What would follow, as sentences."""
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconsole.core.fleet import Host
+from gpuconsole.core.fleet import DeviceProcess, Host
 from gpuconsole.core.incidents import Action, Incident
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.units import format_duration, format_mib, iso_utc
 
 MOST_ACTIONS = 9
 """As many as there are digits to choose them by."""
 SNOOZE_S = 3600.0
+MOST_PROCESSES = 2
+"""Processes that are offered to be ended."""
 MOST_JOBS = 2
 """Jobs for which verbs are offered; the others are in the queue."""
 
@@ -27,11 +29,17 @@ _MOVE = frozenset({"gpu-lost", "xid", "memory-errors", "heat", "power-brake", "s
 """Rules for which a job is better off elsewhere."""
 
 
+_STRANGERS = frozenset({"idle-memory", "foreign-process"})
+"""Rules that are about a process that is no job of the queue."""
+
+
 def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> tuple[Action, ...]:
     """Return what can be done, the most useful first. `jobs` are those on the incident's host and
     those that it hits."""
     hit = [job for job in jobs if job.id in incident.jobs]
     found: list[Action] = []
+    if incident.rule in _STRANGERS and host is not None:
+        found += _about_processes(incident, host, jobs)
     if incident.rule in _DRAIN and host is not None and not host.drained:
         found.append(_drain(host, jobs))
     for job in hit[:MOST_JOBS]:
@@ -42,6 +50,45 @@ def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> t
         words = ("Shows the job and its log.",)
         found.append(Action("open-job", f"open job {clean(job.task.name, 40)}", job.id, words))
     return (*found[: MOST_ACTIONS - 3], *_on_itself(incident))
+
+
+def _about_processes(incident: Incident, host: Host, jobs: Sequence[Job]) -> list[Action]:
+    """Return how to end what holds the device beside the queue's own jobs."""
+    own = {
+        part.container_id
+        for job in jobs
+        if job.state.active and job.attempt is not None
+        for part in job.attempt.parts
+    }
+    device = next((one for one in host.devices if one.uuid == incident.uuid), None)
+    strangers = [
+        one
+        for one in (device.processes if device is not None else ())
+        if not one.container_id or one.container_id not in own
+    ]
+    found: dict[str, Action] = {}
+    for process in strangers:
+        action = _ending(host, process)
+        found.setdefault(action.target, action)
+    return list(found.values())[:MOST_PROCESSES]
+
+
+def _ending(host: Host, process: DeviceProcess) -> Action:
+    user = clean(process.user, 20) or "?"
+    frees = f"{format_mib(process.memory_mib)} of the device become free."
+    what = clean(process.command, 80) or "a process without a name"
+    if process.container_id:
+        preview = (
+            f"The container on {host.name} in which {what} runs gets SIGTERM, then SIGKILL.",
+            f"It belongs to {user}, not to this queue. {frees}",
+        )
+        label = f"stop container {process.container_id[:8]}, {user}"
+        return Action("stop-container", label, process.container_id, preview)
+    preview = (
+        f"SIGTERM goes to {what} on {host.name}, as far as your account there may.",
+        f"It belongs to {user}; what it has not saved is lost. {frees}",
+    )
+    return Action("end-process", f"end pid {process.pid}, {user}", str(process.pid), preview)
 
 
 def _drain(host: Host, jobs: Sequence[Job]) -> Action:

@@ -57,9 +57,27 @@ def test_a_host_that_left_the_inventory_cannot_be_opened_or_drained() -> None:
     assert [one.kind for one in actions_for(incident, None, ())] == ["ticket", "snooze", "resolve"]
 
 
-def test_a_forgotten_process_is_no_reason_to_drain_a_host() -> None:
-    incident = found(host(device(processes=(process(),))))["idle-memory"]
-    assert kinds(incident) == ["open-host", "ticket", "snooze", "resolve"]
+def test_a_forgotten_process_can_be_ended_and_is_no_reason_to_drain_a_host() -> None:
+    idle = host(device(processes=(process(), process(900.0, "li", "d" * 64))))
+    incident = found(idle)["idle-memory"]
+    actions = actions_for(incident, idle, ())
+    assert [one.kind for one in actions] == [
+        "end-process", "stop-container", "open-host", "ticket", "snooze", "resolve",
+    ]  # fmt: skip
+    assert [one.target for one in actions[:2]] == ["4711", "d" * 64]
+    assert actions[0].label == "end pid 4711, wang"
+    assert "642 MiB of the device become free" in actions[0].preview[1]
+    assert "belongs to li" in actions[1].preview[1]
+    # By now it has gone: nobody else's process is offered in its place.
+    assert actions_for(incident, host(device()), ())[0].kind == "open-host"
+
+
+def test_the_jobs_own_process_is_never_offered_to_be_ended() -> None:
+    own, other = process(900.0, "ana", TRAIN.attempts[0].container_id), process(800.0, "li")
+    crowd = host(device(processes=(own, other, other), utilization=50.0))
+    incident = found(crowd, jobs=(TRAIN,))["foreign-process"]
+    actions = [one for one in actions_for(incident, crowd, (TRAIN,)) if "-" in one.kind]
+    assert [one.kind for one in actions] == ["end-process", "open-host", "open-job"]
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES])

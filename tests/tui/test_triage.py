@@ -9,6 +9,7 @@ import pytest
 from textual.widgets import Button, Input
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.history import Series
 from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Job, JobState
@@ -32,7 +33,7 @@ DOWN = incident(
     before=(NOW - 9e5, NOW - 2e6), times_before=2,
 )  # fmt: skip
 HOT = incident(jobs=("ana-0003",))
-IDLE = incident("idle-memory", "GPU-b0", title="idle, wang holds 642 MiB", index=0,
+IDLE = incident("idle-memory", "GPU-b0", title="idle, wang holds 642 MiB", uuid="GPU-b0", index=0,
                 since=NOW - 2 * 86400)  # fmt: skip
 OVER = incident("clock-skew", "a100-01", title="clock +7 s off", uuid="", index=None,
                 host="a100-01", since=NOW - 5000, ended_at=NOW - 4000)  # fmt: skip
@@ -216,6 +217,37 @@ async def test_a_job_with_checkpoints_is_moved_and_a_failed_one_tried_again() ->
     async with opened(made) as console:
         await triage(console, "x", "2")
         await console.until(lambda: made.named("retry") == [("retry", "ana-0003")])
+
+
+class Processes:
+    """What is asked to end."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def signal(self, host: str, pid: int, signal: str) -> None:
+        self.asked.append((host, pid, signal))
+
+    async def stop_container(self, host: str, container: str) -> None:
+        self.asked.append((host, container))
+
+
+async def test_a_forgotten_process_is_ended_once_that_was_said_yes_to() -> None:
+    made = session(IDLE)
+    made.processes = Processes()  # type: ignore[attr-defined]
+    holders = (DeviceProcess(4711, "wang", 642.0, "ipykernel"),
+               DeviceProcess(5, "li", 300.0, "serve", "d" * 64))  # fmt: skip
+    rtx = made.triage.hosts[1]
+    first = replace(rtx.devices[0], processes=holders)
+    made.triage.hosts = (replace(rtx, devices=(first, *rtx.devices[1:])),)
+    async with opened(made) as console:
+        await triage(console, "x", "1")
+        await console.shows("End pid 4711, wang?", "642 MiB", "SIGTERM")
+        await console.press("n", "1", "y")
+        await console.told("Process 4711 was told to end.")
+        await console.press("2", "y")
+        await console.until(lambda: len(made.processes.asked) == 2)  # type: ignore[attr-defined]
+        assert made.processes.asked == [("rtx-01", 4711, "TERM"), ("rtx-01", "d" * 64)]  # type: ignore[attr-defined]
 
 
 async def test_arrows_look_at_what_would_follow_and_enter_does_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from gpuconsole.core.incidents import HARMFUL, Action, Incident, IncidentState
 from gpuconsole.core.text import clean
@@ -78,6 +79,12 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
         _ask(screen, lambda: session.preempt(target), "The job is queued again.")
     elif action.kind == "retry":
         _ask(screen, lambda: session.retry(target), "The job is queued again.")
+    elif action.kind == "end-process":
+        told = partial(session.processes.signal, incident.host, int(target), "TERM")
+        _ask(screen, told, f"Process {target} was told to end.")
+    elif action.kind == "stop-container":
+        stopped = partial(session.processes.stop_container, incident.host, target)
+        _ask(screen, stopped, f"Container {target[:12]} is being stopped.")
     elif action.kind == "open-host":
         open_host(screen, incident)
     elif action.kind == "open-job":
