@@ -98,7 +98,7 @@ class Session:
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
         self._dispatcher = Dispatcher(
-            self._bench, self._outlook, self._leases, owner, self._news.tell, self._retrying.look
+            self._bench, self._outlook, self._leases, owner, self._news.tell, self.retrying.look
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -379,7 +379,7 @@ class Session:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
-            await self._retrying.close()
+            await self.retrying.close()
             await self.recorder.close()
             await self.hosts.close()
         finally:
