@@ -11,7 +11,8 @@ import pytest
 
 from gpuconsole.cli import main
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.placement.learned.weights import FILE_NAME, read
+from gpuconsole.placement.learned import train
+from gpuconsole.placement.learned.weights import FILE_NAME, SHIPPED, read
 from gpuconsole.state import Journal
 
 LAB = """version: 1
@@ -91,3 +92,19 @@ def test_the_queues_own_past_teaches(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found["trace"] == "the journal"
     assert found["jobs"] == 220
     assert read(state / FILE_NAME).origin.jobs == 220
+
+
+def test_training_begins_at_the_weights_that_come_along(
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A search of no rounds ends where it begins.
+    monkeypatch.setattr(train, "search", lambda losses, start, *others: tuple(start))
+    main([*words, "--json"])
+    assert json.loads(capsys.readouterr().out)["rounds"] == 0
+    kept = read(tmp_path / "state" / FILE_NAME).learned
+    begun = read(SHIPPED).learned
+    assert {name: value for name, value in kept.place.items() if value} == begun.place
+    assert not any(kept.order.values())
