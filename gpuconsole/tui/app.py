@@ -20,7 +20,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.desktop import notification
 from gpuconsole.tui.expanding import toggle
-from gpuconsole.tui.ink import Ink, Symbols
+from gpuconsole.tui.ink import Ink, Symbols, few_colors
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.keys import Key
 from gpuconsole.tui.picture import Gallery, Picture
@@ -129,6 +129,7 @@ class ConsoleApp(App[None]):
         for file in self.wardrobe.themes.values():
             self.register_theme(file.theme())
         self.theme = self.ink.theme.name
+        self._dip()
         self.set_keymap(self.keychoice.keymap)
         self.theme_changed_signal.subscribe(self, lambda _: self._restyle())
         self.switch_mode("fleet")
@@ -199,9 +200,16 @@ class ConsoleApp(App[None]):
         """What the screens read: the session, or what it or another was at a moment."""
         return self.travel.session
 
-    def _restyle(self) -> None:
+    def _dip(self) -> None:
+        """Take the ink of the theme, for what the terminal can show."""
+        # Without a terminal there is nothing that could not be shown.
+        system = "truecolor" if self.is_headless else self.console.color_system
+        few = few_colors(system, no_color=self.no_color)
         chosen = self.wardrobe.themes.get(self.theme, BUILT_IN)
-        self.ink = Ink(chosen, self.look.symbols)
+        self.ink = Ink(chosen, self.look.symbols, few_colors=few)
+
+    def _restyle(self) -> None:
+        self._dip()
         for screen in self.screen_stack:
             if isinstance(screen, ConsoleScreen) and screen.is_mounted:
                 screen.restyle()

@@ -6,7 +6,7 @@ Every segment gets a style from here: a segment without one breaks drawing under
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from rich.style import Style
@@ -81,15 +81,28 @@ ASCII = Glyphs(
 )  # fmt: skip
 
 
+STEPPED = replace(BLOCK, heat="·▁▂▃▄▅▆▇█")
+"""Blocks of nine heights, for terminals whose colours are too few for nine steps."""
+
+
+def few_colors(system: str | None, *, no_color: bool) -> bool:
+    """Whether a terminal of that colour system (Rich's name) shows too few for nine steps."""
+    return no_color or system not in ("256", "truecolor")
+
+
 class Ink:
     """Styles of one theme, and the glyphs in use."""
 
-    def __init__(self, theme: ThemeFile, symbols: Symbols = "block") -> None:
+    def __init__(
+        self, theme: ThemeFile, symbols: Symbols = "block", *, few_colors: bool = False
+    ) -> None:
         colors = theme.colors
         ground = colors["background"]
         self.theme = theme
-        self.glyphs = ASCII if symbols == "ascii" else BLOCK
         self.ascii = symbols == "ascii"
+        self.few_colors = few_colors
+        """Nine colours cannot be told apart here: a step of the ramp must be seen by its glyph."""
+        self.glyphs = ASCII if self.ascii else STEPPED if few_colors else BLOCK
 
         def style(name: str, *, bold: bool = False) -> Style:
             return Style(color=colors[name], bgcolor=ground, bold=bold)
@@ -112,6 +125,9 @@ class Ink:
         self.mark = Style(color=ground, bgcolor=colors["warning"], bold=True)
         self.match = Style(color=ground, bgcolor=colors["accent"])
         self.heat = tuple(Style(color=color, bgcolor=ground) for color in theme.heat)
+        if few_colors:
+            # Sixteen colours would make four of nine: the glyph tells, in a colour that is read.
+            self.heat = (self.muted, *(self.text,) * (len(theme.heat) - 1))
         self.heat_pairs = {
             (left, right): Style(color=theme.heat[left], bgcolor=theme.heat[right])
             for left in range(len(theme.heat))

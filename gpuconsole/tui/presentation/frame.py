@@ -123,6 +123,8 @@ def nav_line(
         here = tab.mode == mode
         go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
         words = f" {tab.key} {tab.label}{count} "
+        if here and (ink.ascii or ink.few_colors):
+            words = f"[{words[1:-1]}]"
         left += [(words, (ink.here if here else ink.muted) + go), (" ", ink.text)]
     room = width - sum(cell_len(text) for text, _ in left) - 2
     crumb = fit(crumbs, min(cell_len(crumbs), max(0, room)))
