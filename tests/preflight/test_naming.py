@@ -65,3 +65,27 @@ def test_a_number_that_the_rows_do_not_go_with_is_no_batch_size(write: Write) ->
     analysis = analyse(write(SCRIPT.format(head=head, size="size()")))
     assert analysis.estimate(backend="cpu").batch_size == 21
     assert analysis.estimate(42, backend="cpu").memory is None
+
+
+def test_what_acts_without_gradients_is_no_batch_of_training(write: Write) -> None:
+    script = write("""
+    import paddle
+    batch_size = 16
+    net = paddle.nn.Linear(8, 4)
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    for turn in range(4):
+        seen = []
+        for _ in range(40):
+            with paddle.no_grad():
+                net(paddle.randn([1, 8]))
+            seen.append([0.0] * 8)
+        whole = paddle.to_tensor(seen)
+        for start in range(0, 32, batch_size):
+            loss = net(whole[start:start + batch_size]).mean()
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+    """)
+    analysis = analyse(script)
+    assert analysis.estimate(backend="cpu").batch_size == 16
+    assert analysis.estimate(8, backend="cpu").memory is not None

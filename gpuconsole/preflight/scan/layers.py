@@ -47,8 +47,10 @@ class Layer(Branch):
             return unknown
         if self.before:
             args = self.prepared(calls, args)
-        for one in args:
-            if isinstance(one, Tensor) and one.shape and not run.loaders:
+        # What is run without gradients beside training, to act or to judge, is no batch of it.
+        aside = run.loaders or (run.optimizers and not run.grad_enabled)
+        for one in () if aside else args:
+            if isinstance(one, Tensor) and one.shape:
                 run.found_batch(one.shape[0])
         around, flops, place = run.layer, run.flops, (run.file, run.line)
         if not around and not self.path:
