@@ -57,7 +57,7 @@ class Lines(Protocol):
         ...
 
     async def grow(self) -> bool:
-        """Read on; False when there is nothing new for now."""
+        """Read on; True while there is more to be read at once."""
         ...
 
     def reader(self, first: int, last: int) -> Reader:
@@ -91,6 +91,8 @@ class _News:
     """Where lines begin that were not known."""
     anew: bool
     """Whether nothing that was known holds any more."""
+    more: bool = False
+    """Whether the file goes on."""
 
 
 class LogIndex:
@@ -119,7 +121,7 @@ class LogIndex:
         return self._known.size > self._starts[-1]
 
     async def grow(self) -> bool:
-        """Read on by a chunk at most; False when there is nothing new for now."""
+        """Read on by a chunk at most; True while there is more to be read at once."""
         try:
             news = await asyncio.to_thread(_read_on, self.path, self._known, self._chunk)
         except OSError as error:
@@ -134,7 +136,7 @@ class LogIndex:
         self.version += 1
         self._known = news.known
         self._starts.extend(news.starts)
-        return True
+        return news.more
 
     def reader(self, first: int, last: int) -> Reader:
         """Return what reads the lines from `first` up to, not including, `last`."""
@@ -212,7 +214,8 @@ def _read_on(path: Path, known: _Known, chunk: int) -> _News | None:
     starts = array("Q", (known.size + found.end() for found in _BREAK.finditer(block)))
     head = (known.head + block[:_ANCHOR])[:_ANCHOR]
     anchor = (known.anchor + block[-_ANCHOR:])[-_ANCHOR:]
-    return _News(_Known(known.size + len(block), head, anchor, mark), starts, anew)
+    size = known.size + len(block)
+    return _News(_Known(size, head, anchor, mark), starts, anew, size < status.st_size)
 
 
 def _is_known(file: int, known: _Known) -> bool:

@@ -46,14 +46,15 @@ class MergedLog:
         return next((part.trouble for part in self._parts if part.trouble), "")
 
     async def grow(self) -> bool:
-        """Read on in each file; False when there is nothing new for now."""
-        grown = await asyncio.gather(*(part.grow() for part in self._parts))
+        """Read on in each file; True while there is more to be read at once."""
+        before = [part.version for part in self._parts]
+        more = await asyncio.gather(*(part.grow() for part in self._parts))
         if self._epochs != [part.epoch for part in self._parts]:
             self.epoch += 1
             self._begin()
         fresh = [
-            (part.whole if more else len(part)) - taken
-            for part, more, taken in zip(self._parts, grown, self._taken, strict=True)
+            (len(part) if part.version == version else part.whole) - taken
+            for part, version, taken in zip(self._parts, before, self._taken, strict=True)
         ]
         turns = sorted(
             ((at + 0.5) / count, rank) for rank, count in enumerate(fresh) for at in range(count)
@@ -62,8 +63,8 @@ class MergedLog:
             self._ranks.append(rank)
             self._numbers.append(self._taken[rank])
             self._taken[rank] += 1
-        self.version += any(grown) or bool(turns)
-        return any(grown) or bool(turns)
+        self.version += bool(turns) or before != [part.version for part in self._parts]
+        return any(more)
 
     def reader(self, first: int, last: int) -> Reader:
         """Return what reads the lines from `first` up to, not including, `last`."""
@@ -86,5 +87,6 @@ class MergedLog:
         return shown(raw)
 
     def prefix(self, line: int) -> str:
-        """Return the rank that wrote a line."""
-        return f"r{self._ranks[line]}"
+        """Return the rank that wrote a line, all equally wide."""
+        digits = len(str(len(self._parts) - 1))
+        return f"r{self._ranks[line]:0{digits}}"

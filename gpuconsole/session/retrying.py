@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuconsole.core.estimate import Report
@@ -40,6 +40,22 @@ def is_due(job: Job) -> bool:
         and not job.cancel_requested
         and not job.detail
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How a job that ran out of memory could be tried again."""
+
+    job: Job
+    """As it ended."""
+    task: Task
+    report: Report
+    batch: int
+    was: int
+    why: str
+    """Why this batch size, as the end of a sentence."""
+    costs: str = ""
+    """What it costs, in words; "" where preflight does not say."""
 
 
 class Retrying:
@@ -73,7 +89,7 @@ class Retrying:
             if times_out_of_memory(job) > job.task.retries:
                 times = "once" if job.task.retries == 1 else f"{job.task.retries} times"
                 raise RefusedError("Tried often enough", f"It may be tried again {times} at most.")
-            changed = await self._changed(job)
+            changed = await self._prepared(await self.offer(job))
         except Exception as error:
             # Whatever goes wrong, the job must not stay undecided: somebody may wait for it.
             why = error.message if isinstance(error, ConsoleError) else repr(error)
@@ -82,8 +98,8 @@ class Retrying:
         with contextlib.suppress(JournalError):
             self._bench.journal.save(job, changed, epoch=epoch)
 
-    async def _changed(self, job: Job) -> Job:
-        """Return the job as it goes back into the queue. ConsoleError says why it cannot."""
+    async def offer(self, job: Job) -> Offer:
+        """Return how a job could be tried again with less. ConsoleError says why it cannot."""
         attempt, task = job.attempt, job.task
         if attempt is None:
             raise RefusedError("It has not run", "It has not run.")
@@ -102,10 +118,19 @@ class Retrying:
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
         refuse_hopeless(smaller, fresh)
-        if smaller.edits != task.edits:
-            await asyncio.to_thread(self._pack_anew, job, smaller)
-        told = f"Ran out of memory with batch size {batch}; tried again with {size}, {why}."
-        return _queued(job, attempt, smaller, fresh, told, self._bench.clock.now())
+        kinds = (one.costs for one in report.suggestions if one.kind == "batch-size")
+        return Offer(job, smaller, fresh, size, batch, why, next(kinds, ""))
+
+    async def accept(self, offer: Offer) -> Job:
+        """Queue the job again as offered. ConsoleError when it has moved on since."""
+        return self._bench.journal.save(offer.job, await self._prepared(offer))
+
+    async def _prepared(self, offer: Offer) -> Job:
+        """Return the job as it goes back into the queue, with what it ships made ready."""
+        job = offer.job
+        if offer.task.edits != job.task.edits:
+            await asyncio.to_thread(self._pack_anew, job, offer.task)
+        return _queued(offer, self._bench.clock.now())
 
     def _where(self, attempt: Attempt) -> FleetSnapshot:
         """Return the devices on which an attempt ran, or the fleet where they are not seen."""
@@ -156,14 +181,19 @@ def _with_batch(task: Task, change: Change, size: int) -> Task:
     return replace(task, edits=(*kept, *change.edits), batch_size=size)
 
 
-def _queued(job: Job, attempt: Attempt, task: Task, report: Report, told: str, now: float) -> Job:
-    memory = report.estimate.memory
+def _queued(offer: Offer, now: float) -> Job:
+    job, report = offer.job, offer.report
+    told = (
+        f"Ran out of memory with batch size {offer.was}; tried again with {offer.batch}, "
+        f"{offer.why}."
+    )
+    attempt, memory = job.attempts[-1], report.estimate.memory
     ended = replace(attempt, cause=f"{attempt.cause} {told}".strip())
     return replace(
         job,
         state=JobState.QUEUED,
         queued_at=now,
-        task=task,
+        task=offer.task,
         attempts=(*job.attempts[:-1], ended),
         cause="",
         detail=told,

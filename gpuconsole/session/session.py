@@ -48,7 +48,7 @@ from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import ring
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
-from gpuconsole.session.retrying import Retrying, is_due
+from gpuconsole.session.retrying import Offer, Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
@@ -211,8 +211,8 @@ class Session:
     async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
         """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
 
-        RefusedError when the estimate says it will not fit or will fail and `force` is not set; an
-        unknown one is told as a warning: such a job gets an empty device.
+        RefusedError when it will not fit or will fail and `force` is not set; where that cannot
+        be told, a warning.
         """
         self._require_writable("Submitting")
         return await self._submitting.submit(task, force=force, hold=hold)
@@ -235,9 +235,12 @@ class Session:
             return job
         return await self._stopped(job, lambda now: now.state.ended)
 
-    async def retry(self, reference: str) -> Job:
-        """Queue an ended job again as a new attempt, or one whose host has left the inventory."""
+    async def retry(self, reference: str, offer: Offer | None = None) -> Job:
+        """Queue an ended job, or one whose host left the inventory, again: as a new attempt, or as
+        `retrying.offer` has offered."""
         self._require_writable("Retrying")
+        if offer is not None:
+            return await self.retrying.accept(offer)
         job = self.job(reference)
         hosts = [host.name for host in self.snapshot().hosts]
         return queue.retry(self._journal, job, self._bench.bundle(job.id), self.now(), hosts)
@@ -271,8 +274,7 @@ class Session:
         return await first_frames(self.fleet, self._clock, wait_s, host)
 
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
-        """Wait for the first frames, then as long again for the leases there, and plan; for a
-        command that asks once why jobs wait."""
+        """Wait for the first frames, then as long for leases, and plan why jobs wait."""
         await self.first_frames(wait_s)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._leases.refresh(), wait_s)
@@ -333,8 +335,7 @@ class Session:
     def render_task(
         self, task: Task, target: str = "docker", *, on: Candidate | None = None
     ) -> str:
-        """Return the equal command for a task that is not queued, `on` the devices chosen for it
-        or else on the first ones."""
+        """Return the equal command for a task that is not queued, `on` chosen devices or any."""
         job = Job("JOB", task, self.user, JobState.QUEUED, self.now())
         return rendered(self._bench, job, target, on.places if on is not None else ())
 
@@ -366,7 +367,7 @@ class Session:
         return await until_over(self._bench, job, over, within)
 
     async def _watch_queue(self) -> None:
-        """Keep others' leases, and why jobs wait, fresh while a job waits for a device."""
+        """Keep others' leases, and why jobs wait, fresh while one does."""
         while True:
             with contextlib.suppress(JournalError):
                 if any(job.state is JobState.QUEUED for job in self.jobs()):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.session.foreseeing import Change
+from gpuconsole.session.retrying import Offer
 from gpuconsole.triage import actions_for, ticket
 
 NOW = 1_790_000_000.0
@@ -244,6 +248,19 @@ class FakeTriage:
         self.said.append(what)
 
 
+@dataclass
+class FakeRetrying:
+    """Offers half the batch size, or says why it cannot."""
+
+    error: ConsoleError | None = None
+
+    async def offer(self, ended: Job) -> Offer:
+        if self.error is not None:
+            raise self.error
+        why = "the largest that should fit on A100-SXM4-40GB"
+        return Offer(ended, ended.task, report(32), 32, 64, why, "about twice as many steps")
+
+
 class FakeHistory:
     """A lab that nobody watched until now."""
 
@@ -272,10 +289,12 @@ class FakeSession:
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     gate: asyncio.Event | None = None
     """When set, preflight waits for it."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
+    """Where the logs lie; it goes with the session."""
     foresight: FakeForesight = field(default_factory=FakeForesight)
     triage: FakeTriage = field(default_factory=lambda: FakeTriage())
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
+    retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     settings: LabSettings = field(default_factory=LabSettings)
     measures: bool = True
     """Whether a host can measure."""
@@ -362,8 +381,8 @@ class FakeSession:
     async def preempt(self, reference: str) -> Job:
         return self._record("preempt", reference)
 
-    async def retry(self, reference: str) -> Job:
-        return self._record("retry", reference)
+    async def retry(self, reference: str, offer: Offer | None = None) -> Job:
+        return self._record("retry", reference, *([] if offer is None else [offer.batch]))
 
     async def hold(self, reference: str) -> Job:
         return self._record("hold", reference)
@@ -374,15 +393,12 @@ class FakeSession:
     def why(self, reference: str) -> Why:
         return Why(self.job(reference).state.value)
 
-    def log_path(self, reference: str, attempt: int | None = None) -> Path:
-        return Path("/nonexistent/log")
-
-    async def logs(self, reference: str, *, follow: bool) -> AsyncIterator[str]:
-        self.calls.append(("logs", reference, follow))
-        for line in self.lines:
-            yield line
-        if follow:
-            await self.ended.wait()
+    def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
+        """A file that is written the first time it is asked for; rank by rank the same lines."""
+        path = self.folder / f"{reference}-{attempt or 1}-{rank}.log"
+        if not path.exists():
+            path.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
+        return path
 
     async def fetch(self, reference: str, destination: Path) -> Path:
         self.calls.append(("fetch", reference, destination))

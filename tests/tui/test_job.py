@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.jobs import JobState
-from gpuconsole.errors import UnreachableError
-from gpuconsole.tui.presentation.jobs import progress
-from gpuconsole.tui.screens.dialogs import ConfirmScreen
-from gpuconsole.tui.widgets import loglines
+from gpuconsole.core.jobs import JobState, Member
+from gpuconsole.errors import RefusedError, UnreachableError
+from gpuconsole.tui.screens.again import AgainScreen
+from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
 from gpuconsole.tui.widgets.loglines import LogLines
-from tests.tui.console import SIZES, Driven, opened
+from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
 
 LINES = tuple(f"INFO step={at}/500 loss={3 - at / 100:.3f}" for at in range(1, 201))
@@ -23,9 +22,14 @@ def log_of(console: Driven) -> LogLines:
     return console.app.screen.query_one(LogLines)
 
 
+def count(console: Driven) -> int:
+    source = log_of(console).source
+    return len(source) if source is not None else -1
+
+
 async def job_screen(console: Driven, lines: int = 200) -> None:
     await console.press("3")
-    await console.until(lambda: len(log_of(console).lines) == lines, "the log")
+    await console.until(lambda: count(console) == lines, "the log")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -33,12 +37,20 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
     async with opened(session, size) as console:
         await job_screen(console)
-        await console.shows("running", "a100-01 gpu 0", "step 200 of 500", "40%",
-                            "predicted up to 17.6 GiB", "peak 20.0 GiB", "step=200/500",
-                            "follow ON", "left")  # fmt: skip
-        if size == SIZES[0]:
-            await console.shows("why there", "gpu 0 has 19.5 GiB free.", "docker run", "attempts")
-        assert session.named("logs") == [("logs", "ana-0001", True)]
+        await console.shows("running", "a100-01 gpu 0", "40%", "step=200/500", "follow ON", "left")
+        if size == NARROW:
+            await console.shows("step 200/500", "mem 114%")
+            assert console.text.splitlines()[3].startswith("╭─ log"), "a line of head, then the log"
+            await console.press("i")
+            await console.shows("ana-0001", "memory against the prediction")
+            await console.press("J", "J", "J", "J", "J")
+            await console.shows("docker run")
+        else:
+            await console.shows("step 200 of 500", "1.9 s a step", "predicted up to 17.6 GiB",
+                                "peak 20.0 GiB", "gpu 0 has 19.5 GiB free.")  # fmt: skip
+            await console.press("J", "J", "J")
+            await console.shows("docker run")
+            await console.press("K", "K", "K")
         assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
@@ -48,7 +60,6 @@ async def test_a_failure_says_its_cause_in_words() -> None:
     async with opened(session) as console:
         await job_screen(console)
         await console.shows("oom", cause)
-        assert session.named("logs") == [("logs", "ana-0001", False)]
 
 
 async def test_follow_scroll_and_jump() -> None:
@@ -98,21 +109,6 @@ async def test_wrap_keeps_every_character() -> None:
         await console.shows("wrap off")
 
 
-async def test_the_ring_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loglines, "MOST_LINES", 1000)
-    monkeypatch.setattr(loglines, "DROP", 100)
-    session = FakeSession(
-        jobs_now=(job("resnet", JobState.RUNNING),), lines=tuple(f"n={at}" for at in range(5000))
-    )
-    async with opened(session) as console:
-        await console.press("3")
-        await console.until(lambda: log_of(console).lines[-1:] == ["n=4999"])
-        log = log_of(console)
-        assert len(log.lines) <= 1000
-        assert len(log.lines) + log.dropped == 5000
-        await console.shows("line 5,000 of 5,000", "n=4999")
-
-
 async def test_hostile_lines_are_shown_harmlessly() -> None:
     lines = ("\x1b]0;owned\x07[red]boo[/red] \x1b[2J", "y" * 100_000, "ERROR \u202eevil")
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=lines)
@@ -139,11 +135,11 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         await console.press("F")
         await console.told("The results are in")
         assert session.named("fetch") == [("fetch", "ana-0002", tmp_path)]
-        await console.until(lambda: len(log_of(console).lines) == 200)
+        await console.until(lambda: count(console) == 200)
         await console.press("S")
         await console.told("200 lines are in")
         assert (tmp_path / "ana-0002.log").read_text().splitlines() == list(LINES)
-        await console.press("y")
+        await console.press("Y")
         assert console.app.clipboard.startswith("docker run")
         await console.press("left_square_bracket")
         await console.shows("Queue > resnet")
@@ -172,11 +168,13 @@ async def test_a_fetch_that_fails_is_told() -> None:
         await console.shows("Host out of reach", "a100-01 does not answer.")
 
 
-async def test_a_retry_begins_a_new_log() -> None:
+async def test_a_retry_begins_a_new_log_and_the_old_one_is_kept() -> None:
     first = job("resnet", JobState.FAILED)
     session = FakeSession(jobs_now=(first,), lines=LINES)
     async with opened(session) as console:
         await job_screen(console)
+        await console.press("a")
+        await console.told("There is no other attempt.")
         assert first.attempt is not None
         again = replace(first.attempt, number=2, ended_at=None, exit_code=None)
         session.jobs_now = (
@@ -184,38 +182,205 @@ async def test_a_retry_begins_a_new_log() -> None:
         )
         session.lines = ("second try",)
         await console.beat()
-        await console.shows("second try", "attempt 2")
-        assert log_of(console).lines == ["second try"]
+        await console.shows("second try", "attempt 2", "a shows another log")
+        assert count(console) == 1
+        await console.press("a")
+        await console.shows("step=200/500", "log, attempt 1 of 2")
+        await console.press("a")
+        await console.shows("second try")
 
 
-async def test_a_log_that_ended_with_its_host_out_of_sight_is_read_again() -> None:
-    lost = job("resnet", JobState.UNKNOWN)
-    session = FakeSession(jobs_now=(lost,), lines=("before",))
-    session.ended.set()
-    async with opened(session) as console:
-        await job_screen(console, lines=1)
-        session.lines = ("before", "meanwhile", "after")
-        await console.beat()
-        assert len(session.named("logs")) == 1, "nothing is new about the job"
-        session.jobs_now = (replace(lost, state=JobState.SUCCEEDED),)
-        await console.beat()
-        await console.shows("after")
-        assert log_of(console).lines == ["before", "meanwhile", "after"]
-        await console.beat()
-        assert len(session.named("logs")) == 2
-
-
-async def test_a_log_that_was_read_to_its_end_is_not_read_again() -> None:
-    running = job("resnet", JobState.RUNNING)
-    session = FakeSession(jobs_now=(running,), lines=LINES)
+async def test_a_log_is_followed_as_it_grows_and_begins_anew_when_it_is_replaced() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
     async with opened(session) as console:
         await job_screen(console)
-        session.jobs_now = (replace(running, state=JobState.SUCCEEDED),)
-        session.ended.set()
-        await console.until(lambda: not [w for w in console.app.workers if w.group == "log"])
-        await console.beat()
-        await console.shows("succeeded")
-        assert len(session.named("logs")) == 1
+        path = session.log_path("ana-0001")
+        with path.open("a") as file:
+            file.write("step=201/500 loss=0.9\nno end yet")
+        await console.shows("step 201 of 500", "no end yet", "line 202 of 202")
+        await console.press("g")
+        with path.open("a") as file:
+            file.write(" but now\n")
+        await console.press("G")
+        await console.shows("no end yet but now")
+        path.write_text("another\n")
+        await console.shows("line 1 of 1", "another")
+
+
+def gang(*hosts: str) -> FakeSession:
+    alone = job("gang", JobState.RUNNING)
+    assert alone.attempt is not None
+    members = tuple(
+        Member(host, (f"GPU-m{at}",), (at,), f"gpuconsole-gang-{at}", "d" * 64)
+        for at, host in enumerate(hosts, start=1)
+    )
+    attempt = replace(alone.attempt, members=members)
+    session = FakeSession(jobs_now=(replace(alone, attempts=(attempt,)),))
+    for rank in range(len(members) + 1):
+        path = session.folder / f"ana-0001-1-{rank}.log"
+        path.write_text("".join(f"rank {rank} step={at}/9\n" for at in range(1, 4)))
+    return session
+
+
+async def test_ranks_are_merged_or_shown_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with opened(gang("rtx-01")) as console:
+        await job_screen(console, lines=6)
+        await console.shows("log: all 2 ranks merged", "r0 rank 0 step=1/9", "r1 rank 1 step=3/9",
+                            "rtx-01         gpu 1", "R rank")  # fmt: skip
+        await console.press("S")
+        await console.told("6 lines are in")
+        assert (tmp_path / "ana-0001.log").read_text().count("rank 0") == 3
+        assert (tmp_path / "ana-0001-rank-1.log").read_text().count("rank 1") == 3
+        await console.press("R")
+        await console.shows("log: rank 0 of 2", "line 3 of 3")
+        assert "rank 1 step" not in console.text
+        await console.press("R")
+        await console.shows("log: rank 1 of 2", "rank 1 step=1/9")
+        await console.press("R")
+        await console.shows("all 2 ranks merged")
+
+
+async def test_a_gang_too_wide_for_the_line_is_counted() -> None:
+    async with opened(gang(*(f"a-host-with-a-long-name-{at:02}" for at in range(20)))) as console:
+        await job_screen(console, lines=63)
+        await console.shows("21 gpu on 21 hosts", "a-host-with-a… gpu 3")
+        await console.press("J", "J", "J", "J")
+        await console.shows("and 5 more")
+
+
+async def test_one_host_has_one_log() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("R")
+        await console.told("one log")
+
+
+async def test_only_the_lines_that_match() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("ampersand")
+        await console.told("/ searches the log")
+        await console.press("g", "slash")
+        await console.type("step=19|STEP=7/")
+        await console.shows("12 lines match")
+        await console.press("enter", "ampersand")
+        await console.shows("only matches", "step=7/500", "step=19/500", "step=199/500")
+        assert "step=18/500" not in console.text
+        await console.press("n")
+        await console.shows("match 2 of 12")
+        await console.press("ampersand")
+        await console.until(lambda: "only matches" not in console.text)
+        await console.shows("step=18/500")
+        await console.press("ampersand", "escape")
+        await console.until(lambda: "match" not in console.text.splitlines()[8])
+        await console.shows("step=18/500")
+
+
+async def test_going_to_a_line_a_share_and_a_time() -> None:
+    lines = tuple(f"{at // 60:02}:{at % 60:02}:00 step {at}" for at in range(600))
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=lines)
+    async with opened(session) as console:
+        await job_screen(console, lines=600)
+        for typed, found in (("301", 300), ("50%", 300), ("02:14", 134), ("1,000,000", 599)):
+            await console.press("t")
+            assert isinstance(console.app.screen, AskScreen)
+            await console.type(typed)
+            await console.press("enter")
+            await console.until(lambda found=found: log_of(console).here == found, typed)
+            await console.shows(f"step {found}")
+        await console.press("t")
+        await console.type("noon")
+        await console.press("enter")
+        await console.told("`noon` is no line, share or time.")
+
+
+async def test_lines_without_times_cannot_be_gone_to_by_time() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("t")
+        await console.type("02:14")
+        await console.press("enter")
+        await console.told("tell no times")
+
+
+async def test_the_line_one_stands_on_is_copied() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("y")
+        assert console.app.clipboard == LINES[-1], "the newest while following"
+        await console.press("g", "y")
+        assert console.app.clipboard == LINES[0], "else the one at the top"
+        await console.pilot.click(LogLines, offset=(5, 4))
+        await console.press("y")
+        assert console.app.clipboard == LINES[3]
+
+
+async def test_cut_lines_are_moved_sideways() -> None:
+    line = "start " + "-" * 200 + " end"
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=(line,))
+    async with opened(session) as console:
+        await job_screen(console, lines=1)
+        await console.press(*["l"] * 10, "right")
+        await console.shows(" end")
+        assert "start" not in console.text
+        await console.press(*["h"] * 10, "left")
+        await console.shows("start")
+
+
+async def test_wrapped_lines_scroll_by_rows_and_end_at_the_bottom() -> None:
+    lines = tuple(f"{at:03} " + "x" * 250 + f" end{at:03}" for at in range(60))
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=lines)
+    async with opened(session, NARROW) as console:
+        await job_screen(console, lines=60)
+        await console.press("w")
+        await console.shows("end059")
+        top = log_of(console).top
+        await console.press("k", "k")
+        assert log_of(console).top < top
+        await console.press("j", "j", "j", "j")
+        assert log_of(console).top == top, "not beyond the end"
+        await console.press("g")
+        await console.shows("000 xx", "end000")
+        await console.press("pagedown", "pagedown")
+        assert log_of(console).top.row in (8, 9, 10)
+        await console.press("pageup", "pageup")
+        assert log_of(console).top == (0, 0)
+
+
+async def test_running_out_of_memory_is_tried_again_with_what_fits() -> None:
+    session = FakeSession(jobs_now=(job("gpt", JobState.OOM),), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("r")
+        await console.until(lambda: isinstance(console.app.screen, AgainScreen))
+        await console.shows("with batch size 32?", "batch size 64", "about twice as many steps")
+        await console.press("n")
+        assert not session.named("retry")
+        await console.press("r")
+        await console.until(lambda: isinstance(console.app.screen, AgainScreen))
+        await console.press("y")
+        await console.until(lambda: session.named("retry") == [("retry", "ana-0001", 32)])
+        await console.press("r")
+        await console.until(lambda: isinstance(console.app.screen, AgainScreen))
+        await console.press("s")
+        await console.until(lambda: session.named("retry")[1:] == [("retry", "ana-0001")])
+
+
+async def test_where_nothing_smaller_is_known_it_is_tried_as_it_was() -> None:
+    session = FakeSession(jobs_now=(job("gpt", JobState.OOM),), lines=LINES)
+    session.retrying.error = RefusedError("Nothing smaller", "its batch size is 1 already.")
+    async with opened(session) as console:
+        await job_screen(console)
+        await console.press("r")
+        await console.told("its batch size is 1 already.")
+        await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -223,23 +388,6 @@ async def test_no_job_yet(size: tuple[int, int]) -> None:
     async with opened(FakeSession(), size) as console:
         await console.press("3")
         await console.shows("No job to look at yet.", "4 submits a script.")
-        await console.press("c", "r", "F", "S", "y", "n", "N", "f", "w", "i")
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([], None),
-        (["loss 3/4 of nothing"], None),
-        (["step=3/500 loss=1"], ("step", 3, 500)),
-        (["Epoch 1/10", "step 20/100 - loss"], ("step", 20, 100)),
-        (["step 99/100", "Epoch 2/10"], ("step", 99, 100)),
-        (["Epoch: 2/10"], ("epoch", 2, 10)),
-        (["step=9/3", "iter [5/50]"], ("iter", 5, 50)),
-        (["step=0/0"], None),
-    ],
-)
-def test_progress_is_read_from_the_log(
-    lines: list[str], expected: tuple[str, int, int] | None
-) -> None:
-    assert progress(lines) == expected
+        await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "w", "i", "R", "a")
+        await console.press("ampersand", "t", "5", "enter")
+        await console.told("The log is empty.")

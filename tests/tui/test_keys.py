@@ -12,6 +12,7 @@ from textual.dom import DOMNode
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keys import AREAS, KEYS, Key, in_area, markdown
+from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
@@ -51,6 +52,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "log": (LogLines, ("3",)),
     "filter": (FilterBar, ("slash",)),
     "dialog": (ConfirmScreen, ("2", "c")),
+    "again": (AgainScreen, ("3", "left_square_bracket", "r")),
     "palette": (Palette, ("colon",)),
     "jump": (JumpScreen, ("ctrl+o",)),
     "messages": (MessagesScreen, ("colon", *"messages", "enter")),
@@ -60,7 +62,11 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
 
 
 def session() -> FakeSession:
-    jobs = (job("resnet", JobState.RUNNING, 1), job("bert", JobState.QUEUED, 2, attempts=()))
+    jobs = (
+        job("resnet", JobState.RUNNING, 1),
+        job("bert", JobState.QUEUED, 2, attempts=()),
+        job("gpt", JobState.OOM, 3),
+    )
     wrong = FakeTriage((incident(),))
     return FakeSession(jobs_now=jobs, lines=("one", "two"), triage=wrong)
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.units import format_duration, format_mib, format_step
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, bar, bullets, fit, labelled, wrapped
+from gpuconsole.tui.presentation.devices import short_model
+from gpuconsole.tui.presentation.pace import Progress, foreseen_step_s, left_s
 
 Lines = list[list[Piece]]
 
 
-_PROGRESS = re.compile(
-    r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
-)
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A job as it goes: how far, how fast, on what."""
+
+    job: Job
+    snapshot: FleetSnapshot
+    now: float
+    done: Progress | None = None
+    step_s: float | None = None
+    """How long a step takes, as seen."""
 
 
 def state_words(ink: Ink, job: Job) -> str:
@@ -40,48 +49,31 @@ def indexes(attempt: Attempt) -> str:
     return "gpu " + ",".join(map(str, attempt.device_indexes)) if attempt.device_indexes else ""
 
 
-def progress(lines: Sequence[str]) -> tuple[str, int, int] | None:
-    """Find the newest `step=3/500` (or epoch, iter, batch) among log lines; steps before epochs."""
-    epoch: tuple[str, int, int] | None = None
-    for line in reversed(lines):
-        for match in reversed(list(_PROGRESS.finditer(line[:500]))):
-            found = (match.group(1).lower(), int(match.group(2)), int(match.group(3)))
-            if found[2] <= 0 or found[1] > found[2]:
-                continue
-            if found[0] != "epoch":
-                return found
-            epoch = epoch or found
-    return epoch
-
-
 def places(attempt: Attempt) -> str:
     """Return the hosts and devices of an attempt in words."""
     return "  ".join(f"{clean(part.host)} {indexes(part)}".rstrip() for part in attempt.parts)
 
 
-def head_lines(
-    ink: Ink, job: Job, done: tuple[str, int, int] | None, snapshot: FleetSnapshot, now: float,
-    width: int,
-) -> Lines:  # fmt: skip
+def head_lines(ink: Ink, going: Going, width: int) -> Lines:
     """Return the head of a job's screen: state, place, progress, memory, cause."""
-    attempt = job.attempt
+    job, attempt = going.job, going.job.attempt
     first: list[Piece] = [
         (fit("state", 10), ink.muted),
         (state_words(ink, job), ink.jobs[job.state]),
+        (f"   {'ran' if job.state.ended else 'for'} {elapsed(job, going.now)}", ink.text),
     ]
-    if attempt:
-        first.append((f"   {places(attempt)}", ink.text))
-    first.append((f"   {'ran' if job.state.ended else 'for'} {elapsed(job, now)}", ink.muted))
     if attempt and len(job.attempts) > 1:
         first.append((f"   attempt {attempt.number}", ink.muted))
     if attempt and attempt.exit_code is not None:
         first.append((f"   exit {attempt.exit_code}", ink.muted))
     lines: Lines = [first]
+    if attempt:
+        room = width - sum(len(words) for words, _ in first) - 3
+        first.append(("   " + fit(_place_words(attempt, room), room).rstrip(), ink.text))
     if job.detail and not job.state.ended:
         lines += labelled(ink, "doing", job.detail, width)
-    if done is not None:
-        lines.append(_progress_line(ink, job, done, now, width))
-    lines.append(_memory_line(ink, job, snapshot, width))
+    lines += _progress_lines(ink, going, width)
+    lines.append(_memory_line(ink, job, going.snapshot, width))
     if job.cause:
         style = ink.muted if job.state is JobState.SUCCEEDED else ink.bad
         parts = wrapped(job.cause, width - 10)
@@ -92,24 +84,74 @@ def head_lines(
     return lines
 
 
-def _progress_line(
-    ink: Ink, job: Job, done: tuple[str, int, int], now: float, width: int
-) -> list[Piece]:
-    word, at, end = done
-    percent = 100.0 * at / end
-    left = ""
-    if at and at < end and job.state is JobState.RUNNING and job.started_at is not None:
-        remaining = (now - job.started_at) * (end - at) / at
-        left = f"   about {format_duration(remaining)} left"
-    words = f" {percent:.0f}%  {word} {at:,} of {end:,}"
-    if 10 + 8 + len(words) + len(left) <= width:
-        words += left
+def short_head(ink: Ink, going: Going, width: int) -> Lines:
+    """Return the head in a line, for a low terminal, and what went wrong or is done in another."""
+    job, attempt = going.job, going.job.attempt
+    words = elapsed(job, going.now)
+    if attempt:
+        words += f"  {_place_words(attempt, 24)}"
+    done = going.done
+    if done is not None:
+        words += f"  {done.done:.0%}  {done.word} {done.at:,}/{done.end:,}"
+        left = left_s(job, done, going.step_s)
+        words += f"  ~{format_duration(left)} left" if left is not None else ""
+    peak = attempt.peak_mib if attempt else None
+    if peak and job.estimate_mib:
+        words += f"  mem {peak / job.estimate_mib:.0%}"
+    elif job.estimate_mib:
+        words += f"  mem {format_mib(job.estimate_mib)}"
+    state = state_words(ink, job)
+    room = max(0, width - len(state) - 2)
+    lines: Lines = [[(state, ink.jobs[job.state]), ("  " + fit(words, room), ink.text)]]
+    said = job.cause or (job.detail if not job.state.ended else "")
+    if said:
+        style = ink.bad if job.cause and job.state is not JobState.SUCCEEDED else ink.muted
+        lines.append([(fit(said, width), style)])
+    return lines
+
+
+def _place_words(attempt: Attempt, room: int) -> str:
+    """Return where it runs, or of a gang too long for the room on how much."""
+    words = places(attempt)
+    if len(words) <= room or len(attempt.parts) < 2:
+        return words
+    devices = sum(len(part.device_uuids) for part in attempt.parts)
+    return f"{devices} gpu on {len(attempt.parts)} hosts"
+
+
+def _progress_lines(ink: Ink, going: Going, width: int) -> Lines:
+    job, done = going.job, going.done
+    if done is None:
+        span = _foreseen(going)
+        if span is None or not job.state.active:
+            return []
+        words = f"{format_step(span[0])} to {format_step(span[1])} a step, says preflight"
+        return [[(fit("progress", 10), ink.muted), (words, ink.muted)]]
+    percent = 100.0 * done.done
+    words = f" {percent:.0f}%  {done.word} {done.at:,} of {done.end:,}"
+    words += f", epoch {done.epoch} of {done.epochs}" if done.epoch else ""
+    left = left_s(job, done, going.step_s)
+    more = [f"about {format_duration(left)} left"] if left is not None else []
+    if going.step_s is not None and done.word != "epoch":
+        more.append(f"{format_step(going.step_s)} a step")
+    for words_more in more:
+        if 10 + 8 + len(words) + 3 + len(words_more) <= width:
+            words += "   " + words_more
     room = max(8, min(30, width - 10 - len(words)))
     return [
-        (fit("progress", 10), ink.muted),
-        *bar(ink, percent, room, ink.jobs[JobState.RUNNING]),
-        (words, ink.text),
-    ]
+        [(fit("progress", 10), ink.muted),
+         *bar(ink, percent, room, ink.jobs[JobState.RUNNING]),
+         (words, ink.text)]
+    ]  # fmt: skip
+
+
+def _foreseen(going: Going) -> tuple[float, float] | None:
+    """Return how long preflight said that a step takes where the job runs."""
+    attempt = going.job.attempt
+    host = going.snapshot.host(attempt.host) if attempt else None
+    mine = [each for each in (host.devices if host else ()) if attempt
+            and each.uuid in attempt.device_uuids]  # fmt: skip
+    return foreseen_step_s(going.job, short_model(mine[0].model)) if mine else None
 
 
 def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> list[Piece]:
@@ -159,32 +201,76 @@ def _held_now(job: Job, snapshot: FleetSnapshot) -> tuple[float | None, float | 
     return max(held, default=None), max(used, default=None)
 
 
-def fact_lines(ink: Ink, job: Job, docker: str, now: float, width: int) -> Lines:
-    """Return the facts beside the log: task, placement, attempts, the docker line."""
-    task = job.task
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is told beside the log, apart from the job itself."""
+
+    docker: str = ""
+    shown: int = 0
+    """The number of the attempt whose log is shown."""
+    results: Sequence[str] = ()
+    """What was fetched."""
+    named: bool = False
+    """Whether name, user and id stand elsewhere on the screen."""
+
+
+def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
+    """Return the facts beside the log: task, devices, attempts, results, the docker line."""
+    job, task = going.job, going.job.task
     lines: Lines = []
     for label, value in (
-        ("id", job.id),
-        ("user", job.user),
+        ("id", "" if beside.named else job.id),
+        ("user", "" if beside.named else job.user),
         ("script", " ".join((PurePath(task.script).name, *task.args))),
         ("folder", _folder(task.script)),
         ("image", task.image),
         ("batch", "" if task.batch_size is None else str(task.batch_size)),
-        ("priority", str(task.priority)),
+        ("priority", "" if beside.named else str(task.priority)),
     ):
         if value:
             lines += labelled(ink, label, value, width)
     attempt = job.attempt
+    if attempt is not None and job.state.active:
+        lines += [[], [("devices", ink.title)], *_device_lines(ink, attempt, going, width)]
+    if job.attempts:
+        several = len(job.attempts) > 1
+        lines += [[], [("attempts (a shows another log)" if several else "attempts", ink.title)]]
+        for each in reversed(job.attempts[-5:]):
+            style = ink.strong if several and each.number == beside.shown else ink.text
+            words = _attempt_words(each, going.now)
+            lines += [[(part, style)] for part in wrapped(words, width)]
     if attempt is not None and attempt.placement_reasons:
         lines += [[], [("why there", ink.title)]]
         lines += bullets(ink, attempt.placement_reasons, width)
-    if job.attempts:
-        lines += [[], [("attempts", ink.title)]]
-        for each in reversed(job.attempts[-5:]):
-            lines += [[(part, ink.text)] for part in wrapped(_attempt_words(each, now), width)]
-    if docker:
-        lines += [[], [("docker (y copies)", ink.title)]]
-        lines += [[(part, ink.muted)] for part in wrapped(docker, width)]
+    if beside.results or (job.state.ended and attempt is not None):
+        lines += [[], [("results", ink.title)]]
+        told = beside.results or (f"F fetches them into ./{job.id}",)
+        lines += [[(part, ink.text)] for one in told for part in wrapped(one, width)]
+    if beside.docker:
+        lines += [[], [("docker (Y copies)", ink.title)]]
+        lines += [[(part, ink.muted)] for part in wrapped(beside.docker, width)]
+    return lines
+
+
+MOST_DEVICES = 16
+
+
+def _device_lines(ink: Ink, attempt: Attempt, going: Going, width: int) -> Lines:
+    """Return a line a device: where it is, how busy, how full."""
+    lines: Lines = []
+    for part in attempt.parts:
+        host = going.snapshot.host(part.host)
+        known = {device.uuid: device for device in host.devices} if host else {}
+        for uuid, index in zip(part.device_uuids, part.device_indexes, strict=False):
+            device = known.get(uuid)
+            busy = device.utilization if device else None
+            load = "n/a" if busy is None else f"{busy:.0f}%"
+            held = format_mib(device.memory_used_mib if device else None)
+            place = fit(part.host, max(8, width - 24)) + fit(f" gpu {index}", 8)
+            lines.append([(place + fit(load, 5, "right") + fit(held, 11, "right"), ink.text)])
+    if len(lines) > MOST_DEVICES:
+        more = len(lines) - MOST_DEVICES
+        lines = [*lines[:MOST_DEVICES], [(f"and {more} more", ink.muted)]]
     return lines
 
 

@@ -3,65 +3,74 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
+from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.retrying import Offer
 from gpuconsole.tui.aside import aside
+from gpuconsole.tui.keys import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import fact_lines, head_lines, progress
+from gpuconsole.tui.presentation.jobs import Beside, Going, fact_lines, head_lines, short_head
+from gpuconsole.tui.presentation.memoryplot import Bounds, memory_lines, until
+from gpuconsole.tui.presentation.pace import Pace, progress
 from gpuconsole.tui.presentation.queue import in_order
 from gpuconsole.tui.screens import verbs
+from gpuconsole.tui.screens.again import AgainScreen, Answer
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.joblog import LogScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.loglines import LogLines
-from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.panel import Panel
 
-FLUSH_S = 0.2
-"""New log lines are shown so often: a chatty job costs a few repaints a second, not one a line."""
-
-BATCH = 500
 LOOK_BACK = 60
 """Lines at the end of the log in which progress is looked for."""
+LONGEST_S = 4 * 3600.0
+"""How much of a job's past is plotted at most: so much is remembered."""
+SHORTEST_S = 60.0
+MOST_RESULTS = 12
+"""Fetched files that are named."""
 
 
-class JobScreen(ConsoleScreen):
+class JobScreen(LogScreen):
     """One job."""
 
     AREA = "job"
     MODE = "job"
     WIDGET_AREAS = ("log",)
     AUTO_FOCUS = "LogLines"
+    HORIZONTAL_BREAKPOINTS = [*ConsoleScreen.HORIZONTAL_BREAKPOINTS, (160, "-huge")]  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
-        self._followed: tuple[str, int] = ("", 0)
-        self._read_until: JobState | None = None
-        """The job's state when its log came to an end; None while it is read."""
-        self._pending: list[str] = []
+        self._pace = Pace()
+        self._going: Going | None = None
         self._docker = ""
         self._docker_of: tuple[str, Attempt | None] = ("", None)
+        self._results: dict[str, Sequence[str]] = {}
+        """What was fetched, by job."""
 
     def body(self) -> ComposeResult:
-        """Head above; log and facts side by side."""
+        """Head above; log at the left, memory and facts at the right."""
         yield Panel(id="job-head")
         with Horizontal(id="job-main"):
             yield LogLines(id="log")
-            yield Panel(id="job-facts")
+            with Vertical(id="job-side"):
+                yield Panel(id="job-memory")
+                yield Panel(id="job-facts")
         yield Static("", id="job-empty", classes="panel empty", markup=False)
         yield FilterBar(search=True, id="filter")
-
-    def on_mount(self) -> None:
-        """Show new lines a few times a second."""
-        self.set_interval(FLUSH_S, self._flush)
 
     @property
     def job(self) -> Job | None:
@@ -72,7 +81,7 @@ class JobScreen(ConsoleScreen):
         return found
 
     def draw(self, picture: Picture) -> None:
-        """Draw the job as it is now, and follow the log of its latest attempt."""
+        """Draw the job as it is now, and follow its log."""
         job = self.job
         self.set_class(job is None, "-empty")
         if job is None:
@@ -81,13 +90,14 @@ class JobScreen(ConsoleScreen):
             empty.update(text([[(line, self.ink.text)] for line in words]), layout=False)
             return
         self.console.job_id = job.id
-        self._follow(job)
+        self.follow_log(job)
         if (job.id, job.attempt) != self._docker_of:
             # The account and the devices are known only once the attempt is on its host.
             self._docker_of, self._docker = (job.id, job.attempt), self._rendered(job)
         self._draw_head(job)
+        self._draw_memory(job)
         self._draw_facts(job)
-        self._draw_log_title()
+        self.draw_log_title()
 
     def crumbs(self) -> str:
         """Queue > job."""
@@ -96,58 +106,50 @@ class JobScreen(ConsoleScreen):
 
     def restyle(self) -> None:
         """Draw in another theme."""
-        self.query_one(LogLines).refresh()
+        self.log_lines.refresh()
         super().restyle()
 
+    def keys(self) -> list[Key]:
+        """Return the keys that do something to this job."""
+        job = self.job
+        absent: set[str] = set()
+        if job is not None:
+            absent = {"job.cancel" if job.state.ended else "job.retry"}
+            if job.attempt is None or not job.attempt.members:
+                absent.add("job.rank")
+            if len(job.attempts) < 2:
+                absent.add("job.attempt")
+        found = super().keys()
+        return [key for key in found if key.id not in absent]
+
     # -- actions ----------------------------------------------------------------------------
-
-    def action_log(self, what: str) -> None:
-        """Follow, wrap, or step through matches."""
-        log = self.query_one(LogLines)
-        if what == "follow":
-            log.follow = not log.follow
-        elif what == "wrap":
-            log.wrap = not log.wrap
-        elif not log.step(1 if what == "next" else -1):
-            self.tell("Nothing is marked; / searches the log.")
-        self._draw_log_title()
-
-    def action_search(self) -> None:
-        """Search the log."""
-        self.query_one(FilterBar).open()
 
     def action_facts(self) -> None:
         """Show or hide the facts."""
         self.toggle_class("-facts-toggled")
         self.call_after_refresh(lambda: self.show(self.picture))
 
-    def action_save(self) -> None:
-        """Save the lines kept to a file in the working folder."""
-        job = self.job
-        if job is None:
-            return
-        path = Path.cwd() / f"{job.id}.log"
-        lines = self.query_one(LogLines).lines
-        try:
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        except OSError as error:
-            words = f"{path} cannot be written: {error.strerror}."
-            hint = "Start the console in a folder that you may write to."
-            self.console.tell_error(ConsoleError("Log not saved", words, hint))
-            return
-        self.tell(f"{len(lines)} lines are in {path}.", "Log saved")
+    def action_scroll_facts(self, lines: int) -> None:
+        """Scroll the facts."""
+        self.query_one("#job-facts", Panel).scroll_relative(y=lines, animate=False)
 
     def action_fetch(self) -> None:
         """Fetch the results into the working folder."""
         job = self.job
         if job is None:
             return
+
+        def fetched(path: Path) -> None:
+            self.tell(f"The results are in {path}.", "Fetched")
+            aside(self, partial(self._list_results, job.id, path), group="results")
+
         self.tell("Fetching the results.")
-        self.ask_session(
-            lambda: self.session.fetch(job.id, Path.cwd()),
-            lambda path: self.tell(f"The results are in {path}.", "Fetched"),
-            group="fetch",
-        )
+        work = partial(self.session.fetch, job.id, Path.cwd())
+        self.ask_session(work, fetched, group="fetch")
+
+    async def _list_results(self, job_id: str, folder: Path) -> None:
+        self._results[job_id] = await asyncio.to_thread(_listed, folder)
+        self.show(self.picture)
 
     def action_cancel(self) -> None:
         """Cancel the job."""
@@ -155,9 +157,36 @@ class JobScreen(ConsoleScreen):
             verbs.cancel(self, (self.job,))
 
     def action_retry(self) -> None:
-        """Queue the ended job again."""
-        if self.job is not None:
-            verbs.retry(self, (self.job,))
+        """Queue the ended job again; one that ran out of memory with what should fit."""
+        job = self.job
+        if job is None:
+            return
+        if job.state is not JobState.OOM:
+            verbs.retry(self, (job,))
+            return
+        self.tell("Looking for a batch size that fits.")
+        aside(self, partial(self._offer, job), group="offer", exclusive=True)
+
+    async def _offer(self, job: Job) -> None:
+        try:
+            offer = await self.session.retrying.offer(job)
+        except ConsoleError as error:
+            self.tell(f"There is nothing smaller to offer: {error.message}")
+            verbs.retry(self, (job,))
+            return
+        self.app.push_screen(AgainScreen(offer), partial(self._again, offer))
+
+    def _again(self, offer: Offer, answer: Answer | None) -> None:
+        if not answer:
+            return
+        if answer == "same":
+            verbs.retry(self, (offer.job,))
+            return
+        name = clean(offer.job.task.name)
+        self.ask_session(
+            lambda: self.session.retry(offer.job.id, offer),
+            lambda _: self.tell(f"{name} is queued again with batch size {offer.batch}."),
+        )
 
     def action_copy(self) -> None:
         """Copy the docker command."""
@@ -182,74 +211,73 @@ class JobScreen(ConsoleScreen):
         else:
             super().action_back()
 
-    # -- messages ---------------------------------------------------------------------------
-
-    @on(FilterBar.Searched)
-    def _searched(self, event: FilterBar.Searched) -> None:
-        log = self.query_one(LogLines)
-        found = log.search(event.text)
-        if event.text:
-            self.query_one(FilterBar).note(f"{found} lines match   enter goes there")
-        if event.done and found:
-            log.step(1)
-        self._draw_log_title()
-
-    @on(FilterBar.Left)
-    def _search_left(self) -> None:
-        self.query_one(LogLines).focus()
-
-    @on(LogLines.Moved)
-    def _log_moved(self) -> None:
-        self._draw_log_title()
-
     def on_resize(self, event: events.Resize) -> None:
         """The head is made for a width."""
         super().on_resize(event)
         self.call_after_refresh(lambda: self.show(self.picture))
 
-    # -- the log ----------------------------------------------------------------------------
+    # -- drawing ----------------------------------------------------------------------------
 
-    def _follow(self, job: Job) -> None:
-        """Follow the log of the latest attempt, unless that is what is followed.
+    def log_grew(self) -> None:
+        """The job may be further."""
+        if self.job is not None and self.ready:
+            self._draw_head(self.job)
 
-        A log that ended before its job did, as when its host went out of sight, is read again
-        once the job has another state.
-        """
-        wanted = (job.id, job.attempt.number if job.attempt else 0)
-        if wanted == self._followed and self._read_until in (None, job.state):
+    def _draw_head(self, job: Job) -> None:
+        head = self.query_one("#job-head", Panel)
+        latest = self.shown_attempt(job) is job.attempt
+        done = progress(self.log_lines.tail(LOOK_BACK)) if latest else None
+        now, number = self.picture.now, job.attempt.number if job.attempt else 0
+        self._pace.note((job.id, number), done, now)
+        step_s = self._pace.seconds(job, done, now)
+        going = self._going = Going(job, self.picture.snapshot, now, done, step_s)
+        short = self.has_class("-short")
+        head.entitle(f"{job.task.name}  {job.user}  priority {job.task.priority}", job.id)
+        width = self.size.width - (2 if short else 4)
+        head.put((short_head if short else head_lines)(self.ink, going, width))
+
+    def _draw_memory(self, job: Job) -> None:
+        panel = self.query_one("#job-memory", Panel)
+        if not panel.display or not panel.size.width:
             return
-        self._followed, self._read_until = wanted, None
-        self._pending.clear()
-        self.query_one(LogLines).clear_lines()
-        if job.attempt is not None:
-            aside(self, partial(self._read, job), group="log", exclusive=True)
-        else:
-            self.workers.cancel_group(self, "log")
+        attempt = self.shown_attempt(job)
+        panel.entitle("memory against the prediction")
+        if attempt is None or attempt.started_at is None:
+            panel.put([[("It has not run yet.", self.ink.muted)]])
+            return
+        device = self._fullest(attempt)
+        end = attempt.ended_at or self.picture.now
+        span = min(LONGEST_S, max(SHORTEST_S, self.picture.now - attempt.started_at))
+        uuid = device.uuid if device else attempt.device_uuids[0] if attempt.device_uuids else ""
+        series = self.session.history.device(uuid, "memory_used_mib", span)
+        if attempt.ended_at is not None and end > series.start:
+            series = until(series, end)
+        limit = None
+        if device is not None and device.memory_total_mib:
+            share = job.task.threshold(self.session.settings.memory_threshold)
+            limit = share * device.memory_total_mib
+        if device is not None and len(attempt.parts) * len(attempt.device_uuids) > 1:
+            panel.entitle(f"memory of {attempt.host} gpu {device.index}, the fullest")
+        bounds = Bounds(job.estimate_mib, limit)
+        width, height = panel.inner_width, panel.size.height
+        panel.put(memory_lines(self.ink, series, bounds, width, height))
 
-    async def _read(self, job: Job) -> None:
-        count = 0
-        try:
-            async for line in self.session.logs(job.id, follow=not job.state.ended):
-                self._pending.append(clean(line))
-                count += 1
-                if count % BATCH == 0:
-                    # A log that is all there already must not hold up the keys.
-                    await asyncio.sleep(0)
-        except ConsoleError as error:
-            self._pending.append(f"-- the log cannot be read: {error.message} --")
-        try:
-            self._read_until = self.session.job(job.id).state
-        except ConsoleError:
-            # The job left the journal; the next picture lacks it.
-            self._read_until = job.state
+    def _fullest(self, attempt: Attempt) -> Device | None:
+        """Return the device of an attempt that holds most."""
+        hosts = [self.picture.snapshot.host(part.host) for part in attempt.parts]
+        uuids = {uuid for part in attempt.parts for uuid in part.device_uuids}
+        mine = [one for host in hosts if host for one in host.devices if one.uuid in uuids]
+        return max(mine, key=lambda one: one.memory_used_mib or 0.0, default=None)
 
-    def _flush(self) -> None:
-        if self._pending and self.ready:
-            fresh, self._pending = self._pending, []
-            self.query_one(LogLines).extend(fresh)
-            self._draw_log_title()
-            if self.job is not None:
-                self._draw_head(self.job)
+    def _draw_facts(self, job: Job) -> None:
+        facts = self.query_one("#job-facts", Panel)
+        if self._going is None or not facts.display or not facts.size.width:
+            return
+        facts.entitle("facts", "J K scroll  i hides")
+        attempt = self.shown_attempt(job)
+        number, named = attempt.number if attempt else 0, not self.has_class("-short")
+        beside = Beside(self._docker, number, self._results.get(job.id, ()), named)
+        facts.put(fact_lines(self.ink, self._going, beside, facts.inner_width))
 
     def _rendered(self, job: Job) -> str:
         try:
@@ -258,29 +286,15 @@ class JobScreen(ConsoleScreen):
             # Nothing to render before the job has a place; the panel leaves the line out.
             return ""
 
-    # -- drawing ----------------------------------------------------------------------------
 
-    def _draw_head(self, job: Job) -> None:
-        head = self.query_one("#job-head", Panel)
-        width = self.size.width - 4
-        lines = self.query_one(LogLines).lines[-LOOK_BACK:]
-        done = progress(lines)
-        head.entitle(f"{job.task.name}  {job.user}  priority {job.task.priority}", job.id)
-        head.put(head_lines(self.ink, job, done, self.picture.snapshot, self.picture.now, width))
-
-    def _draw_facts(self, job: Job) -> None:
-        facts = self.query_one("#job-facts", Panel)
-        if facts.display and facts.size.width:
-            facts.entitle("facts", "i hides")
-            width = facts.inner_width
-            facts.put(fact_lines(self.ink, job, self._docker, self.picture.now, width))
-
-    def _draw_log_title(self) -> None:
-        log = self.query_one(LogLines)
-        total = len(log.lines) + log.dropped
-        here, matches = log.matching
-        found = f"  match {here} of {matches}" if matches else ""
-        last = min(len(log.lines), log.scroll_offset.y + log.size.height) + log.dropped
-        place = f"{total:,} lines" if log.wrap else f"line {last:,} of {total:,}"
-        follow, wrap = ("ON" if log.follow else "off"), ("ON" if log.wrap else "off")
-        name_box(log, f"log{found}", f"{place}  f follow {follow}  w wrap {wrap}")
+def _listed(folder: Path) -> tuple[str, ...]:
+    """Return the files of a folder with their sizes, largest first."""
+    try:
+        sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    except OSError as error:
+        return (f"{folder} cannot be read: {error.strerror}.",)
+    files = sorted(sizes, key=lambda path: -sizes[path])
+    named = [f"{path.relative_to(folder)}  {format_mib(sizes[path] / MIB)}" for path in files]
+    more = len(named) - MOST_RESULTS
+    found = (*named[:MOST_RESULTS], *([f"and {more} more"] if more > 0 else []))
+    return (f"in {folder}", *(found or ("no files",)))

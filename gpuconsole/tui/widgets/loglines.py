@@ -1,260 +1,390 @@
-"""The log of a job: a bounded ring of cleaned lines, drawn only where it is looked at."""
+"""The log of a job, drawn only where it is looked at: a line is read when it comes into sight."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
-from textual.geometry import Size
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpuconsole.tui.ink import ink_of
+from gpuconsole.session.logindex import Lines
+from gpuconsole.session.logsearch import Search
+from gpuconsole.tui.ink import Ink, ink_of
 from gpuconsole.tui.presentation.cells import Piece, strip
 from gpuconsole.tui.widgets.bindings import bindings
 
-MOST_LINES = 200_000
-"""Kept in memory; the whole log is in its file."""
+MOST_KEPT = 2000
+"""Lines that are kept as they were drawn."""
+SIDEWAYS = 16
+"""Cells by which cut lines move at once."""
+_BAD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL)\b|\b\w*(?:Error|Exception)\b|Traceback \(|\berror:")
+_DOUBTFUL = re.compile(r"\bWARN(?:ING)?\b|\b\w*Warning\b|\bwarning:")
+_LOOKED_AT = 400
+"""Characters of a line by which it is told to be an error."""
 
-DROP = 20_000
-"""Dropped at once when full, so that dropping costs little a line."""
+
+class Spot(NamedTuple):
+    """The top of what is seen: a row, and with wrapping how many of its parts are above."""
+
+    row: int
+    part: int = 0
 
 
 class LogLines(ScrollView, can_focus=True):
-    """Lines with follow, search and wrap."""
+    """Lines with follow, wrap, search, and only those that match.
+
+    A row is a line that is shown: every line, or with `only` every one that matches.
+    """
 
     BINDINGS = bindings("log")
 
     follow: reactive[bool] = reactive(True)
     wrap: reactive[bool] = reactive(False)
+    only: reactive[bool] = reactive(False)
 
     @dataclass
-    class Moved(Message):
+    class Moved(Message, bubble=True):
         """Place, follow, wrap or matches changed."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the last one counts."""
+            return isinstance(message, LogLines.Moved)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lines: list[str] = []
-        self._dropped = 0
-        self._tops: list[int] = []
-        """With wrap: the first row of each line, and one past the end."""
-        self._wrapped_for = 0
-        self._widest = 0
-        self._needle = ""
-        self._matches: list[int] = []
-        self._match = -1
+        self.source: Lines | None = None
+        self.search: Search | None = None
+        self.here = -1
+        """The line one went to, by its number; -1 for none."""
+        self._part = 0
+        self._side = 0
+        self._row_by_us = 0
+        self._epoch = 0
+        self._known: dict[int, str] = {}
+        self._laid: Sequence[Spot] = ()
 
     # -- what it is given -------------------------------------------------------------------
 
-    @property
-    def lines(self) -> list[str]:
-        """The lines kept, oldest first."""
-        return self._lines
-
-    @property
-    def dropped(self) -> int:
-        """How many older lines are no longer kept."""
-        return self._dropped
-
-    def clear_lines(self) -> None:
-        """Begin another log."""
-        self._lines, self._tops, self._matches = [], [], []
-        self._dropped = self._widest = 0
-        self._match = -1
+    def look_at(self, log: Lines | None) -> None:
+        """Begin another log, at its end."""
+        self.source, self.here, self._side = log, -1, 0
+        self._epoch = log.epoch if log is not None else 0
+        self._known.clear()
         self.follow = True
-        self._measure()
+        self.grown()
 
-    def extend(self, lines: Iterable[str]) -> None:
-        """Add cleaned lines at the end."""
-        fresh = list(lines)
-        if not fresh:
+    def grown(self) -> None:
+        """Show what the log or the search has more."""
+        if not self.is_mounted:
             return
-        start = len(self._lines)
-        self._lines += fresh
-        self._widest = max(self._widest, max(map(cell_len, fresh)))
-        if self._needle:
-            needle = self._needle
-            self._matches += [start + at for at, line in enumerate(fresh) if needle in line.lower()]
-        if len(self._lines) > MOST_LINES:
-            self._drop(len(self._lines) - MOST_LINES + DROP)
-        self._measure()
-
-    # -- search -----------------------------------------------------------------------------
-
-    def search(self, needle: str) -> int:
-        """Mark what contains the words; returns how many lines do."""
-        self._needle = needle.lower()
-        self._matches = (
-            [at for at, line in enumerate(self._lines) if self._needle in line.lower()]
-            if needle
-            else []
-        )
-        self._match = -1
+        if self.source is not None and self.source.epoch != self._epoch:
+            self._epoch, self.here = self.source.epoch, -1
+            self._known.clear()
+        if self.source is not None:
+            # What had no end may go on.
+            for line in [line for line in self._known if line >= self.source.whole - 1]:
+                del self._known[line]
+        self._settle()
         self.refresh()
         self.post_message(self.Moved())
-        return len(self._matches)
+
+    def look_for(self, search: Search | None) -> None:
+        """Mark what a search finds; None marks nothing."""
+        top = self._line(self.top.row)
+        self.search = search
+        if search is None and self.only:
+            self.only = False
+            self._show(Spot(self._row_of(top)))
+        self.grown()
+
+    # -- what is seen -----------------------------------------------------------------------
+
+    def tail(self, count: int) -> list[str]:
+        """Return the last lines."""
+        total = len(self.source) if self.source is not None else 0
+        return [self._text(line) for line in range(max(0, total - count), total)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        if self.source is None:
+            return 0
+        if self.only and self.search is not None:
+            return len(self.search.matches)
+        return len(self.source)
+
+    @property
+    def top(self) -> Spot:
+        """What stands at the top."""
+        return Spot(round(self.scroll_y), self._part)
+
+    @property
+    def last_seen(self) -> int:
+        """The number of the last line in sight, from 1; 0 when there is none."""
+        seen = self._seen()
+        return self._line(seen[-1].row) + 1 if seen else 0
+
+    def pointed(self) -> tuple[int, str] | None:
+        """Return the line that is meant and its text: the one gone to if it is in sight, else the
+        newest when following, else the one at the top."""
+        seen = [self._line(spot.row) for spot in self._seen()]
+        if self.source is None or not seen:
+            return None
+        line = self.here if self.here in seen else seen[-1 if self.follow else 0]
+        return line, self._text(line)
+
+    # -- going about ------------------------------------------------------------------------
 
     def step(self, way: int) -> bool:
         """Go to the next or previous match, around; False when there is none."""
-        if not self._matches:
+        if self.search is None:
             return False
-        if self._match < 0:
-            top = self._line_at(self.scroll_offset.y)[0]
-            after = bisect_right(self._matches, top - 1)
-            self._match = (after if way > 0 else after - 1) % len(self._matches)
+        seen = self._seen()
+        start = self.here if self.here >= 0 else self._line(seen[0].row) if seen else 0
+        if way > 0:
+            found = self.search.after(start + (self.here >= 0))
         else:
-            self._match = (self._match + way) % len(self._matches)
-        self.follow = False
-        row = self._top_of(self._matches[self._match])
-        self._go(row - self.size.height // 2)
-        self.refresh()
+            found = self.search.before(start)
+        if found is None:
+            return False
+        self.go_to(found)
         return True
 
-    @property
-    def matching(self) -> tuple[int, int]:
-        """The match one stands on (from 1, 0 for none) and how many there are."""
-        return self._match + 1, len(self._matches)
-
-    # -- actions ----------------------------------------------------------------------------
+    def go_to(self, line: int) -> None:
+        """Bring a line to the middle, and stand on it."""
+        self.here = line
+        self.follow = False
+        self._show(self._up(Spot(self._row_of(line)), self.size.height // 2))
+        self.refresh()
 
     def action_scroll_by(self, lines: int) -> None:
         """Scroll by lines; away from the end following stops."""
-        self._go(self.scroll_offset.y + lines)
+        self._move(lines)
 
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
-        self._go(self.scroll_offset.y + pages * max(1, self.size.height - 1))
+        self._move(pages * max(1, self.size.height - 1))
 
     def action_edge(self, way: int) -> None:
         """Go to the first line, or to the last and follow."""
-        self._go(0 if way < 0 else self.virtual_size.height)
+        if way < 0:
+            self._show(Spot(0))
         self.follow = way > 0
 
-    def _go(self, row: int) -> None:
-        last = max(0, self.virtual_size.height - self.size.height)
-        self.scroll_to(y=max(0, min(last, row)), animate=False, immediate=True, force=True)
-        if row < last:
+    def action_sideways(self, way: int) -> None:
+        """Move cut lines to the left or right."""
+        if not self.wrap:
+            self._side = max(0, self._side + way * SIDEWAYS)
+            self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Stand on the line that was clicked."""
+        spot, seen = event.get_content_offset(self), self._seen()
+        if spot is not None and spot.y < len(seen):
+            self.here = self._line(seen[spot.y].row)
+            self.refresh()
+            self.post_message(self.Moved())
+
+    def _move(self, rows: int) -> None:
+        top = self._up(self.top, -rows) if rows < 0 else self._down(self.top, rows)
+        end = self._end()
+        self._show(min(top, end))
+        if top < end:
             self.follow = False
+
+    def _show(self, top: Spot) -> None:
+        """Bring a spot to the top."""
+        self._part, self._row_by_us = top.part, top.row
+        self.scroll_to(y=top.row, animate=False, immediate=True, force=True)
+        self.refresh()
         self.post_message(self.Moved())
 
-    def on_mouse_scroll_up(self) -> None:
-        """Scrolling up by the wheel stops following as the keys do."""
-        self.follow = False
-
     # -- watching ---------------------------------------------------------------------------
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """The wheel and the scroll bar move rows, and stop following."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(new_value) != self._row_by_us:
+            self._row_by_us, self._part = round(new_value), 0
+            if self.follow and round(new_value) < self._end().row:
+                self.follow = False
+            self.post_message(self.Moved())
 
     def watch_follow(self) -> None:
         """Jump to the end when following begins."""
         if self.follow and self.is_mounted:
-            self.scroll_end(animate=False, immediate=True, force=True)
+            self._settle()
         self.post_message(self.Moved())
 
     def watch_wrap(self) -> None:
-        """Every row stands elsewhere; keep the line at the top."""
-        if not self.is_mounted:
+        """Every line has another height; the row at the top stays."""
+        self._part = self._side = 0
+        self.grown()
+
+    def watch_only(self, before: bool) -> None:
+        """Other lines are rows; the one at the top stays, or the match after it."""
+        if self.search is None or not self.is_mounted:
             return
-        top = self._line_at(self.scroll_offset.y, wrapped=not self.wrap)[0]
-        self._wrapped_for = 0
-        self._measure()
+        row = round(self.scroll_y)
+        matches = self.search.matches
+        line = (matches[row] if row < len(matches) else 0) if before else row
+        self._part = 0
+        self._settle()
         if not self.follow:
-            self.scroll_to(y=self._top_of(top), animate=False, immediate=True, force=True)
+            line = self.here if self.here >= 0 else line
+            self._show(self._up(Spot(self._row_of(line)), self.size.height // 2))
         self.refresh()
-        self.post_message(self.Moved())
 
     def on_resize(self) -> None:
-        """Wrapping depends on the width."""
-        self._wrapped_for = 0
-        self._measure()
+        """Heights depend on the width, the end on the height."""
+        self._part = 0
+        self._settle()
+
+    def notify_style_update(self) -> None:
+        """A theme changed below."""
+        super().notify_style_update()
+        self.refresh()
 
     # -- drawing ----------------------------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """Draw one row."""
-        ink, width = ink_of(self), self.size.width
-        at, part = self._line_at(y + self.scroll_offset.y)
-        if at >= len(self._lines):
-            return Strip.blank(width, ink.text)
-        line = self._lines[at]
-        if self.wrap:
-            parts = chop_cells(line, max(1, width)) if line else [""]
-            shown = parts[part] if part < len(parts) else ""
-            return strip(self._marked(shown), width, ink.text)
-        left = self.scroll_offset.x
-        whole = strip(self._marked(line), max(width + left, cell_len(line)), ink.text)
-        return whole.crop(left, left + width)
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw some rows of the widget; which lines they show is worked out once."""
+        self._laid = self._seen()
+        return super().render_lines(crop)
 
-    def _marked(self, line: str) -> list[Piece]:
-        ink = ink_of(self)
-        upper = line[:400].upper()
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the widget."""
+        ink, width = ink_of(self), self.size.width
+        if self.source is None or y >= len(self._laid):
+            return Strip.blank(width, ink.text)
+        row, part = self._laid[y]
+        line = self._line(row)
+        ground = ink.chosen if line == self.here else ink.text
+        before = self.source.prefix(line)
+        lead: list[Piece] = []
+        if before:
+            words = f"{before} " if not part else " " * (len(before) + 1)
+            lead.append((words, ink.muted if ground is ink.text else ink.chosen_muted))
+            width -= len(words)
+        words = self._text(line)
+        if self.wrap:
+            parts = _parts(words, width)
+            words = parts[part] if part < len(parts) else ""
+            drawn = strip(self._marked(ink, words, self._text(line), ground), width, ground)
+        else:
+            pieces = self._marked(ink, words, words, ground)
+            whole = strip(pieces, max(width + self._side, cell_len(words)), ground)
+            drawn = whole.crop(self._side, self._side + width)
+        return Strip.join([strip(lead, len(lead[0][0]), ground), drawn]) if lead else drawn
+
+    def _marked(self, ink: Ink, words: str, line: str, ground: Style) -> list[Piece]:
         base = ink.text
-        if "ERROR" in upper or "TRACEBACK" in upper:
+        start = line[:_LOOKED_AT]
+        if _BAD.search(start):
             base = ink.bad
-        elif "WARN" in upper:
+        elif _DOUBTFUL.search(start):
             base = ink.warn
-        folded = line.lower()
-        if not self._needle or self._needle not in folded or len(folded) != len(line):
-            return [(line, base)]
+        if ground is not ink.text:
+            base = base + Style(bgcolor=ground.bgcolor)
         pieces: list[Piece] = []
         position = 0
-        while (found := folded.find(self._needle, position)) >= 0:
-            end = found + len(self._needle)
-            pieces += [(line[position:found], base), (line[found:end], ink.match)]
-            position = end
-        return [*pieces, (line[position:], base)]
+        found = self.search.pattern.finditer(words) if self.search is not None else ()
+        for match in found:
+            pieces += [(words[position : match.start()], base), (match.group(), ink.match)]
+            position = match.end()
+        return [*pieces, (words[position:], base)]
 
-    # -- rows and lines ---------------------------------------------------------------------
+    # -- rows, lines and heights ------------------------------------------------------------
 
-    def _measure(self) -> None:
+    def _line(self, row: int) -> int:
+        """Return the number of the line that a row is."""
+        if self.only and self.search is not None and 0 <= row < len(self.search.matches):
+            return self.search.matches[row]
+        return row
+
+    def _row_of(self, line: int) -> int:
+        """Return the row of a line; with only matches that of the first match from there on."""
+        if not self.only or self.search is None:
+            return line
+        found = self.search.after(line)
+        return self.search.place(found) - 1 if found is not None else 0
+
+    def _text(self, line: int) -> str:
+        known = self._known.get(line)
+        if known is None:
+            if len(self._known) > MOST_KEPT:
+                self._known.clear()
+            known = self.source.text(line) if self.source is not None else ""
+            self._known[line] = known
+        return known
+
+    def _height(self, row: int) -> int:
+        if not self.wrap or self.source is None:
+            return 1
+        line = self._line(row)
+        before = self.source.prefix(line)
+        room = self.size.width - (len(before) + 1 if before else 0)
+        return len(_parts(self._text(line), room))
+
+    def _seen(self) -> Sequence[Spot]:
+        """Return what each row of the widget shows."""
+        height, rows = self.size.height, self.rows
+        row, part = self.top
+        if not self.wrap:
+            return [Spot(at) for at in range(row, min(rows, row + height))]
+        seen: list[Spot] = []
+        while row < rows and len(seen) < height:
+            seen += [Spot(row, at) for at in range(part, self._height(row))]
+            row, part = row + 1, 0
+        return seen[:height]
+
+    def _up(self, spot: Spot, rows: int) -> Spot:
+        """Return what stands so many rows of the widget above a spot; a negative number too."""
+        rows = abs(rows)
+        row, part = spot
+        if not self.wrap:
+            return Spot(max(0, row - rows))
+        part -= rows
+        while part < 0 and row > 0:
+            row -= 1
+            part += self._height(row)
+        return Spot(row, max(0, part))
+
+    def _down(self, spot: Spot, rows: int) -> Spot:
+        """Return what stands so many rows of the widget below a spot."""
+        row, part = spot
+        if not self.wrap:
+            return Spot(min(max(0, self.rows - 1), row + rows))
+        part += rows
+        while row < self.rows - 1 and part >= (height := self._height(row)):
+            row, part = row + 1, part - height
+        return Spot(row, part)
+
+    def _end(self) -> Spot:
+        """Return the top at which the last row stands at the bottom."""
+        if not self.rows:
+            return Spot(0)
+        last = self.rows - 1
+        return self._up(Spot(last, self._height(last) - 1), max(1, self.size.height) - 1)
+
+    def _settle(self) -> None:
+        """Bring scroll bar and top in line with how much there is."""
         if not self.is_mounted:
             return
-        width = max(1, self.size.width)
-        if self.wrap:
-            self._wrap_rows(width)
-            self.virtual_size = Size(width, self._tops[-1])
-        else:
-            self.virtual_size = Size(self._widest, len(self._lines))
-        if self.follow:
-            self.scroll_end(animate=False, immediate=True, force=True)
-        self.refresh()
-
-    def _wrap_rows(self, width: int) -> None:
-        known = len(self._tops) - 1
-        if self._wrapped_for != width or known < 0 or known > len(self._lines):
-            self._tops, known = [0], 0
-            self._wrapped_for = width
-        heights = (_height(line, width) for line in self._lines[known:])
-        tops = accumulate(heights, initial=self._tops[-1])
-        next(tops)
-        self._tops.extend(tops)
-
-    def _line_at(self, row: int, *, wrapped: bool | None = None) -> tuple[int, int]:
-        if not (self.wrap if wrapped is None else wrapped) or len(self._tops) < 2:
-            return row, 0
-        at = bisect_right(self._tops, row) - 1
-        return at, row - self._tops[at]
-
-    def _top_of(self, line: int) -> int:
-        if self.wrap and line < len(self._tops):
-            return self._tops[line]
-        return line
-
-    def _drop(self, count: int) -> None:
-        del self._lines[:count]
-        self._dropped += count
-        self._tops = []
-        self._matches = [at - count for at in self._matches if at >= count]
-        self._match = -1
-        if not self.follow:
-            self.scroll_to(y=max(0, self.scroll_offset.y - count), animate=False, force=True)
+        end = self._end()
+        self.virtual_size = Size(0, end.row + self.size.height if self.rows else 0)
+        if self.follow or self.top > end:
+            self._show(end)
 
 
-def _height(line: str, width: int) -> int:
-    length = cell_len(line)
-    if length <= width:
-        return 1
-    return len(chop_cells(line, width))
+def _parts(line: str, width: int) -> list[str]:
+    return chop_cells(line, max(1, width)) if line else [""]

@@ -1,0 +1,117 @@
+"""How far a job is and how fast it goes, read from its log."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuconsole.core.jobs import Job, JobState
+
+_COUNTED = re.compile(
+    r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
+)
+_BAR = re.compile(r"(?<!\d)(\d{1,9})/(\d{1,9}) \[\d+:\d\d")
+"""A progress bar as tqdm draws it."""
+WINDOW_S = 120.0
+"""The pace is that of the last so many seconds."""
+_LEAST_S = 2.0
+"""A pace of a shorter time would jump about."""
+
+
+class Progress(NamedTuple):
+    """Steps done of so many, and where the log tells, within which epoch of how many."""
+
+    word: str
+    at: int
+    end: int
+    epoch: int = 0
+    epochs: int = 0
+
+    @property
+    def done(self) -> float:
+        """The share of all, 0 to 1; with epochs that of all of them."""
+        share = self.at / self.end
+        return min(1.0, (self.epoch - 1 + share) / self.epochs) if self.epoch else share
+
+    @property
+    def left(self) -> int:
+        """Steps to come, in all epochs."""
+        return self.end - self.at + (self.epochs - self.epoch) * self.end
+
+
+def progress(lines: Sequence[str]) -> Progress | None:
+    """Find the newest `step=3/500` (or epoch, iter, batch, or a progress bar) among log lines."""
+    epoch: Progress | None = None
+    step: Progress | None = None
+    for line in reversed(lines):
+        for found in reversed(_counts(line[:500])):
+            if found.word == "epoch":
+                epoch = epoch or found
+            else:
+                step = step or found
+        if step is not None and epoch is not None:
+            break
+    if step is None or epoch is None or not epoch.at:
+        return step or epoch
+    return step._replace(epoch=epoch.at, epochs=epoch.end)
+
+
+def _counts(line: str) -> list[Progress]:
+    counted: list[tuple[str, str, str]] = _COUNTED.findall(line)
+    counted = counted or [("step", at, end) for at, end in _BAR.findall(line)]
+    found = [Progress(word.lower(), int(at), int(end)) for word, at, end in counted]
+    return [one for one in found if one.end and one.at <= one.end]
+
+
+class Pace:
+    """Seconds per step, from when steps were seen."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque()
+        self._of: tuple[object, ...] = ()
+
+    def note(self, key: object, progress: Progress | None, now: float) -> None:
+        """Take note of how far a job is; another `key` begins anew."""
+        if progress is None:
+            return
+        of = (key, progress.word, progress.end, progress.epochs)
+        done = progress.done
+        if of != self._of or (self._seen and done < self._seen[-1][1]):
+            self._of = of
+            self._seen.clear()
+        if self._seen and done == self._seen[-1][1]:
+            return
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] < now - WINDOW_S:
+            self._seen.popleft()
+
+    def seconds(self, job: Job, progress: Progress | None, now: float) -> float | None:
+        """Return how long a step takes lately; else on average since the job started."""
+        if progress is None or not progress.done:
+            return None
+        steps = progress.end * max(1, progress.epochs)
+        if len(self._seen) > 1 and not job.state.ended:
+            (begun, before), (seen, after) = self._seen[0], self._seen[-1]
+            if seen - begun >= _LEAST_S:
+                return (seen - begun) / ((after - before) * steps)
+        if job.started_at is None:
+            return None
+        return max(0.0, (job.ended_at or now) - job.started_at) / (progress.done * steps)
+
+
+def left_s(job: Job, progress: Progress | None, step_s: float | None) -> float | None:
+    """Return in how many seconds a running job should be done."""
+    if job.state is not JobState.RUNNING or progress is None or step_s is None or not progress.left:
+        return None
+    return progress.left * step_s
+
+
+def foreseen_step_s(job: Job, model: str) -> tuple[float, float] | None:
+    """Return how long a step should take as preflight estimated it for a device: least and most."""
+    for verdict in (job.estimate or {}).get("verdicts") or ():
+        span = verdict.get("step_s")
+        if span and (not model or verdict.get("device") == model):
+            return float(span[0]), float(span[1])
+    return None

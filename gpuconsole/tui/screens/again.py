@@ -1,0 +1,63 @@
+"""After a job ran out of memory: again with what should fit, as it was, or not at all."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from gpuconsole.core.text import clean
+from gpuconsole.session.retrying import Offer
+from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.panel import name_box
+
+Answer = Literal["offered", "same", ""]
+
+
+class AgainScreen(ModalScreen[Answer]):
+    """Offer a smaller batch size, with its reason and its cost."""
+
+    BINDINGS = bindings("again")
+    AUTO_FOCUS = "#offered"
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__()
+        self._offer = offer
+
+    def compose(self) -> ComposeResult:
+        """What is offered, and three buttons."""
+        offer = self._offer
+        words = (
+            f"It ran out of memory with batch size {offer.was}. Batch size {offer.batch} is "
+            f"{offer.why}."
+        )
+        if offer.costs:
+            words += f" It costs: {offer.costs.rstrip('.')}."
+        if offer.task.edits != offer.job.task.edits:
+            words += " It is changed in the shipped copy; your file stays as it is."
+        words += " As it was, it will most likely run out again."
+        with Vertical(id="dialog", classes="panel"):
+            yield Static(clean(words), markup=False, id="dialog-text")
+            with Horizontal(id="dialog-buttons"):
+                yield Button("Leave it", id="leave", compact=True)
+                yield Button("As it was", id="same", compact=True)
+                yield Button(f"With {offer.batch}", id="offered", variant="primary", compact=True)
+
+    def on_mount(self) -> None:
+        """Name the box."""
+        name = clean(self._offer.job.task.name)
+        title = f"Try {name} again with batch size {self._offer.batch}?"
+        name_box(self.query_one("#dialog"), title, "y yes  s as it was  n no")
+
+    def action_answer(self, answer: Answer) -> None:
+        """Take an answer."""
+        self.dismiss(answer)
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        answers: dict[str | None, Answer] = {"offered": "offered", "same": "same"}
+        self.dismiss(answers.get(event.button.id, ""))
