@@ -17,10 +17,12 @@ def remember(past: dict[str, Past], device: Device, at: float) -> None:
     slowed = 1.0 if THERMAL.intersection(device.throttle) else 0.0
     known = past.get(device.uuid)
     if known is None:
-        past[device.uuid] = Past(
+        known = past[device.uuid] = Past(
             at, device.utilization, slowed, device.ecc_uncorrected, device.retired_pages
         )
-        return
+    if device.processes is not known.processes:
+        known.processes = device.processes
+        known.arrivals = {one.pid: known.arrivals.get(one.pid, at) for one in device.processes}
     passed = at - known.at
     if passed <= 0.0:
         return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.containers import Lease
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.incidents import Confidence, Severity
 from gpuconsole.core.jobs import Job
 
@@ -42,6 +42,10 @@ class Past:
     """Uncorrected memory errors when it was first seen."""
     pages: int | None
     """Retired pages when it was first seen."""
+    processes: tuple[DeviceProcess, ...] = ()
+    """Those of the last look."""
+    arrivals: Mapping[int, float] = field(default_factory=dict)
+    """When each of them, by its number, was first seen."""
 
 
 @dataclass(frozen=True, slots=True)

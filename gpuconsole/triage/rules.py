@@ -91,7 +91,8 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "foreign-process", "foreign process on a leased device", _WARNING,
         "A process that does not run in the container of the job that holds the device; on a"
-        " device leased to another console, one of another user outside of containers.",
+        " device leased to another console, one of another user outside of containers. Info where"
+        " it was seen there before the job, which was placed beside it.",
         "foreign_for", device_test=use_rules.foreign_process,
     ),
     Rule(

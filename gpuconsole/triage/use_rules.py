@@ -104,6 +104,7 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
     first = strangers[0]
     certain = any(one.container_id for one in strangers)
     held = sum(one.memory_mib or 0.0 for one in strangers)
+    earlier = _came_before(scene, device, strangers, jobs)
     return Finding(
         f"{clean(first.user, 40) or 'somebody'} works on a leased device",
         (
@@ -112,9 +113,25 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
             ("device", f"{format_mib(held)} are held beside the job"),
         ),
         "high" if certain else "medium",
-        "it runs in another container" if certain else "it runs outside the job's container",
+        "it was there before the job, which was placed beside it"
+        if earlier
+        else "it runs in another container"
+        if certain
+        else "it runs outside the job's container",
         jobs=ids,
+        severity=Severity.INFO if earlier else Severity.WARNING,
     )
+
+
+def _came_before(
+    scene: Scene, device: Device, strangers: list[DeviceProcess], jobs: tuple[Job, ...]
+) -> bool:
+    """Whether all strangers were seen before the first of the jobs was started there."""
+    past = scene.past.get(device.uuid)
+    starts = [job.attempt.created_at for job in jobs if job.attempt is not None]
+    if past is None or not starts:
+        return False
+    return all(past.arrivals.get(one.pid, scene.now) < min(starts) for one in strangers)
 
 
 def straggler(scene: Scene, device: Device) -> Finding | None:

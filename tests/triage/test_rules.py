@@ -208,6 +208,23 @@ def test_a_process_that_is_not_the_jobs(
         assert incidents["foreign-process"].title.startswith("wang works on")
 
 
+@pytest.mark.parametrize(
+    ("seen_before", "severity"), [(True, INFO), (False, WARNING)], ids=["before", "after"]
+)
+def test_one_beside_which_the_job_was_placed_is_no_surprise(
+    seen_before: bool, severity: Severity
+) -> None:
+    stranger = process(4000.0, "wang")
+    made = lab()
+    before = (replace(stranger, memory_mib=3000.0),) if seen_before else ()
+    made.see(host(device(utilization=80.0, processes=before)))
+    train = job("train", "GPU-a0")
+    attempt = replace(train.attempts[0], created_at=NOW + 5)
+    made.jobs = (replace(train, attempts=(attempt,)),)
+    (incident,) = made.see(host(crowd(stranger)), after=10.0).opened
+    assert (incident.rule, incident.severity) == ("foreign-process", severity)
+
+
 def test_two_jobs_of_the_queue_may_share_a_device() -> None:
     second = process(4000.0, "ana", "other".ljust(64, "c"))
     jobs = (job("train", "GPU-a0"), job("other", "GPU-a0"))
