@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -86,7 +86,10 @@ class Reel:
         self._reach = 0.0
         self._thread = ThreadPoolExecutor(1, "replay")
         self._tasks: list[asyncio.Task[None]] = []
-        self._filling: asyncio.Task[None] | None = None
+        self._reading: set[asyncio.Task[None]] = set()
+        self._filling = False
+        self._marked: tuple[Span, ...] = ()
+        """What was recorded when marks were last looked for."""
 
     @property
     def header(self) -> Header:
@@ -119,19 +122,17 @@ class Reel:
         shelf = self._shelf
         assert shelf is not None
 
-        def find() -> tuple[float, Stretch, tuple[Span, ...], tuple[Event, ...] | None]:
+        def find() -> tuple[float, Stretch, tuple[Span, ...]]:
             shelf.refresh()
             landed = shelf.nearest(at, direction)
-            spans = shelf.spans
-            marks = shelf.events() if spans != self.spans else None
-            return landed, shelf.stretch(landed), spans, marks
+            return landed, shelf.stretch(landed), shelf.spans
 
-        landed, stretch, self.spans, marks = await self._aside(find)
-        if marks is not None:
-            self.marks = marks
+        landed, stretch, self.spans = await self._aside(find)
         self._stretch, self._next = stretch, None
         self.behind = (stretch,)
         self.clock.set(landed, stretch.last)
+        if self._tasks:
+            self._look_for_marks()
         if self._reach:
             self.want(self._reach)
         return landed
@@ -166,21 +167,41 @@ class Reel:
         """Have the last so many seconds in memory soon; they are in `behind` then."""
         self._reach = max(self._reach, min(span_s, MOST_HISTORY_S))
         stretch, now = self.current()
-        if stretch is None or (self._filling is not None and not self._filling.done()):
+        if stretch is None or self._filling:
             return
         if self.behind and self.behind[0].first <= max(now - self._reach, self.first):
             return
-        self._filling = asyncio.ensure_future(self._fill())
+        self._filling = True
+        self._start(self._fill())
 
     async def start(self) -> None:
         """Begin to play on when asked."""
         self._tasks = [asyncio.ensure_future(self.run())]
+        self._look_for_marks()
 
     async def close(self) -> None:
         """Let go of the files."""
         tasks, self._tasks = self._tasks, []
-        await cancel_all([*tasks, *([self._filling] if self._filling is not None else [])])
+        await cancel_all([*tasks, *self._reading])
         self._thread.shutdown(wait=False)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        """Run some reading beside what goes on, until it is done or the reel is closed."""
+        task = asyncio.ensure_future(work)
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    def _look_for_marks(self) -> None:
+        """A day of events takes longer to read than a moment: the picture comes first."""
+        if self.spans != self._marked:
+            self._marked = self.spans
+            self._start(self._load_marks())
+
+    async def _load_marks(self) -> None:
+        shelf = self._shelf
+        assert shelf is not None
+        self.marks = await self._aside(shelf.events)
+        self.on_change()
 
     async def _load_next(self, stretch: Stretch) -> None:
         shelf = self._shelf
@@ -232,7 +253,10 @@ class Reel:
                 found.insert(0, earlier)
             return tuple(found)
 
-        found = await self._aside(find)
+        try:
+            found = await self._aside(find)
+        finally:
+            self._filling = False
         if self.behind and self.behind[-1] in found:
             self.behind = found[: found.index(self.behind[-1]) + 1]
             self.on_change()

@@ -135,6 +135,10 @@ class ConsoleApp(App[None]):
         self.switch_mode("fleet")
         self.call_after_refresh(self._begin)
 
+    async def on_unmount(self) -> None:
+        """Let go of the past."""
+        await self.travel.close()
+
     def _begin(self) -> None:
         self._tell_theme_errors()
         self.set_interval(THEMES_EVERY_S, self.look_at_themes)

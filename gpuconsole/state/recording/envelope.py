@@ -89,6 +89,7 @@ class Index:
     header: Header
     blocks: list[Place] = field(default_factory=list)
     end: int = 0
+    size: int = 0
     torn: int | None = None
 
 
@@ -119,6 +120,8 @@ def read_index(path: Path) -> Index:
 def refresh(index: Index) -> bool:
     """Find the blocks that were written since; tell whether there are any."""
     known = len(index.blocks)
+    if _size(index.path) == index.size:
+        return False
     with _opened(index.path) as file:
         _add_blocks(index, file)
     return len(index.blocks) > known
@@ -147,6 +150,14 @@ def _unpacked(path: Path, place: Place, packed: bytes) -> bytes:
         size = LONGEST_PART // 2**20
         raise RecordingError(path, place.offset, f"the block unpacks to more than {size} MiB")
     return plain
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        # Whoever opens it next tells why.
+        return -1
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -204,7 +215,7 @@ def moment(value: object) -> float:
 
 
 def _add_blocks(index: Index, file: BinaryIO) -> None:
-    size = os.fstat(file.fileno()).st_size
+    size = index.size = os.fstat(file.fileno()).st_size
     index.torn = None
     for place in _places(file, index.end, size):
         index.blocks.append(place)
