@@ -54,6 +54,14 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
         assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_waiting_job_says_why(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.QUEUED),))
+    async with opened(session, size) as console:
+        await console.press("3")
+        await console.shows("3 devices could do it: 3 in use by jobs.", "2 shows why it waits.")
+
+
 async def test_a_failure_says_its_cause_in_words() -> None:
     cause = "Out of memory on the GPU: asked for 2.1 GiB, 0.4 GiB were available."
     session = FakeSession(jobs_now=(job("gpt", JobState.OOM, cause=cause),), lines=LINES)

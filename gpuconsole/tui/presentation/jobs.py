@@ -28,6 +28,8 @@ class Going:
     done: Progress | None = None
     step_s: float | None = None
     """How long a step takes, as seen."""
+    why: str = ""
+    """Why it waits."""
 
 
 def state_words(ink: Ink, job: Job) -> str:
@@ -72,6 +74,8 @@ def head_lines(ink: Ink, going: Going, width: int) -> Lines:
         first.append(("   " + fit(_place_words(attempt, room), room).rstrip(), ink.text))
     if job.detail and not job.state.ended:
         lines += labelled(ink, "doing", job.detail, width)
+    if going.why:
+        lines += labelled(ink, "waits", going.why, width)[:3]
     lines += _progress_lines(ink, going, width)
     lines.append(_memory_line(ink, job, going.snapshot, width))
     if job.cause:
@@ -103,7 +107,7 @@ def short_head(ink: Ink, going: Going, width: int) -> Lines:
     state = state_words(ink, job)
     room = max(0, width - len(state) - 2)
     lines: Lines = [[(state, ink.jobs[job.state]), ("  " + fit(words, room), ink.text)]]
-    said = job.cause or (job.detail if not job.state.ended else "")
+    said = job.cause or (job.detail if not job.state.ended else "") or going.why
     if said:
         style = ink.bad if job.cause and job.state is not JobState.SUCCEEDED else ink.muted
         lines.append([(fit(said, width), style)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rich.style import Style
 
 from gpuconsole.core.history import Series, downsample
-from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit
 
@@ -107,9 +107,7 @@ def _legend(ink: Ink, series: Series, bounds: Bounds, near: bool, width: int) ->
         words += f" ({100 * peak[1] / bounds.predicted:.0f}%)"
     if bounds.limit and not near:
         words += f", limit {format_mib(bounds.limit)}"
-    span = f"{format_duration(series.end - series.start)} "
-    room = max(0, width - len(span))
-    return [(span, ink.muted), (fit(words, room, "right"), ink.text)]
+    return [(fit(words, width, "right"), ink.text)]
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:

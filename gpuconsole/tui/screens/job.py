@@ -15,7 +15,7 @@ from textual.widgets import Static
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.retrying import Offer
 from gpuconsole.tui.aside import aside
@@ -230,7 +230,8 @@ class JobScreen(LogScreen):
         now, number = self.picture.now, job.attempt.number if job.attempt else 0
         self._pace.note((job.id, number), done, now)
         step_s = self._pace.seconds(job, done, now)
-        going = self._going = Going(job, self.picture.snapshot, now, done, step_s)
+        why = self._why(job) if job.state is JobState.QUEUED else ""
+        going = self._going = Going(job, self.picture.snapshot, now, done, step_s, why)
         short = self.has_class("-short")
         head.entitle(f"{job.task.name}  {job.user}  priority {job.task.priority}", job.id)
         width = self.size.width - (2 if short else 4)
@@ -241,7 +242,8 @@ class JobScreen(LogScreen):
         if not panel.display or not panel.size.width:
             return
         attempt = self.shown_attempt(job)
-        panel.entitle("memory against the prediction")
+        title = "memory against the prediction"
+        panel.entitle(title)
         if attempt is None or attempt.started_at is None:
             panel.put([[("It has not run yet.", self.ink.muted)]])
             return
@@ -257,7 +259,8 @@ class JobScreen(LogScreen):
             share = job.task.threshold(self.session.settings.memory_threshold)
             limit = share * device.memory_total_mib
         if device is not None and len(attempt.parts) * len(attempt.device_uuids) > 1:
-            panel.entitle(f"memory of {attempt.host} gpu {device.index}, the fullest")
+            title = f"memory of {attempt.host} gpu {device.index}, the fullest"
+        panel.entitle(title, f"over {format_duration(series.end - series.start)}")
         bounds = Bounds(job.estimate_mib, limit)
         width, height = panel.inner_width, panel.size.height
         panel.put(memory_lines(self.ink, series, bounds, width, height))
@@ -278,6 +281,13 @@ class JobScreen(LogScreen):
         number, named = attempt.number if attempt else 0, not self.has_class("-short")
         beside = Beside(self._docker, number, self._results.get(job.id, ()), named)
         facts.put(fact_lines(self.ink, self._going, beside, facts.inner_width))
+
+    def _why(self, job: Job) -> str:
+        try:
+            return self.session.why(job.id).reason
+        except ConsoleError:
+            # The job left the journal between two beats; the next picture lacks it.
+            return ""
 
     def _rendered(self, job: Job) -> str:
         try:

@@ -310,6 +310,20 @@ class LogScreen(ConsoleScreen):
             title += "  only matches" if lines.only else ""
         if lines.source is not None and lines.source.trouble:
             title += f"  {lines.source.trouble}"
+        empty = self._emptiness(attempt)
+        if empty != lines.empty:
+            lines.empty = empty
+            lines.refresh()
         follow, wrap = ("ON" if lines.follow else "off"), ("ON" if lines.wrap else "off")
         place = f"line {lines.last_seen:,} of {total:,}"
         name_box(lines, title, f"{place}  f follow {follow}  w wrap {wrap}")
+
+    def _emptiness(self, attempt: Attempt | None) -> str:
+        """Say why there is nothing to see, and what to do."""
+        if self.log_lines.only:
+            return "No line matches. & shows all lines again."
+        if attempt is None:
+            return "Nothing is written before it runs. 2 shows why it waits."
+        if attempt.ended_at is not None:
+            return "It wrote nothing."
+        return "It has written nothing yet."

@@ -65,6 +65,8 @@ class LogLines(ScrollView, can_focus=True):
         self.search: Search | None = None
         self.here = -1
         """The line one went to, by its number; -1 for none."""
+        self.empty = ""
+        """What is said where there is nothing to show."""
         self._part = 0
         self._side = 0
         self._row_by_us = 0
@@ -264,6 +266,8 @@ class LogLines(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw one row of the widget."""
         ink, width = ink_of(self), self.size.width
+        if not self._laid and y == 0:
+            return strip([(self.empty, ink.muted)], width, ink.text)
         if self.source is None or y >= len(self._laid):
             return Strip.blank(width, ink.text)
         row, part = self._laid[y]
