@@ -13,9 +13,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
-from gpuconsole.core.fleet import Device, Host, HostFacts
+from gpuconsole.core.fleet import Host
 
 DeviceMetric = Literal["utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz"]
 HostMetric = Literal["cpu_percent", "memory_used_mib"]
@@ -31,6 +32,8 @@ FULL_DEVICES = 512
 """Up to so many devices are sampled once a second."""
 _SLACK = 1.125
 """Columns may grow so much beyond their size before their old end is cut off at once."""
+_BEYOND = 1e12
+"""Figures are far below this."""
 _SPREAD = 0.6180339887
 """Golden: turns of neighbours lie far apart."""
 _HOLDS = 2.5
@@ -47,7 +50,8 @@ class _Quantity:
 
     def stored(self, value: float | None) -> float:
         """Return the number to keep; a figure out of reach is kept as the nearest in reach."""
-        if value is None or not math.isfinite(value):
+        # What is no number is not between any two.
+        if value is None or not -_BEYOND < value < _BEYOND:
             return self.missing
         if self.code == "f":
             return value
@@ -200,9 +204,9 @@ class _Track:
         if fine.times and at // _bucket_s(every_s) != fine.times[-1] // _bucket_s(every_s):
             self._summarise(every_s)
         fine.times.append(at)
-        columns = iter(fine.columns.values())
-        for value, quantity in _figures(host):
-            next(columns).append(quantity.stored(value))
+        kept = zip(fine.columns.values(), self.quantities.values(), _figures(host), strict=True)
+        for column, quantity, value in kept:
+            column.append(quantity.stored(value))
         before = len(fine.times)
         fine.cut(int(FINE_S / every_s))
         self._bucket_from -= before - len(fine.times)
@@ -271,14 +275,15 @@ def _bucket_s(every_s: float) -> float:
     return BUCKET_S * every_s
 
 
-def _figures(host: Host) -> Iterator[tuple[float | None, _Quantity]]:
-    facts: HostFacts = host.facts
-    for metric, quantity in _HOST.items():
-        yield getattr(facts, metric), quantity
-    device: Device
+_of_host, _of_device = attrgetter(*_HOST), attrgetter(*_DEVICE)
+
+
+def _figures(host: Host) -> list[float | None]:
+    """Return what is kept of a host, then of each device, in the order of the columns."""
+    figures = list(_of_host(host.facts))
     for device in host.devices:
-        for name, quantity in _DEVICE.items():
-            yield getattr(device, name), quantity
+        figures += _of_device(device)
+    return figures
 
 
 class History:
@@ -324,10 +329,15 @@ class History:
         if track is None or at < track.newest - self.every_s * 5:
             # A clock that was set back begins anew.
             track = self._tracks[host.name] = _Track()
+            if self.every_s > 1.0:
+                track.turn = self._turn(at, place)
         # The same frame in another state is no sample. The hosts of a large fleet take turns.
-        turn = int(at / self.every_s + place * _SPREAD)
+        turn = self._turn(at, place)
         if at - track.newest < 0.5 or (self.every_s > 1.0 and turn == track.turn):
             return
         track.turn = turn
         track.push(host, at, self.every_s)
         self._home.update((device.uuid, host.name) for device in host.devices)
+
+    def _turn(self, at: float, place: int) -> int:
+        return int(at / self.every_s + place * _SPREAD)

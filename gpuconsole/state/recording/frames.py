@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from struct import Struct
 from typing import Any
 
@@ -74,6 +75,7 @@ class DeviceNote:
 
 _HOST_NOTE = tuple(one.name for one in fields(HostNote))
 _DEVICE_NOTE = tuple(one.name for one in fields(DeviceNote))
+_host_note, _device_note = attrgetter(*_HOST_NOTE), attrgetter(*_DEVICE_NOTE)
 _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
     one.name: one.default for one in fields(DeviceNote)
 }
@@ -193,8 +195,7 @@ def _notes(run: Sequence[Seen]) -> list[list[object]]:
     latest: dict[int, tuple[object, ...]] = {}
     for row, (_, host) in enumerate(run):
         for place, record in enumerate((host, *host.devices), start=-1):
-            names = _HOST_NOTE if place < 0 else _DEVICE_NOTE
-            note = tuple([getattr(record, name) for name in names])
+            note = _host_note(record) if place < 0 else _device_note(record)
             before = latest.get(place)
             if note != before:
                 latest[place] = note
