@@ -18,7 +18,7 @@ from gpuconsole.triage.model import Finding, Past, Rule, Scene
 from gpuconsole.triage.rules import BY_NAME, DEVICE_RULES, HOST_RULES
 from gpuconsole.triage.scenes import Surroundings
 
-MOST_EVIDENCE = 12
+MOST_EVIDENCE, FIRST_EVIDENCE = 12, 4
 EARLIER_S = 120.0
 """Jobs that failed so shortly before are evidence too: a job often dies first."""
 
@@ -58,14 +58,15 @@ class Watch:
         self._waiting: set[str] = set()
         """Ids of conditions for which time decides: to open, to end, to be given up."""
         for incident in known:
-            self._keep(_Condition(incident, opened=True, seen=incident.last_seen))
+            first = _at_first_sight(incident)
+            self._keep(_Condition(first, opened=True, seen=incident.last_seen))
 
     def adopt(self, incident: Incident) -> None:
         """Take up an incident that another watch opened; whether it holds is seen at the next
         look."""
         known = self._conditions.get(incident.id)
         if known is None:
-            known = self._keep(_Condition(incident, seen=incident.last_seen))
+            known = self._keep(_Condition(_at_first_sight(incident), seen=incident.last_seen))
             self._hosts.pop(incident.host, None)
         elif not known.opened:
             known.incident = replace(known.incident, since=incident.since)
@@ -222,6 +223,14 @@ def _first(
         index=device.index if device is not None else None,
         evidence=tuple(Evidence(scene.now, source, text) for source, text in told.signals),
     )
+
+
+def _at_first_sight(incident: Incident) -> Incident:
+    """Return a known incident without what was seen of it later: that is seen again."""
+    first = tuple(
+        one for one in incident.evidence if one.at <= incident.since or one.source == "job"
+    )
+    return replace(incident, evidence=first or incident.evidence[:FIRST_EVIDENCE])
 
 
 def _joined(incident: Incident, scene: Scene, device: Device | None, told: Finding) -> Incident:

@@ -268,6 +268,22 @@ def test_evidence_keeps_the_first_sight_and_the_last_and_is_bounded() -> None:
     assert len(incident.evidence) <= watching.MOST_EVIDENCE
 
 
+def test_the_first_sight_outlives_any_number_of_consoles() -> None:
+    made = patient(slowed_for=10)
+    warm = host(device(throttle=("hw-thermal",), temperature_c=84.0))
+    made.hold(warm, seconds=20)
+    (first,) = made.watch.current().values()
+    known = first
+    for temperature in range(85, 99):
+        hotter = host(device(throttle=("hw-thermal",), temperature_c=float(temperature)))
+        next_one = lab(LIMITS, (known,), now=made.now + 1000.0 * (temperature - 84))
+        next_one.hold(hotter, seconds=4)
+        (known,) = next_one.watch.current().values()
+    assert known.evidence[: len(first.evidence)] == first.evidence
+    assert "98 C" in known.evidence[-1].text
+    assert len(known.evidence) < 2 * len(first.evidence) + 1
+
+
 # --- cost ---------------------------------------------------------------------------------------
 
 
