@@ -161,7 +161,7 @@ def policy(name: str, lab: str, folder: Path | None) -> Policy:
     path = weights.SHIPPED if folder is None else folder / f"{lab}.json"
     if name != "rl_based" or not path.exists():
         return named_policy(name)
-    models = {host.model for host in lab_of(lab).hosts}
+    models = [host.model for host in lab_of(lab).hosts for _ in range(host.devices)]
     learned, note = weights.read(path).usable(models)
     return named_policy(name, learned=learned, note=note)
 

@@ -1,12 +1,13 @@
 """Judge the weights of `rl_based` that come along, by the gate that `gpuconsole learn` has.
 
-    python -m benchmarks.placement_gate [--weights FILE] [--traces FOLDER] [--write]
+    python -m benchmarks.placement_gate [--weights FILE] [--traces FOLDER] [--write] [--fresh]
 
 They were found on days 14 to 70 of the Venus trace; the gate plays days 70 to 98, under both
 policies on the same jobs, in the labs of 4, 8 and 20 hosts, by the compiled copy of the simulation,
-which starts every job when the engine does. `--write` notes the verdict over all of them in the
-file, which is used only where it passed. The windows of `benchmarks.placement` begin later, or are
-of another trace.
+which starts every job when the engine does. Each lab is judged by itself. `--write` notes in the
+file the verdict over those that passed and the size of the largest: in larger labs the weights are
+not used. The windows of `benchmarks.placement` begin later, or are of another trace. `--fresh` plays
+what neither has: what is left of both traces.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from ctypes import CDLL
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.placement import LABS, LOADS, SIGMAS, TRACES, dice, lab_of, trace_of
 from benchmarks.placement_search.compiled import Window, built
@@ -26,49 +28,71 @@ from gpuconsole.placement.learned.gate import Play, judge
 from gpuconsole.placement.policy import named_policy
 from gpuconsole.placement.simulate.workload import Cut, build
 
-START_DAYS = (70, 84)
-DAYS = 14
-SEEDS = range(20, 32)
+
+class Span(NamedTuple):
+    """Windows by trace and first day, their length, and the seeds of what is drawn."""
+
+    starts: tuple[tuple[str, int], ...]
+    days: int
+    seeds: range
+
+
+GATE = Span((("venus", 70), ("venus", 84)), 14, range(20, 32))
 """Draws that no training and no report has."""
+FRESH = Span(
+    (("venus", 140), *(("philly", day) for day in (0, 10, 35, 59, 83, 95))), 10, range(40, 44)
+)
+"""Days that neither training nor gate nor report has."""
 
 
 def played(
-    code: CDLL, lab_name: str, trained: weights.Trained, traces: Path
+    code: CDLL, lab_name: str, trained: weights.Trained, traces: Path, span: Span
 ) -> Iterator[tuple[Play, Play]]:
     """Yield each window under `weighted`, and with the weights."""
     lab, base = lab_of(lab_name), named_policy("weighted")
     own = named_policy("rl_based", learned=trained.learned)
-    for seed in SEEDS:
-        for day in START_DAYS:
+    for seed in span.seeds:
+        for trace, day in span.starts:
             for load in LOADS:
                 for sigma in SIGMAS:
-                    cut = Cut(load, day, DAYS, sigma=sigma)
-                    jobs = build(trace_of("venus", traces), lab, cut, dice(seed))
+                    cut = Cut(load, day, span.days, sigma=sigma)
+                    jobs = build(trace_of(trace, traces), lab, cut, dice(seed))
                     window = Window(lab, jobs)
                     yield window.play(code, base), window.play(code, own)
 
 
 def main() -> int:
-    """Play, print a verdict for each lab and for all, and note the latter where asked to."""
+    """Play, print a verdict for each lab and for those that passed; note the latter if asked to."""
     parser = argparse.ArgumentParser(description="Judge the weights that come along.")
     parser.add_argument("--weights", type=Path, default=weights.SHIPPED)
     parser.add_argument("--traces", type=Path, default=TRACES)
     parser.add_argument("--write", action="store_true", help="note the verdict in the file")
+    parser.add_argument(
+        "--fresh", action="store_true", help="play what else there is, note nothing"
+    )
     given = parser.parse_args()
+    span = FRESH if given.fresh else GATE
     trained = weights.read(given.weights)
-    every: list[tuple[Play, Play]] = []
+    passed: list[tuple[Play, Play]] = []
+    largest = 0
     with tempfile.TemporaryDirectory() as folder:
         code = built(Path(folder))
         for name in LABS:
-            pairs = list(played(code, name, trained, given.traces))
-            every += pairs
-            print(f"{name}: {judge(*zip(*pairs, strict=True)).sentence()}", flush=True)
-    verdict = judge(*zip(*every, strict=True))
-    print(f"all: {verdict.sentence()} Longest waits: {verdict.p99_wait_ratio:.2f}.")
-    if given.write:
-        text = weights.dumped(replace(trained, verdict=verdict))
+            pairs = list(played(code, name, trained, given.traces, span))
+            verdict = judge(*zip(*pairs, strict=True))
+            print(f"{name}: {verdict.sentence()}", flush=True)
+            if verdict.passed:
+                passed += pairs
+                largest = max(largest, lab_of(name).devices)
+    if not passed:
+        return 1
+    verdict = judge(*zip(*passed, strict=True))
+    print(f"together: {verdict.sentence()} Longest waits: {verdict.p99_wait_ratio:.2f}.")
+    if given.write and not given.fresh:
+        origin = replace(trained.origin, devices=largest)
+        text = weights.dumped(replace(trained, verdict=verdict, origin=origin))
         given.weights.write_text(text, encoding="utf-8")
-    return 0 if verdict.passed else 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -162,6 +162,7 @@ def run(given: Material, *, minutes: float, seed: int) -> Result:
         sum(len(trace.jobs) for trace in given.traces),
         given.lab.name,
         tuple(sorted({host.model for host in given.lab.hosts})),
+        given.lab.devices,
         rounds,
     )
     trained = weights.Trained(learned, origin, verdict)

@@ -148,7 +148,7 @@ def _trained(lab: Lab, state: Path | None) -> Policy:
     where they may be used here."""
     path = (state or state_dir()).expanduser() / weights.FILE_NAME
     trained = weights.read(path if path.exists() else weights.SHIPPED)
-    learned, note = trained.usable(host.model for host in lab.hosts)
+    learned, note = trained.usable([host.model for host in lab.hosts for _ in range(host.devices)])
     policy = named_policy("rl_based", learned=learned, note=note)
     if learned is None:
         return policy

@@ -55,7 +55,7 @@ class Policies:
         if self._trained is None:
             return None, self._fault
         if snapshot is not self._looked:
-            models = {device.model for host in snapshot.hosts for device in host.devices}
+            models = [device.model for host in snapshot.hosts for device in host.devices]
             self._looked, self._usable = snapshot, self._trained.usable(models)
         return self._usable
 

@@ -18,14 +18,14 @@ from gpuconsole.placement import Board, Holder, Request, decide, named_policy
 from gpuconsole.placement.board import Reservation
 from gpuconsole.placement.learned.features import PLACE_FEATURES
 from gpuconsole.placement.learned.gate import CERTAINTY, LEAST_PLAYS, MARGIN, Play, judge
-from gpuconsole.placement.learned.weights import Origin, Trained, dumped, parse
+from gpuconsole.placement.learned.weights import LARGER, Origin, Trained, dumped, parse
 from gpuconsole.placement.model import Learned
 from gpuconsole.placement.order import EVEN, size_of
 from gpuconsole.placement.profile import profile
 from gpuconsole.placement.scores import Scorer
 
 NOW = 1_000_000.0
-ORIGIN = Origin("2030-01-01T00:00:00Z", "the journal", 900, "this lab", ("Card", "Other"), 12)
+ORIGIN = Origin("2030-01-01T00:00:00Z", "the journal", 900, "this lab", ("Card", "Other"), 8, 12)
 BEFORE = [Play(1000.0, 600.0)] * 8
 
 
@@ -84,6 +84,13 @@ def test_devices_it_never_saw_fall_back() -> None:
     assert learned is None
     assert "New card" in note
     assert "gpuconsole learn" in note
+
+
+def test_a_much_larger_lab_falls_back() -> None:
+    assert GOOD.usable(["Card"] * 8 * LARGER)[0] == GOOD.learned
+    learned, note = GOOD.usable(["Card"] * (8 * LARGER + 1))
+    assert learned is None
+    assert "8 devices at most; here are 17" in note
 
 
 def test_nothing_to_judge_is_no_gain() -> None:

@@ -23,7 +23,7 @@ def fleet(model: str) -> FleetSnapshot:
 
 def write(folder: Path, ratio: float) -> None:
     verdict = judge([Play(100.0, 0.0)] * 8, [Play(100.0 * ratio, 0.0)] * 8)
-    origin = Origin("2030-01-01T00:00:00Z", "the journal", 900, "this lab", ("Card",), 12)
+    origin = Origin("2030-01-01T00:00:00Z", "the journal", 900, "this lab", ("Card",), 8, 12)
     (folder / FILE_NAME).write_text(dumped(Trained(LEARNED, origin, verdict)), encoding="utf-8")
 
 

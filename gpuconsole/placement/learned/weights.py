@@ -7,7 +7,7 @@ of named terms.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -25,6 +25,9 @@ SHIPPED = Path(__file__).parents[2] / "data" / "rl-weights.json"
 lab has none of its own. Real jobs are placed by weights that the lab's own past has confirmed."""
 FILE_NAME = "weights.json"
 """In the state folder; former ones stay beside it."""
+LARGER = 2
+"""A lab may have so many times the devices of the one that weights were trained on: a larger one
+queues less, and other things count in it."""
 _DIGITS = 4
 """Enough for a weight, and no number needs an exponent."""
 
@@ -42,6 +45,8 @@ class TrainedSection(Section):
     """The lab's name."""
     models: list[Text] = Field(min_length=1)
     """The models of device that the lab had."""
+    devices: int = Field(ge=1)
+    """How many devices it had, or the largest of several."""
     rounds: int = Field(ge=0)
     """Rounds of the search."""
 
@@ -91,6 +96,7 @@ class Origin:
     jobs: int
     lab: str
     models: tuple[str, ...]
+    devices: int
     rounds: int
 
     def sentence(self) -> str:
@@ -106,16 +112,23 @@ class Trained:
     origin: Origin
     verdict: Verdict
 
-    def usable(self, models: Iterable[str]) -> tuple[Learned | None, str]:
+    def usable(self, models: Collection[str]) -> tuple[Learned | None, str]:
         """Return the weights where `rl_based` may use them, else None and a sentence why not.
 
-        `models` are the devices of the lab at hand: weights know only those they were trained with.
+        `models` has the model of each device of the lab at hand: weights know only those that they
+        were trained with, and no lab that is much larger.
         """
         strange = sorted(set(models) - set(self.origin.models))
         if strange:
             return None, (
                 f"rl_based was trained on {self.origin.lab}, which had no {strange[0]}, so the"
                 " weighted policy ranks; `gpuconsole learn` trains anew."
+            )
+        if len(models) > LARGER * self.origin.devices:
+            return None, (
+                f"rl_based was trained on {self.origin.lab}, of {self.origin.devices:,} devices at"
+                f" most; here are {len(models):,}, so the weighted policy ranks; `gpuconsole learn`"
+                " trains anew."
             )
         if not self.verdict.passed:
             return None, self.verdict.sentence()
@@ -137,6 +150,7 @@ def dumped(trained: Trained) -> str:
             jobs=origin.jobs,
             lab=origin.lab,
             models=list(origin.models),
+            devices=origin.devices,
             rounds=origin.rounds,
         ),
         replay=ReplaySection(
@@ -171,6 +185,7 @@ def parse(text: str, source: str) -> Trained:
             trained.jobs,
             trained.lab,
             tuple(trained.models),
+            trained.devices,
             trained.rounds,
         ),
         Verdict(
