@@ -6,8 +6,8 @@ They were found on days 14 to 70 of the Venus trace; the gate plays days 70 to 9
 policies on the same jobs, in the labs of 4, 8 and 20 hosts, by the compiled copy of the simulation,
 which starts every job when the engine does. Each lab is judged by itself. `--write` notes in the
 file the verdict over those that passed and the size of the largest: in larger labs the weights are
-not used. The windows of `benchmarks.placement` begin later, or are of another trace. `--fresh` plays
-what neither has: what is left of both traces.
+not used. The windows of `benchmarks.placement` begin later, or are of another trace. `--fresh`
+plays what neither has: what is left of both traces.
 """
 
 from __future__ import annotations
