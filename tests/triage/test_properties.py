@@ -74,8 +74,8 @@ def shown(incident: Any, host: Host, now: float) -> str:
 JOB = job("train", "GPU-0", "GPU-1")
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(hosts, min_size=1, max_size=6), st.sampled_from([IMPATIENT, Thresholds()]))
+@settings(max_examples=25, deadline=None)
+@given(st.lists(hosts, min_size=1, max_size=4), st.sampled_from([IMPATIENT, Thresholds()]))
 def test_every_answer_can_be_kept_and_shown(pictures: list[Host], limits: Thresholds) -> None:
     made = Lab(Watch(limits), jobs=(JOB,))
     for picture in pictures:

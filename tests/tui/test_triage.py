@@ -115,7 +115,7 @@ async def test_nothing_wrong_says_how_much_was_looked_at(size: tuple[int, int]) 
         made.triage.looked_at = None
         made.time += 1
         await console.beat()
-        await console.shows("looked at for the first time")
+        await console.shows("Nothing wrong was seen yet: 4 hosts, 9 devices.")
         await console.press("x", "1", "escape", "5", "a", "s", "r", "y", "enter")
         assert made.triage.said == []
 

@@ -291,12 +291,14 @@ def _spark(ink: Ink, series: Series, width: int, top: float) -> list[Piece]:
 
 def empty_lines(ink: Ink, picture: Picture, looked_at: float | None, over: int) -> Lines:
     """Say that nothing is wrong, how much was looked at, and when."""
-    hosts, devices = len(picture.snapshot.hosts), picture.totals.devices
+    lab = f"{_number(len(picture.snapshot.hosts), 'host')}, "
+    lab += _number(picture.totals.devices, "device")
     if looked_at is None:
-        return [[("The lab is being looked at for the first time.", ink.text)]]
-    ago = format_duration(max(0.0, picture.now - looked_at))
-    words = f"Nothing is wrong: {_number(hosts, 'host')}, {_number(devices, 'device')}, last look"
-    lines: Lines = [[(f"{words} {ago} ago.", ink.good)]]
+        words = f"Nothing wrong was seen yet: {lab}."
+    else:
+        ago = format_duration(max(0.0, picture.now - looked_at))
+        words = f"Nothing is wrong: {lab}, last look {ago} ago."
+    lines: Lines = [[(words, ink.text if looked_at is None else ink.good)]]
     if over:
         lines += [[], [(f"z shows what was: {_number(over, 'incident')} over.", ink.muted)]]
     return lines
