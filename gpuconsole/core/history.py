@@ -1,7 +1,7 @@
 """How devices and hosts moved lately: bounded columns of samples, and what a plot needs of them.
 
 Two resolutions are kept: every sample of the last quarter of an hour, and of the last hours what
-was least, usual and most in each quarter of a minute. A large fleet is sampled less often, so
+was least, usual and most in each third of a minute. A large fleet is sampled less often, so
 that its history takes as much room as that of `FULL_DEVICES` devices.
 Times are seconds since the epoch; `None` means that nothing was told.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Literal
 
@@ -26,54 +27,25 @@ FINE_S = 900.0
 """For so long every sample is kept."""
 COARSE_S = 4 * 3600.0
 """For so long the summaries are kept."""
-BUCKET_S = 15.0
+BUCKET_S = 20.0
 """What one summary covers."""
 FULL_DEVICES = 512
 """Up to so many devices are sampled once a second."""
 _SLACK = 1.125
 """Columns may grow so much beyond their size before their old end is cut off at once."""
-_BEYOND = 1e12
-"""Figures are far below this."""
 _SPREAD = 0.6180339887
 """Golden: turns of neighbours lie far apart."""
 _HOLDS = 2.5
 """A sample stands for so many sampling times when the next one does not come."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantity:
-    """How a figure is kept: the array's type, the step of a whole number, and what means None."""
-
-    code: str
-    step: float
-    missing: float
-
-    def stored(self, value: float | None) -> float:
-        """Return the number to keep; a figure out of reach is kept as the nearest in reach."""
-        # What is no number is not between any two.
-        if value is None or not -_BEYOND < value < _BEYOND:
-            return self.missing
-        if self.code == "f":
-            return value
-        return min(self.missing - 1, max(0, round(value / self.step)))
-
-    def told(self, number: float) -> float | None:
-        """Return the figure of a kept number."""
-        if self.code == "f":
-            return None if math.isnan(number) else number
-        return None if number == self.missing else number * self.step
-
-
-_SIZE = _Quantity("f", 1.0, math.nan)
-_PERCENT = _Quantity("B", 0.5, 255)
-_DEVICE: Mapping[DeviceMetric, _Quantity] = {
-    "utilization": _PERCENT,
-    "memory_used_mib": _SIZE,
-    "temperature_c": _Quantity("B", 0.5, 255),
-    "power_w": _Quantity("H", 0.1, 65535),
-    "sm_clock_mhz": _Quantity("H", 1.0, 65535),
-}
-_HOST: Mapping[HostMetric, _Quantity] = {"cpu_percent": _PERCENT, "memory_used_mib": _SIZE}
+_HOST: tuple[HostMetric, ...] = ("cpu_percent", "memory_used_mib")
+_DEVICE: tuple[DeviceMetric, ...] = (
+    "utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz",
+)  # fmt: skip
+_of_host, _of_device = attrgetter(*_HOST), attrgetter(*_DEVICE)
+_PARTS = 3
+"""A summary is least, mean and most."""
 
 Column = tuple[float, float, float]
 """Least, mean and most in one column of a plot."""
@@ -149,43 +121,54 @@ def sampling_s(devices: int) -> float:
     return float(max(1, math.ceil(devices / FULL_DEVICES)))
 
 
-class _Table:
-    """Columns of equal length under one column of times; the old end is cut off."""
+class _Rows:
+    """Rows of figures, each under a time; the old end is cut off. What was not told is no number.
 
-    def __init__(self) -> None:
+    Row by row in one array: a row is added at once, and a column is a slice.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
         self.times = array("d")
-        self.columns: dict[str, array[float]] = {}
+        self.cells = array("f")
 
-    def lay_out(self, quantities: Mapping[str, _Quantity]) -> None:
-        """Have exactly these columns; a new one knows nothing of the past."""
-        rows = len(self.times)
-        self.columns = {
-            key: self.columns.get(key) or _blank(quantity, rows)
-            for key, quantity in quantities.items()
-        }
+    def add(self, at: float, row: Iterable[float]) -> None:
+        """Add a row."""
+        self.times.append(at)
+        self.cells.extend(row)
 
-    def cut(self, rows: int) -> None:
-        """Keep about the newest `rows` rows."""
+    def cut(self, rows: int) -> int:
+        """Keep about the newest `rows` rows; return how many are gone."""
         over = len(self.times) - rows
-        if over > rows * (_SLACK - 1.0):
-            del self.times[:over]
-            for column in self.columns.values():
-                del column[:over]
+        if over <= rows * (_SLACK - 1.0):
+            return 0
+        del self.times[:over]
+        del self.cells[: over * self.width]
+        return over
 
+    def column(self, place: int, start: int, stop: int) -> array[float]:
+        """Return a column of the rows from `start` to before `stop`."""
+        return self.cells[start * self.width + place : stop * self.width : self.width]
 
-def _blank(quantity: _Quantity, rows: int) -> array[float]:
-    number = quantity.missing if quantity.code == "f" else int(quantity.missing)
-    return array(quantity.code, [number]) * rows
+    def laid_out(self, places: Sequence[int | None]) -> _Rows:
+        """Return the rows with these columns; one that is None knows nothing of the past."""
+        made, count = _Rows(len(places)), len(self.times)
+        unknown = array("f", [math.nan]) * count
+        columns = [unknown if place is None else self.column(place, 0, count) for place in places]
+        made.times = self.times
+        made.cells = array("f", chain.from_iterable(zip(*columns, strict=True)))
+        return made
 
 
 class _Track:
     """What is kept of one host and its devices."""
 
     def __init__(self) -> None:
-        self.uuids: tuple[str, ...] | None = None
-        self.quantities: dict[str, _Quantity] = {}
-        self.fine = _Table()
-        self.coarse = _Table()
+        self.uuids: tuple[str, ...] = ()
+        self.places = _places(())
+        """Where a figure stands in a row, by `UUID/metric`, and `/metric` for the host's own."""
+        self.fine = _Rows(len(self.places))
+        self.coarse = _Rows(len(self.places) * _PARTS)
         self._bucket_from = 0
         self.turn = -1
         """In which turn the newest sample was taken, where hosts take turns."""
@@ -197,73 +180,74 @@ class _Track:
 
     def push(self, host: Host, at: float, every_s: float) -> None:
         """Keep one frame."""
-        uuids = tuple(device.uuid for device in host.devices)
+        uuids = tuple([device.uuid for device in host.devices])
         if uuids != self.uuids:
             self._lay_out(uuids)
-        fine = self.fine
-        if fine.times and at // _bucket_s(every_s) != fine.times[-1] // _bucket_s(every_s):
-            self._summarise(every_s)
-        fine.times.append(at)
-        kept = zip(fine.columns.values(), self.quantities.values(), _figures(host), strict=True)
-        for column, quantity, value in kept:
-            column.append(quantity.stored(value))
-        before = len(fine.times)
-        fine.cut(int(FINE_S / every_s))
-        self._bucket_from -= before - len(fine.times)
+        bucket = _bucket_s(every_s)
+        if self.fine.times and at // bucket != self.newest // bucket:
+            self._summarise(bucket)
+        figures = list(_of_host(host.facts))
+        for device in host.devices:
+            figures += _of_device(device)
+        self.fine.add(at, [math.nan if one is None else one for one in figures])
+        self._bucket_from = max(0, self._bucket_from - self.fine.cut(int(FINE_S / every_s)))
 
     def _lay_out(self, uuids: tuple[str, ...]) -> None:
-        self.uuids = uuids
-        self.quantities = {f"/{metric}": quantity for metric, quantity in _HOST.items()}
-        for uuid in uuids:
-            for metric, quantity in _DEVICE.items():
-                self.quantities[f"{uuid}/{metric}"] = quantity
-        self.fine.lay_out(self.quantities)
-        self.coarse.lay_out(
-            {
-                f"{part}:{key}": quantity
-                for key, quantity in self.quantities.items()
-                for part in ("low", "mean", "high")
-            }
+        before, self.uuids, self.places = self.places, uuids, _places(uuids)
+        kept = [before.get(key) for key in self.places]
+        self.fine = self.fine.laid_out(kept)
+        self.coarse = self.coarse.laid_out(
+            [
+                None if place is None else place * _PARTS + part
+                for place in kept
+                for part in range(_PARTS)
+            ]
         )
 
-    def _summarise(self, every_s: float) -> None:
+    def _summarise(self, bucket_s: float) -> None:
         """Write least, mean and most of the bucket that has ended."""
-        fine, coarse = self.fine, self.coarse
-        start, self._bucket_from = max(0, self._bucket_from), len(fine.times)
-        coarse.times.append(fine.times[start])
-        columns = iter(coarse.columns.values())
-        for key, quantity in self.quantities.items():
-            told = [n for n in fine.columns[key][start:] if n == n and n != quantity.missing]
+        fine = self.fine
+        start, self._bucket_from = self._bucket_from, len(fine.times)
+        row: list[float] = []
+        for place in range(fine.width):
+            told = [one for one in fine.column(place, start, len(fine.times)) if one == one]
             if told:
-                mean = math.fsum(told) / len(told)
-                three = (min(told), mean if quantity.code == "f" else round(mean), max(told))
+                row += (min(told), math.fsum(told) / len(told), max(told))
             else:
-                three = (quantity.missing,) * 3
-            for number in three:
-                next(columns).append(number)
-        coarse.cut(int(COARSE_S / _bucket_s(every_s)))
+                row += (math.nan,) * _PARTS
+        self.coarse.add(fine.times[start], row)
+        self.coarse.cut(int(COARSE_S / bucket_s))
 
     def series(self, key: str, start: float, end: float, every_s: float) -> Series:
         """Return one column: summaries as far back as they reach, samples after."""
-        quantity = self.quantities.get(key)
-        if quantity is None:
+        place = self.places.get(key)
+        if place is None:
             return Series(start, end)
-        fine, coarse, length = self.fine, self.coarse, _bucket_s(every_s)
+        fine, coarse, bucket = self.fine, self.coarse, _bucket_s(every_s)
         hold = every_s * _HOLDS
         first = bisect_left(fine.times, start - hold)
         stop = bisect_left(fine.times, end)
         reach = fine.times[0] if fine.times else math.inf
-        old = bisect_left(coarse.times, start - length)
+        old = bisect_left(coarse.times, start - bucket)
         last = bisect_left(coarse.times, min(end, reach), old)
         times = [*coarse.times[old:last], *fine.times[first:stop]]
-        means, lows, highs = (
-            [quantity.told(number) for number in coarse.columns[f"{part}:{key}"][old:last]]
-            for part in ("mean", "low", "high")
+        lows, means, highs = (
+            _told(coarse.column(place * _PARTS + part, old, last)) for part in range(_PARTS)
         )
-        samples = [quantity.told(number) for number in fine.columns[key][first:stop]]
-        lengths = [length] * len(means) + [hold] * len(samples)
+        samples = _told(fine.column(place, first, stop))
+        lengths = [bucket] * len(means) + [hold] * len(samples)
         holds = list(_until_next(times, lengths, end))
         return Series(start, end, times, means + samples, lows + samples, highs + samples, holds)
+
+
+def _places(uuids: Sequence[str]) -> dict[str, int]:
+    keys = [f"/{metric}" for metric in _HOST]
+    keys += [f"{uuid}/{metric}" for uuid in uuids for metric in _DEVICE]
+    return {key: place for place, key in enumerate(keys)}
+
+
+def _told(column: array[float]) -> list[float | None]:
+    return [one if math.isfinite(one) else None for one in column]
 
 
 def _until_next(times: list[float], lengths: list[float], end: float) -> Iterator[float]:
@@ -273,17 +257,6 @@ def _until_next(times: list[float], lengths: list[float], end: float) -> Iterato
 
 def _bucket_s(every_s: float) -> float:
     return BUCKET_S * every_s
-
-
-_of_host, _of_device = attrgetter(*_HOST), attrgetter(*_DEVICE)
-
-
-def _figures(host: Host) -> list[float | None]:
-    """Return what is kept of a host, then of each device, in the order of the columns."""
-    figures = list(_of_host(host.facts))
-    for device in host.devices:
-        figures += _of_device(device)
-    return figures
 
 
 class History:

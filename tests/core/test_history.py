@@ -86,7 +86,7 @@ def test_old_samples_become_summaries_and_end() -> None:
     history = History()
     total = int(COARSE_S * 1.25)
     for second in range(total):
-        history.feed([host(T0 + second, devices=1, util=float(second % 15))])
+        history.feed([host(T0 + second, devices=1, util=float(second % 20))])
     end = T0 + total
     recent = history.device("a-0", "utilization", end - 60, end)
     assert len(recent.times) == 62
@@ -94,8 +94,8 @@ def test_old_samples_become_summaries_and_end() -> None:
     whole = history.device("a-0", "utilization", T0, end)
     assert whole.times[0] > T0
     assert COARSE_S * 0.95 < end - whole.times[0] < COARSE_S * 1.2
-    assert whole.values[0] == pytest.approx(7.0, abs=0.5)
-    assert (whole.lows[0], whole.highs[0]) == (0.0, 14.0)
+    assert whole.values[0] == pytest.approx(9.5, abs=0.5)
+    assert (whole.lows[0], whole.highs[0]) == (0.0, 19.0)
     assert list(whole.times) == sorted(whole.times)
     assert all(column is not None for column in downsample(whole, 200)[20:])
 
@@ -108,7 +108,7 @@ def test_a_peak_inside_a_summary_is_not_lost() -> None:
     assert series.peak is not None
     at, high = series.peak
     assert high == 99.0
-    assert abs(at - (T0 + 100)) <= 15
+    assert abs(at - (T0 + 100)) <= 20
 
 
 def test_a_device_that_comes_and_one_that_goes() -> None:
@@ -156,12 +156,12 @@ def test_hosts_of_a_large_fleet_take_turns() -> None:
     assert {list(taken.values()).count(turn) for turn in range(3)} <= {3, 4, 5}
 
 
-def test_figures_out_of_reach_are_kept_as_the_nearest() -> None:
+def test_what_is_no_number_is_not_told() -> None:
     history = History()
-    strange = Device("x", 0, "?", utilization=1e9, temperature_c=-40.0, power_w=math.inf)
+    strange = Device("x", 0, "?", utilization=math.nan, temperature_c=-40.0, power_w=math.inf)
     history.feed([Host("h", HostState.UP, devices=(strange,), sampled_at=T0)])
-    assert history.device("x", "utilization", T0, T0 + 1).values == [127.0]
-    assert history.device("x", "temperature_c", T0, T0 + 1).values == [0.0]
+    assert history.device("x", "utilization", T0, T0 + 1).values == [None]
+    assert history.device("x", "temperature_c", T0, T0 + 1).values == [-40.0]
     assert history.device("x", "power_w", T0, T0 + 1).values == [None]
 
 
