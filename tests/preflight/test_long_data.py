@@ -265,3 +265,65 @@ batch = next(iter(paddle.io.DataLoader(samples, batch_size=4, collate_fn=collate
 """
     made = found(scan, data, rows="batch.shape[1]")
     assert peak(made) >= peak(found(scan, "", rows="6"))
+
+
+SPANS = """
+texts = [str(np.random.rand(i % 5 + 3)) for i in range(20)]
+spans = []
+for text in texts:
+    ids = [1 for letter in text]
+    begin = 0
+    while True:
+        span = ids[begin:begin + 6]
+        spans.append(span + [0] * (6 - len(span)))
+        if begin + 6 >= len(ids):
+            break
+        begin += 3
+"""
+
+
+def test_a_loop_that_data_ends_is_left(scan: Scan) -> None:
+    made = found(scan, SPANS, rows="np.array([spans[i] for i in (0, 1, 2)]).shape[0]")
+    assert peak(made) == peak(found(scan, "", rows="3"))
+    assert found(scan, SPANS, "len(spans)").memory is None
+
+
+LETTERS = """
+text = "abcdefghij" * 13000
+numbers = {letter: place for place, letter in enumerate(sorted(set(text)))}
+data = np.array([numbers[letter] for letter in text])
+"""
+
+
+def test_a_long_text_is_taken_letter_by_letter(scan: Scan) -> None:
+    made = found(scan, LETTERS, "len(numbers)", "len(data) // 1000")
+    assert peak(made) == peak(found(scan, "", "10", "130"))
+
+
+SAVED = """
+import os
+if not os.path.exists("cache.npz"):
+    np.savez("cache.npz", x=np.zeros((30, 4)), y=np.arange(30))
+saved = np.load("cache.npz")
+np.save("more.npy", saved["x"][:7])
+rows = len(np.load("more.npy"))
+"""
+
+
+def test_arrays_that_a_script_saves_are_loaded_again(scan: Scan) -> None:
+    assert peak(found(scan, SAVED, rows="rows")) == peak(found(scan, "", rows="7"))
+
+
+REPLAYED = """
+from collections import namedtuple
+Step = namedtuple("Step", "state action done")
+steps = [Step(np.zeros(6, "float32"), i % 4, i % 9 == 0) for i in range(500)]
+picked = np.random.choice(len(steps), 40)
+batch = Step(*zip(*[steps[i] for i in picked]))
+done = np.array(batch.done)
+size = np.stack(batch.state).shape[0] + done.astype("float32").shape[0]
+"""
+
+
+def test_a_buffer_of_named_steps_is_picked_from(scan: Scan) -> None:
+    assert peak(found(scan, REPLAYED, rows="size")) == peak(found(scan, "", rows="80"))

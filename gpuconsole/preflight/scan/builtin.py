@@ -102,7 +102,8 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
         "next": lambda run, items, *d: _next(calls, items, *d),
         "list": lambda run, items=(): list(run_iter(items)),
         "tuple": lambda run, items=(): tuple(run_iter(items)),
-        "set": lambda run, items=(): _set(run, list(run_iter(items))),
+        "set": lambda run, items=(): (
+            set(items) if isinstance(items, str) else _set(run, list(run_iter(items)))),
         "dict": lambda run, items=(), /, **k: _dict(calls, items, k),
         "sorted": lambda run, items, **k: _sorted(calls, items, k),
         "reversed": lambda run, items: list(run_iter(items))[::-1],
@@ -306,8 +307,6 @@ def _any(calls: Calls, items: Value, wanted: bool) -> Value:
 
 
 def _number(run: Run, value: Value) -> Value:
-    if isinstance(value, Array) and isinstance(value.data, (int, float)):
-        return value.data
     if isinstance(value, Array) and isinstance(value.data, (int, float)):
         return value.data
     if isinstance(value, (Tensor, Array)) and value.high is not None and value.high >= 0:

@@ -71,6 +71,8 @@ class Calls(Attributes):
         self.here = Scope(None, "module")
         self.making: UserClass | None = None
         """The class that a metaclass is making."""
+        self.saved: dict[str, Value] = {}
+        """Arrays that the script writes to files, by their names."""
         self.picks = likely.Picks()
         self.trying = 0
         """Blocks that catch exceptions and are being run: what fails in them may be meant to."""

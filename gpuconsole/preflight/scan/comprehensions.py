@@ -99,5 +99,9 @@ class Comprehensions(Roots):
         even = not rest and not any(one.ifs for one in parts)
         if even and left is not None and each * left <= lengths.MAX_KNOWN:
             made.extend(made[-each:] * left if each else [])
+        elif even and left is not None:
+            why = self.run.unknown("what a loop makes that is too long to follow")
+            size = len(made) + each * left
+            add_more(More(why.file, why.line, why.reason, None, size))
         else:
             add_more(lengths.fewer(self.run, None))

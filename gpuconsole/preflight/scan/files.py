@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan.arrays import ALIASES, Array, dtype_name
+from gpuconsole.preflight.scan.arrays import ALIASES, Array, dtype_name, make
+from gpuconsole.preflight.scan.documents import path_text
 from gpuconsole.preflight.scan.source import within
 from gpuconsole.preflight.scan.values import Native, Unknown, Value, first_unknown
 
@@ -102,8 +103,30 @@ class Arrays(Native):
         return calls.lacking(f"there is no array {key!r}"[:200], "KeyError")
 
 
+def save_array(run: Run, file: Value, value: Value = None, *_: Value, **__: Value) -> None:
+    """Stand for `np.save`: nothing is written, but the script may load it again."""
+    name = path_text(file)
+    if name is not None and isinstance(value, Array) and value.keeps is None:
+        run.calls.saved[name.removesuffix(".npy")] = value
+
+
+def save_arrays(run: Run, file: Value, /, *values: Value, **named: Value) -> None:
+    """Stand for `np.savez`."""
+    name = path_text(file)
+    given = {f"arr_{place}": one for place, one in enumerate(values)} | named
+    plain = {key: make(run, one) for key, one in given.items()}
+    if name is not None and all(getattr(one, "keeps", None) is None for one in plain.values()):
+        run.calls.saved[name.removesuffix(".npz")] = Arrays(plain)
+
+
 def load_array(run: Run, file: Value, *_: Value, **__: Value) -> Value:
     """Stand for `np.load`: headers of .npy and .npz files of the project say shapes and types."""
+    name = path_text(file)
+    if name is not None:
+        for ending in (".npy", ".npz", ""):
+            saved = run.calls.saved.get(name.removesuffix(ending))
+            if saved is not None:
+                return saved
     path = path_of(run, file)
     if isinstance(path, Unknown):
         return path

@@ -42,8 +42,18 @@ def _leaves_out(statement: ast.stmt) -> bool:
     return any(isinstance(inner, leaving) for inner in ast.walk(statement))
 
 
+def _sizes(scope: Scope) -> dict[int, Value]:
+    """Return the lengths of what a loop can fill; nothing is held that the script lets go of."""
+    return {id(one): lengths.length_of(one) for one, _ in containers(scope)}
+
+
 class Flow(Generators):
     """The part of the interpreter that decides what runs next."""
+
+    maybe_left = False
+    """Whether the loop that is run may have been left under a condition that is not known."""
+    turn_maybe_last = False
+    """Whether that is so of the turn that ended last."""
 
     def _if(self, node: ast.If, scope: Scope) -> Any:
         test = self.eval(node.test, scope)
@@ -90,6 +100,7 @@ class Flow(Generators):
         scope.names.update(merged)
         if not agreed or len(run.ledger.events) != events or any(map(returns, ends)):
             self._undecided(place, written)
+        self.maybe_left = self.maybe_left or any(end is BREAK for end in ends)
         return self._joined_end(ends, outcomes, test, scope)
 
     def _undecided(self, place: tuple[str, int], written: ast.expr | None) -> None:
@@ -183,10 +194,12 @@ class Flow(Generators):
     def _turn(self, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
         """Run a loop's body once; `repeats` is 1 where it may be run again."""
         self.run.repeats += repeats
+        around, self.maybe_left = self.maybe_left, False
         try:
             return self.exec_block(node.body, scope)
         finally:
             self.run.repeats -= repeats
+            self.turn_maybe_last, self.maybe_left = self.maybe_left, around
 
     def _many(self, node: ast.For, item: Value, more: More, scope: Scope, turned: int) -> Any:
         """Run a loop's body once for an unknown number of items; what it fills stays open.
@@ -223,10 +236,18 @@ class Flow(Generators):
             if truth is False:
                 return self.exec_block(node.orelse, scope)
             cycles = run.cycles
+            endless = isinstance(node.test, ast.Constant)
+            sizes = _sizes(scope) if endless else {}
             end = self._turn(node, scope, 1)
             run.close_hand_made_cycle()
             if isinstance(end, Returned):
                 return end
+            if endless and self.turn_maybe_last and end is None and run.cycles == cycles:
+                why = run.unknown("how often a loop turns")
+                for one, _ in containers(scope):
+                    if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
+                        lengths.open_up(run, one, why)
+                return None
             # A condition nobody knows: one pass, or as many as give the steady state.
             if end is BREAK or (run.cycles >= CYCLES and run.cycles > cycles):
                 return None

@@ -37,6 +37,8 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     first = found[0]
     if all(constants.same(first, one) for one in found[1:]):
         return first
+    if all(isinstance(one, bool) or _is_truth(one) for one in found):
+        return Array((), "bool")
     if all(_number(one) for one in found):
         return _some_number(run, found, why, whole)
     if all(type(one) is type(first) for one in found):
@@ -87,6 +89,8 @@ def _is_data(value: Value) -> bool:
         return all(map(_is_data, value.values()))
     if isinstance(value, Array):
         return value.keeps is None
+    if type(value) in (Plain, Record):
+        return all(map(_is_data, value.attrs.values()))
     return value is None or isinstance(value, (int, float, str, Unknown))
 
 
@@ -96,6 +100,11 @@ def _fresh(value: Value) -> Value:
         return type(value)(map(_fresh, value))
     if type(value) is dict:
         return {key: _fresh(one) for key, one in value.items()}
+    if type(value) in (Plain, Record):
+        made = type(value)()
+        made.cls = value.cls
+        made.attrs = {name: _fresh(one) for name, one in value.attrs.items()}
+        return made
     return value
 
 
@@ -114,6 +123,10 @@ def _instance(run: Run, found: list[Native], why: Unknown, whole: bool) -> Value
 def _looked_at(values: list[Value]) -> int:
     first = values[0] if values else None
     return max(FEWEST, MOST // max(1, len(first) if isinstance(first, (list, tuple, dict)) else 1))
+
+
+def _is_truth(value: Value) -> bool:
+    return isinstance(value, Array) and value.dtype == "bool" and not value.shape
 
 
 def _number(value: Value) -> bool:

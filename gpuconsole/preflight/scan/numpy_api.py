@@ -282,7 +282,8 @@ def _tables() -> dict[str, Call]:
         "where": _where, "unique": _unique, "clip": _clip,
         "outer": _outer, "sort": _sorted, "isscalar": _isscalar, "diff": _method(_diff),
         "diag": _method(_diag), "take": _method(methods.taken), "load": files.load_array,
-        "loadtxt": files.load_text, "genfromtxt": files.load_text, "save": methods.nothing,
+        "loadtxt": files.load_text, "genfromtxt": files.load_text, "save": files.save_array,
+        "savez": files.save_arrays, "savez_compressed": files.save_arrays,
         "matmul": _method(methods.times), "dot": _method(methods.times),
         "moveaxis": _method(methods.moved), "argwhere": _method(_argwhere),
     }  # fmt: skip

@@ -371,7 +371,7 @@ FUNCTIONS: dict[str, Any] = {
     "geomspace": _geometric, "lexsort": _lexsort, "diagonal": of_array(methods.diagonal),
     "can_cast": _unsure, **dict.fromkeys(
         ("fill_diagonal", "put_along_axis", "put", "place", "copyto", "putmask", "savetxt",
-         "savez", "savez_compressed", "seterr", "testing"), methods.nothing),
+         "seterr", "testing"), methods.nothing),
     **{f"atleast_{rank}d": _at_least(rank) for rank in (1, 2, 3)},
 }  # fmt: skip
 """Functions of `numpy` by name."""

@@ -35,6 +35,8 @@ WATCH_STEPS = 3000
 """Steps after which a loop is watched."""
 SAMPLE_STEPS = 30_000
 """Steps that a loop is followed for before its other turns are taken to be alike."""
+MAX_TURNS = 50_000
+"""Turns left beyond which a loop is not followed to its end, however little each does."""
 TOLD = 2
 """Of the items that are left, as many of the longest are followed."""
 MAX_REST = 50_000
@@ -137,7 +139,9 @@ class Turns:
             return False
         left = self.left()
         need = 0.0 if left is None else used / self.count * left
-        long = bool(self._from) and used >= SAMPLE_STEPS and run.steps + need > DATA_STEPS
+        endless = left is not None and left > MAX_TURNS
+        long = bool(self._from) and used >= SAMPLE_STEPS
+        long = long and (endless or run.steps + need > DATA_STEPS)
         if not long and self.count >= 2 * self._from:
             self._watch(body, scope)
         return long
