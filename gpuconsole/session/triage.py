@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 2.0
 HOSTS_A_SECOND = 200
 """A large fleet is looked at less often, so that looking costs about a hundredth of a core."""
+REFRESH_EVERY_S = 20.0
+"""How often figures in evidence are shown anew: whoever records incidents writes each change."""
 RENEW_EVERY_S = 60.0
 """How often the journal hears that an incident still stands, unless it became another."""
 SLICE = 64
@@ -55,7 +57,7 @@ class Triage:
         self._around = Surroundings()
         self._watch: Watch | None = None
         self._standing: dict[str, Incident] = {}
-        self._renewed = 0.0
+        self._renewed = self._refreshed = 0.0
         self._shown: tuple[tuple[Incident, ...] | None, dict[str, Incident], bool] | None = None
         self._answer: tuple[Incident, ...] = ()
         self._webhook = Webhook(self._settings.webhook, self._tell_webhook)
@@ -85,13 +87,14 @@ class Triage:
             watch.examine(host, self._around, now)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        changes = watch.settle(now)
-        self._standing = watch.current()
+        changes, standing = watch.settle(now), watch.current()
         self.looked_at = now
+        if now - self._refreshed >= REFRESH_EVERY_S or _is_news(standing, self._standing):
+            self._standing, self._refreshed = standing, now
         if self._writable:
             # Without the journal the incidents are shown as this console sees them.
             with contextlib.suppress(JournalError):
-                self._note(watch, changes, now)
+                self._note(watch, changes, standing, now)
         else:
             for incident in changes.opened:
                 if all(one.id != incident.id for one in self._noted()):
@@ -187,27 +190,27 @@ class Triage:
         wanted = around | set(incident.jobs)
         return [job for job in self._jobs() if job.id in wanted] if wanted else []
 
-    def _note(self, watch: Watch, changes: Changes, now: float) -> None:
+    def _note(
+        self, watch: Watch, changes: Changes, standing: Mapping[str, Incident], now: float
+    ) -> None:
         """Bring the journal and this watch together."""
         for incident in changes.closed:
             if self._journal.close_incident(incident):
                 self._announce("ended", incident)
         noted = {one.id: one for one in self._noted()}
-        for key, incident in self._standing.items():
+        for key, incident in standing.items():
             # What another console has ended is not opened again by one that merely has not yet.
             if key in noted or not watch.in_sight(key):
                 continue
             if self._journal.open_incident(without_mark(incident)):
                 self._announce("opened", incident)
         for key, known in noted.items():
-            if key not in self._standing:
+            if key not in standing:
                 watch.adopt(known)
-        became = [
-            one for key, one in self._standing.items() if key in noted and _differ(one, noted[key])
-        ]
+        became = [one for key, one in standing.items() if key in noted and _differ(one, noted[key])]
         if now - self._renewed >= RENEW_EVERY_S:
             self._renewed = now
-            became = [one for key, one in self._standing.items() if key in noted]
+            became = [one for key, one in standing.items() if key in noted]
         if became:
             self._journal.renew_incidents(became)
 
@@ -260,6 +263,13 @@ def _fresh(noted: Incident, seen: Incident | None) -> Incident:
         evidence=seen.evidence or noted.evidence,
         confidence=seen.confidence,
         reason=seen.reason or noted.reason,
+    )
+
+
+def _is_news(now: Mapping[str, Incident], before: Mapping[str, Incident]) -> bool:
+    """Whether more has changed than figures: what stands, how bad it is, or whom it hits."""
+    return now.keys() != before.keys() or any(
+        one.title != before[key].title or _differ(one, before[key]) for key, one in now.items()
     )
 
 

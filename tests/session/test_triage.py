@@ -276,6 +276,19 @@ async def test_the_journal_hears_now_and_then_that_it_still_stands(make: Make) -
     assert after.since == before.since
 
 
+async def test_a_recorder_sees_few_changes_of_what_merely_stands(make: Make) -> None:
+    desk = make()
+    desk.fleet.down = True
+    await desk.look(OPENS)
+    seen = []
+    for _ in range(60):
+        await desk.look(2)
+        if not seen or desk.triage.incidents() != seen[-1]:
+            seen.append(desk.triage.incidents())
+    assert len(seen) <= 9
+    assert desk.clock.now() - desk.only().last_seen < 30
+
+
 async def test_references(make: Make) -> None:
     desk = make()
     desk.fleet.devices = (Device("GPU-1", 0, "A100", lost=True), Device("GPU-2", 1, "A100", xid=79))
