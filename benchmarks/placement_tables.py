@@ -39,6 +39,12 @@ No trained weights passed their replay gate, so `rl_based` was `weighted`: all r
 """
 
 
+_FALLEN_BACK = """Where all ratios of a lab are 1, the gate refused the weights there, and
+`rl_based` was `weighted`. [placement.md](placement.md#rl_based-a-trained-correction) has more
+windows.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One policy on one set of jobs, with one error of the predictions."""
@@ -74,6 +80,7 @@ def page(runs: Sequence[Run], timed: Sequence[tuple[str, str, str]], days: float
     parts.append(_against(runs, "weighted", "sjf_easy", "`weighted` against the best classic one"))
     if any(run.policy == "rl_based" for run in runs):
         parts.append(_against(runs, "rl_based", "weighted", "`rl_based` against `weighted`"))
+        parts.append(_FALLEN_BACK)
         title = "`rl_based` against the best classic one"
         parts.append(_against(runs, "rl_based", "sjf_easy", title))
     else:
