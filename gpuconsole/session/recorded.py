@@ -145,10 +145,13 @@ class RecordedSamples:
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
+        self._known: dict[tuple[str, str, float], Series] = {}
+        self._known_of: tuple[object, ...] = ()
 
     def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
         """Return a device's figure over the last `span_s` seconds, as far as it is loaded."""
-        return self._series(span_s, lambda run: run.column_of(uuid, metric))
+        key = (uuid, metric, span_s)
+        return self._remembered(key, lambda run: run.column_of(uuid, metric))
 
     def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
         """Return a host's own figure over the last `span_s` seconds, as far as it is loaded."""
@@ -156,10 +159,19 @@ class RecordedSamples:
         def column(run: Run) -> tuple[list[int], float] | None:
             return run.column_of_host(metric) if run.host.name == name else None
 
-        return self._series(span_s, column)
+        return self._remembered((f"/{name}", metric, span_s), column)
+
+    def _remembered(self, key: tuple[str, str, float], column: _Column) -> Series:
+        """Return a series, made once while neither the moment nor what is loaded changes."""
+        self._reel.want(key[2])
+        of = (self._reel.current()[1], self._reel.behind)
+        if of != self._known_of:
+            self._known, self._known_of = {}, of
+        if key not in self._known:
+            self._known[key] = self._series(key[2], column)
+        return self._known[key]
 
     def _series(self, span_s: float, column: _Column) -> Series:
-        self._reel.want(span_s)
         stretch, end = self._reel.current()
         start = end - span_s
         times: list[float] = []
@@ -184,7 +196,7 @@ class RecordedSamples:
         stretch, _ = self._reel.current()
         if stretch is None:
             return 1.0
-        return sampling_s(sum(len(runs[0].host.devices) for runs in stretch.frames.hosts))
+        return sampling_s(stretch.devices)
 
 
 def _add(

@@ -174,9 +174,10 @@ class Recorder:
         if self._thread is None:
             # One thread, so that blocks are written one after another even if a wait is given up.
             self._thread = ThreadPoolExecutor(1, "recording")
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, sink.write, batch)
-        except OSError as error:
+        loop = asyncio.get_running_loop()
+        # A block that waits for its turn is written even when nobody waits for it any more.
+        error = await asyncio.shield(loop.run_in_executor(self._thread, _tried, sink, batch))
+        if error is not None:
             self._tell_trouble(os.strerror(error.errno or 0), error.filename)
         else:
             self._written += 1
@@ -188,6 +189,14 @@ class Recorder:
             where = f"{path}: " if path else ""
             message = f"Nothing is recorded for now. {where}{reason}."
             self._tell(Event("error", "recording", message, self._clock.now(), "warning"))
+
+
+def _tried(sink: Sink, batch: Batch) -> OSError | None:
+    try:
+        sink.write(batch)
+    except OSError as error:
+        return error
+    return None
 
 
 class _Changes(Generic[Item]):

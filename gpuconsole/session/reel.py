@@ -20,8 +20,10 @@ from gpuconsole.state.recording.tape import Stretch
 
 LOOK_EVERY_S = 0.1
 HISTORY_S = 900.0
-"""What is loaded of the time before a moment when somebody wants to see how it came to it."""
+"""So much of the time before a moment can be seen of any lab."""
 MOST_HISTORY_S = 4 * 3600.0
+"""So much at most is loaded of a lab of `USUAL_DEVICES` devices; of a larger one less."""
+USUAL_DEVICES = 256
 SPEEDS = (1.0, 10.0, 60.0, 600.0)
 
 Answer = TypeVar("Answer")
@@ -165,9 +167,12 @@ class Reel:
 
     def want(self, span_s: float) -> None:
         """Have the last so many seconds in memory soon; they are in `behind` then."""
-        self._reach = max(self._reach, min(span_s, MOST_HISTORY_S))
         stretch, now = self.current()
-        if stretch is None or self._filling:
+        if stretch is None:
+            return
+        most = max(HISTORY_S, MOST_HISTORY_S * min(1.0, USUAL_DEVICES / max(1, stretch.devices)))
+        self._reach = max(self._reach, min(span_s, most))
+        if self._filling:
             return
         if self.behind and self.behind[0].first <= max(now - self._reach, self.first):
             return

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from pathlib import Path
 
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.history import DeviceMetric, History, HostMetric, Series
 from gpuconsole.session.clock import Clock
+from gpuconsole.session.earlier import Earlier, Samples
+
+__all__ = ["LiveSamples", "Samples"]
 
 LOOK_EVERY_S = 1.0
-
-
-class Samples(Protocol):
-    """How devices and hosts moved up to now, or up to the moment that is looked at."""
-
-    def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
-        """Return a device's figure over the last `span_s` seconds; empty for one never seen."""
-        ...
-
-    def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
-        """Return a host's own figure over the last `span_s` seconds."""
-        ...
 
 
 class LiveSamples:
     """Samples fed from the fleet once a second; costs what has changed."""
 
-    def __init__(self, hosts: Hosts, clock: Clock) -> None:
+    def __init__(self, hosts: Hosts, clock: Clock, recordings: Path) -> None:
+        """`recordings` is the folder in which earlier sessions may have recorded."""
         self._hosts = hosts
         self._clock = clock
         self._history = History()
+        self._earlier = Earlier(hosts, recordings, clock.now())
 
     async def run(self) -> None:
         """Look until cancelled."""
-        while True:
-            self.look()
-            await self._clock.sleep(LOOK_EVERY_S)
+        try:
+            while True:
+                self.look()
+                await self._clock.sleep(LOOK_EVERY_S)
+        finally:
+            await self._earlier.close()
 
     def look(self) -> None:
         """Keep what is new."""
@@ -44,9 +40,11 @@ class LiveSamples:
     def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
         """Return a device's figure over the last `span_s` seconds; empty for one never seen."""
         now = self._clock.now()
-        return self._history.device(uuid, metric, now - span_s, now)
+        known = self._history.device(uuid, metric, now - span_s, now)
+        return self._earlier.joined(known, lambda old, span: old.device(uuid, metric, span))
 
     def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
         """Return a host's own figure over the last `span_s` seconds."""
         now = self._clock.now()
-        return self._history.host(name, metric, now - span_s, now)
+        known = self._history.host(name, metric, now - span_s, now)
+        return self._earlier.joined(known, lambda old, span: old.host(name, metric, span))

@@ -45,7 +45,7 @@ from gpuconsole.session.policies import Policies
 from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
-from gpuconsole.session.recording import ring
+from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
 from gpuconsole.session.retrying import Offer, Retrying, is_due
@@ -84,7 +84,7 @@ class Session:
             policies=Policies(parts.settings, parts.journal.folder),
         )
         self.fleet = DrainedHosts(parts.hosts, parts.journal)
-        self._samples = LiveSamples(self.fleet, parts.clock)
+        self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, parts.clock)
         self._bench = bench_of(parts, self.fleet)

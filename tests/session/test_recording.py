@@ -251,6 +251,32 @@ async def test_a_session_records_itself_and_can_be_looked_back_at(tmp_path: Path
             assert landed > then.taken_at + 1
 
 
+async def test_plots_reach_back_into_what_an_earlier_session_recorded(tmp_path: Path) -> None:
+    async with demo(tmp_path) as first:
+        began = first.now()
+        await until(lambda: first.now() > began + 3)
+        await first.recorder.cut()
+        uuid = first.snapshot().hosts[0].devices[0].uuid
+        known = len(first.history.device(uuid, "utilization", 60.0).times)
+        assert known >= 3
+    async with demo(tmp_path) as second:
+        own = second.history.device(uuid, "utilization", 60.0)
+        assert len(own.times) <= 1
+
+        def joined() -> bool:
+            return len(second.history.device(uuid, "utilization", 60.0).times) >= known
+
+        await until(joined)
+        series = second.history.device(uuid, "utilization", 60.0)
+        assert list(series.times) == sorted(series.times)
+        assert began - 2 <= series.times[0] <= began + 2
+        host = second.history.host(second.snapshot().hosts[0].name, "cpu_percent", 60.0)
+        assert len(host.times) >= known
+        # What lies within the session alone asks no file.
+        await until(lambda: second.now() > second._samples._earlier._began + 1.2)
+        assert len(second.history.device(uuid, "utilization", 1.0).times) <= 4
+
+
 async def test_recording_can_be_switched_off(tmp_path: Path) -> None:
     async with demo(tmp_path) as session:
         session.recorder._sink = None

@@ -56,16 +56,16 @@ class Columns:
         """Find `count` columns of `rows` numbers from `start`; ValueError when they do not fit."""
         self._buffer = buffer
         self._rows = rows
-        self._places: list[tuple[int, int, int]] = []
+        self._places = array("I")
+        """Where each column begins; there are thousands in a large fleet."""
         for _ in range(count):
             if start + _HEAD.size > len(buffer):
                 raise ValueError("a column is cut off")
-            width, first = _HEAD.unpack_from(buffer, start)
-            start += _HEAD.size
+            width = buffer[start]
             if width and width not in _CODES:
                 raise ValueError(f"a column says that its numbers are {width} bytes wide")
-            self._places.append((width, first, start))
-            start += width * (rows - 1)
+            self._places.append(start)
+            start += _HEAD.size + width * (rows - 1)
             if start > len(buffer):
                 raise ValueError("a column is cut off")
         self.end = start
@@ -73,15 +73,20 @@ class Columns:
 
     def at(self, column: int, row: int) -> int:
         """Return one number."""
-        width, first, start = self._places[column]
+        width, first, start = self._head(column)
         return first + sum(self._changes(width, start, row)) if width else first
 
     def all(self, column: int) -> list[int]:
         """Return all numbers of a column."""
-        width, first, start = self._places[column]
+        width, first, start = self._head(column)
         if not width:
             return [first] * self._rows
         return list(accumulate(self._changes(width, start, self._rows - 1), initial=first))
+
+    def _head(self, column: int) -> tuple[int, int, int]:
+        place = self._places[column]
+        width, first = _HEAD.unpack_from(self._buffer, place)
+        return width, first, place + _HEAD.size
 
     def _changes(self, width: int, start: int, count: int) -> array[int]:
         changes = array(_CODES[width])

@@ -29,10 +29,6 @@ class Span:
     first: float
     last: float
 
-    def covers(self, at: float) -> bool:
-        """Tell whether a time is in it."""
-        return self.first <= at <= self.last
-
 
 class Shelf:
     """Recorded files, of one folder or one alone. For one thread at a time."""

@@ -38,9 +38,10 @@ class Stretch:
     log: log.Log
     """What the file tells up to this block, and perhaps of later ones."""
 
-    def covers(self, at: float) -> bool:
-        """Tell whether a time is in it."""
-        return self.first <= at <= self.last
+    @property
+    def devices(self) -> int:
+        """How many devices the fleet has."""
+        return sum(len(runs[0].host.devices) for runs in self.frames.hosts)
 
     def rows(self, at: float) -> list[tuple[Run, int]]:
         """Return for each host the run and row that hold at a time; equal ones are equal

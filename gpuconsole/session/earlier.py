@@ -1,0 +1,83 @@
+"""What was recorded before a session began, for plots that reach further back than it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.history import DeviceMetric, HostMetric, Series
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.recorded import RecordedSamples
+from gpuconsole.session.reel import MOST_HISTORY_S, Reel
+from gpuconsole.session.tasks import cancel_all
+from gpuconsole.state.recording.shelf import Shelf
+
+
+class Samples(Protocol):
+    """How devices and hosts moved up to now, or up to the moment that is looked at."""
+
+    def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
+        """Return a device's figure over the last `span_s` seconds; empty for one never seen."""
+        ...
+
+    def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
+        """Return a host's own figure over the last `span_s` seconds."""
+        ...
+
+
+class Earlier:
+    """Recordings up to the time when a session began; opened when somebody first asks for them."""
+
+    def __init__(self, hosts: Hosts, folder: Path, began: float) -> None:
+        self._hosts = hosts
+        self._folder = folder
+        self._began = began
+        self._reel: Reel | None = None
+        self._samples: RecordedSamples | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    def joined(self, known: Series, ask: Callable[[Samples, float], Series]) -> Series:
+        """Return a series with what was recorded before it; `ask` gives the last so many seconds
+        of a recording. What is not read yet is there when it is asked for again."""
+        if known.start >= self._began:
+            return known
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+        reel, samples = self._reel, self._samples
+        if samples is None or reel is None:
+            return known
+        until = reel.clock.now()
+        if until <= known.start:
+            return known
+        old = ask(samples, until - known.start)
+        count = sum(at < self._began for at in old.times)
+        return Series(
+            known.start,
+            known.end,
+            [*old.times[:count], *known.times],
+            [*old.values[:count], *known.values],
+            [*old.lows[:count], *known.lows],
+            [*old.highs[:count], *known.highs],
+            [*old.holds[:count], *known.holds],
+        )
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        if self._opening is not None:
+            await cancel_all([self._opening])
+        if self._reel is not None:
+            await self._reel.close()
+
+    async def _open(self) -> None:
+        names = [host.name for host in self._hosts.snapshot().hosts]
+        self._reel = reel = Reel(lambda: Shelf(self._folder, hosts=names))
+        try:
+            landed = await reel.open(self._began, -1)
+        except ConsoleError:
+            # Nothing was recorded, or nothing that can be read: plots begin with the session.
+            return
+        if self._began - MOST_HISTORY_S < landed <= self._began:
+            self._samples = RecordedSamples(reel)
