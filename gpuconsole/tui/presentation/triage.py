@@ -141,18 +141,12 @@ def counts(incidents: Sequence[Incident], now: float) -> str:
 
 
 def evidence_lines(
-    ink: Ink,
-    incident: Incident,
-    jobs: Mapping[str, Job],
-    rule: str,
-    now: float,
-    width: int,
-    *,
-    low: bool,
+    ink: Ink, row: Row, jobs: Mapping[str, Job], rule: str, now: float, width: int, *, low: bool
 ) -> Lines:
     """Return what is known of an incident; the rule comes as a sentence. Where there are few lines
     (`low`) the summary comes before what was seen."""
-    seen, facts = _seen(ink, incident, now, width), _facts(ink, incident, jobs, now, width)
+    incident = row.incident
+    seen, facts = _seen(ink, incident, now, width), _facts(ink, row, jobs, now, width)
     last = labelled(ink, "rule", f"{incident.rule}: {rule}", width, LABEL)
     return [*facts, [], *seen, [], *last] if low else [*seen, [], *facts, *last]
 
@@ -168,7 +162,8 @@ def _seen(ink: Ink, incident: Incident, now: float, width: int) -> Lines:
     return lines
 
 
-def _facts(ink: Ink, incident: Incident, jobs: Mapping[str, Job], now: float, width: int) -> Lines:
+def _facts(ink: Ink, row: Row, jobs: Mapping[str, Job], now: float, width: int) -> Lines:
+    incident = row.incident
     state = standing(incident, now) or "open"
     end = incident.ended_at if incident.ended_at is not None else now
     before = "never here"
@@ -180,7 +175,7 @@ def _facts(ink: Ink, incident: Incident, jobs: Mapping[str, Job], now: float, wi
         ("for", f"{format_duration(end - incident.since)}, {state}"),
         ("seen before", before),
         ("confidence", f"{incident.confidence}: {clean(incident.reason)}"),
-        ("jobs hit", _jobs_hit(incident, jobs)),
+        ("who is hit", _jobs_hit(incident, jobs) or row.hit),
     ]
     return [
         line

@@ -312,7 +312,7 @@ class TriageScreen(ConsoleScreen):
         if evidence.display and evidence.size.width:
             evidence.put(
                 evidence_lines(
-                    self.ink, incident, self._jobs, sentence, self.picture.now,
+                    self.ink, self._rows[_key(incident)], self._jobs, sentence, self.picture.now,
                     evidence.inner_width, low=self.size.height < 30,
                 )
             )  # fmt: skip
