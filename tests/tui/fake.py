@@ -272,6 +272,26 @@ class FakeHistory:
 
 
 @dataclass
+class FakeProcesses:
+    """What was asked to end."""
+
+    signals: list[tuple[str, int, str]] = field(default_factory=list)
+    stopped: list[tuple[str, str]] = field(default_factory=list)
+    error: ConsoleError | None = None
+
+    async def signal(self, host: str, pid: int, signal: str) -> None:
+        self.signals.append((host, pid, signal))
+        if self.error is not None:
+            raise self.error
+
+    async def stop_container(self, host: str, container: str) -> Job | None:
+        self.stopped.append((host, container))
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+@dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
 
@@ -294,6 +314,7 @@ class FakeSession:
     foresight: FakeForesight = field(default_factory=FakeForesight)
     triage: FakeTriage = field(default_factory=lambda: FakeTriage())
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
+    processes: FakeProcesses = field(default_factory=FakeProcesses)
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     settings: LabSettings = field(default_factory=LabSettings)
     measures: bool = True

@@ -244,7 +244,7 @@ async def test_host_screen_shows_devices_processes_and_goes_back() -> None:
         await console.shows("GPU-a1")
         await console.press("right_square_bracket")
         await console.shows("Fleet > rtx-01")
-        await console.press("left_square_bracket", "enter")
+        await console.press("left_square_bracket", "J")
         await console.shows("Queue > resnet")
         await console.press("escape")
         await console.shows("Fleet > a100-01")

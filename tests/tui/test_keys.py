@@ -13,6 +13,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keys import AREAS, KEYS, Key, in_area, markdown
 from gpuconsole.tui.screens.again import AgainScreen
+from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
@@ -42,6 +43,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "fleet": (FleetScreen, ()),
     "map": (FleetMap, ()),
     "host": (HostScreen, ("enter",)),
+    "device": (DeviceScreen, ("enter", "enter")),
     "queue": (QueueScreen, ("2",)),
     "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
@@ -79,6 +81,7 @@ def test_ids_are_unique_and_of_known_areas() -> None:
 
 def test_no_key_means_two_things_at_once() -> None:
     for together in (("go", "time", "fleet", "map"), ("go", "time", "host", "map"),
+                     ("go", "time", "device", "table"),
                      ("go", "time", "queue", "table"), ("go", "time", "job", "log"),
                      ("submit",), ("dialog",)):  # fmt: skip
         taken: dict[str, str] = {}
@@ -157,6 +160,7 @@ async def help_of(console: Driven, *keys: str) -> str:
 @pytest.mark.parametrize(
     ("area", "keys"),
     [("fleet", ("question_mark",)), ("host", ("enter", "question_mark")),
+     ("device", ("enter", "enter", "question_mark")),
      ("queue", ("2", "f1")), ("job", ("3", "question_mark")), ("submit", ("4", "f1"))],
 )  # fmt: skip
 async def test_help_lists_the_keys_of_its_screen(area: str, keys: tuple[str, ...]) -> None:

@@ -1,20 +1,34 @@
-"""Host: its devices, their processes and what is known of the machine."""
+"""Host: its devices, who works on them, how they are joined, and what is known of the machine."""
 
 from __future__ import annotations
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
+from textual.reactive import reactive
 
 from gpuconsole.core.filters import only_host
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.history import HostMetric
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.devices import process_lines
+from gpuconsole.tui.presentation.history import Scale
+from gpuconsole.tui.presentation.hostevents import event_lines
 from gpuconsole.tui.presentation.inspector import device_lines, state_lines
 from gpuconsole.tui.presentation.maplayout import Density
+from gpuconsole.tui.presentation.processes import host_process_lines
+from gpuconsole.tui.presentation.topology import topology_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.plot import Plot
+
+PANES = ("work", "facts", "topology", "history")
+"""What stands below the devices; a wide terminal shows the facts beside each of the others, a
+large one everything."""
+LARGE = 180
+SPAN_S = 900.0
+SPAN = "last 15 minutes"
 
 
 class HostScreen(ConsoleScreen):
@@ -25,17 +39,26 @@ class HostScreen(ConsoleScreen):
     WIDGET_AREAS = ("map",)
     AUTO_FOCUS = "FleetMap"
 
+    pane: reactive[str] = reactive("work", init=False)
+
     def __init__(self, host: str, uuid: str = "") -> None:
         super().__init__()
         self._host = host
         self._uuid = uuid
 
     def body(self) -> ComposeResult:
-        """Devices above; facts and processes below."""
+        """Devices above; below facts, processes and events, topology, history."""
         yield FleetMap(with_host=False, id="devices")
         with Horizontal(id="host-lower"):
             yield Panel(id="host-facts")
-            yield Panel(id="host-processes")
+            with Vertical(id="host-work"):
+                yield Panel(id="host-processes")
+                yield Panel(id="host-events")
+            with Vertical(id="host-right"):
+                yield Panel(id="host-topology")
+                with Vertical(id="host-history"):
+                    yield Plot(id="host-cpu")
+                    yield Plot(id="host-memory")
 
     def on_mount(self) -> None:
         """Show devices, one a line."""
@@ -43,6 +66,7 @@ class HostScreen(ConsoleScreen):
         devices.density = Density.DEVICE_LINE
         self._narrow()
         devices.move_to(self._host, self._uuid)
+        self.watch_pane()
 
     def draw(self, picture: Picture) -> None:
         """Draw the host as it is in this picture."""
@@ -55,12 +79,26 @@ class HostScreen(ConsoleScreen):
         self.query_one(FleetMap).restyle()
         super().restyle()
 
+    def on_resize(self, event: events.Resize) -> None:
+        """A large terminal shows all panes."""
+        super().on_resize(event)
+        self.set_class(self.size.width >= LARGE, "-large")
+        self.call_after_refresh(self._draw_panels)
+
     def crumbs(self) -> str:
         """Fleet > host > device."""
         _, device = self.query_one(FleetMap).current
         return f"Fleet > {self._host}" + (f" > gpu {device.index}" if device else "")
 
     # -- actions ----------------------------------------------------------------------------
+
+    def action_open(self) -> None:
+        """Open the device under the cursor."""
+        host, device = self.query_one(FleetMap).current
+        if host is None or device is None:
+            self.tell("There is no device under the cursor.")
+        else:
+            self.app.push_screen(DeviceScreen(host.name, device.uuid))
 
     def action_sibling(self, step: int) -> None:
         """Open the host before or after this one."""
@@ -70,6 +108,12 @@ class HostScreen(ConsoleScreen):
             self._narrow()
             self.query_one(FleetMap).move_to(self._host)
             self.show(self.picture)
+
+    def action_pane(self) -> None:
+        """Show the next pane."""
+        names = [name for name in PANES if name != "facts" or not self.has_class("-wide")]
+        at = names.index(self.pane) if self.pane in names else -1
+        self.pane = names[(at + 1) % len(names)]
 
     def action_job(self) -> None:
         """Open the job that owns the device under the cursor."""
@@ -87,6 +131,12 @@ class HostScreen(ConsoleScreen):
             self.app.copy_to_clipboard(device.uuid)
             self.tell(f"Copied {device.uuid}.")
 
+    def watch_pane(self) -> None:
+        """Another pane stands below the devices."""
+        for name in PANES:
+            self.set_class(name == self.pane, f"-pane-{name}")
+        self.call_after_refresh(self._draw_panels)
+
     # -- drawing ----------------------------------------------------------------------------
 
     @on(FleetMap.CursorMoved)
@@ -98,24 +148,46 @@ class HostScreen(ConsoleScreen):
         self.query_one(FleetMap).narrow(only_host(self._host))
 
     def _draw_panels(self) -> None:
+        if not self.ready:
+            return
         devices = self.query_one(FleetMap)
         host, device = devices.current
         if host is None:
             return
         name_box(devices, _title(host), "up/down device  [ ] host")
+        devices.styles.height = min(len(host.devices), 10) + 3
         ink, picture = self.ink, self.picture
-        facts = self.query_one("#host-facts", Panel)
-        facts.entitle("host")
-        facts.put(state_lines(ink, picture, host, facts.inner_width))
-        processes = self.query_one("#host-processes", Panel)
-        if device is None:
-            processes.entitle("processes")
-            processes.put([[("No device could be read.", ink.muted)]])
-            return
-        processes.entitle(f"gpu {device.index}  {device.uuid}")
-        width = processes.inner_width
-        about = device_lines(ink, picture, device, width)[1:]
-        processes.put([*about, [], *process_lines(ink, device, width)])
+        facts = self._panel("host-facts", "host")
+        width = facts.inner_width
+        about = [] if device is None else [[], *device_lines(ink, picture, device, width)]
+        facts.put([*state_lines(ink, picture, host, width), *about])
+        work = self._panel("host-processes", "processes")
+        work.put(host_process_lines(ink, host, picture.jobs, work.inner_width))
+        news = self._panel("host-events", "events")
+        news.put(event_lines(ink, picture, host, news.inner_width))
+        matrix = self._panel("host-topology", "topology")
+        matrix.put(topology_lines(ink, host, matrix.inner_width))
+        self._draw_plot(host, "cpu_percent", "host-cpu", "cpu %")
+        self._draw_plot(host, "memory_used_mib", "host-memory", "memory GiB")
+
+    def _draw_plot(self, host: Host, metric: HostMetric, plot_id: str, name: str) -> None:
+        plot = self.query_one(f"#{plot_id}", Plot)
+        plot.entitle(f"{name}, {SPAN}")
+        scale = Scale(100.0, lambda value: f"{value:.0f}%")
+        if metric == "memory_used_mib":
+            total = host.facts.memory_total_mib or 1.0
+            scale = Scale(total, lambda mib: f"{mib / 1024:.0f}G")
+        plot.show(self.session.history.host(host.name, metric, SPAN_S), scale)
+
+    def _panel(self, panel_id: str, title: str) -> Panel:
+        panel = self.query_one(f"#{panel_id}", Panel)
+        last = "F6 next" if not self.has_class("-large") else ""
+        panel.entitle(title, last if panel_id in _LAST else "")
+        return panel
+
+
+_LAST = ("host-events", "host-topology")
+"""Panels at the lower end of a pane, which name the key to the next."""
 
 
 def _title(host: Host) -> str:

@@ -1,0 +1,116 @@
+"""One device in full: its latest sample, its owner, and what is wrong with it."""
+
+from __future__ import annotations
+
+from gpuconsole.core.estimate import MEMORY_THRESHOLD
+from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.units import format_mib
+from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
+from gpuconsole.tui.presentation.devices import fp16_words, link_words, short_model
+from gpuconsole.tui.presentation.faults import faults, slowed
+from gpuconsole.tui.presentation.history import Mark, Scale
+
+Lines = list[list[Piece]]
+_LABEL, _VALUE = 10, 26
+_MOVING = 8
+
+
+def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> Lines:
+    """Return the latest sample in columns, then the owner and what is wrong."""
+    facts = _facts(device)
+    columns = max(1, min(3, width // (_LABEL + _VALUE)))
+    # Where there is little room, where the device sits is left to the host's screen.
+    facts = facts if columns == 3 else facts[:_MOVING]
+    room = max(8, width // columns - _LABEL)
+    lines: Lines = []
+    for start in range(0, len(facts), columns):
+        line: list[Piece] = []
+        for label, value in facts[start : start + columns]:
+            line += [(fit(label, _LABEL), ink.muted), (fit(value, room), ink.text)]
+        lines.append(line)
+    lines += _owner(ink, picture, device, width)
+    for words, style in (
+        *((sentence, ink.bad) for sentence in faults(device)),
+        *((f"slowed  {sentence}", ink.warn) for sentence in slowed(device)),
+    ):
+        lines += [[(part, style)] for part in wrapped(words, width)]
+    if host.error:
+        lines += [[(part, ink.bad)] for part in wrapped(host.error, width)]
+    return lines
+
+
+def _facts(device: Device) -> list[tuple[str, str]]:
+    free = format_mib(device.memory_free_mib)
+    total = format_mib(device.memory_total_mib)
+    limit = "" if device.power_limit_w is None else f" of {device.power_limit_w:.0f}"
+    clocks = f"{_figure(device.sm_clock_mhz)} / {_figure(device.memory_clock_mhz)} MHz"
+    return [
+        ("load", f"{_figure(device.utilization)} %"),
+        ("memory", f"{format_mib(device.memory_used_mib)} of {total}"),
+        ("free", free),
+        ("temp", f"{_figure(device.temperature_c)} C"),
+        ("power", f"{_figure(device.power_w)}{limit} W"),
+        ("clocks", clocks),
+        ("FP16", f"{fp16_words(device)} TFLOPS"),
+        ("link", link_words(device)),
+        ("ECC", f"{_count(device.ecc_uncorrected)} errors, {_count(device.retired_pages)} pages"),
+        ("PCI", device.pci_bus_id or "n/a"),
+        ("NUMA", f"node {device.numa_node}" if device.numa_node is not None else "n/a"),
+        ("MIG", "cut into slices" if device.mig else "whole"),
+    ]
+
+
+def _owner(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:
+    job = picture.owners.get(device.uuid)
+    label: Piece = (fit("owner", _LABEL), ink.muted)
+    if job is None:
+        names = picture.owner_name(device)
+        words = f"{names} (no job of this queue)" if names else "nobody"
+        return [[label, (fit(words, width - _LABEL), ink.text)]]
+    estimate = f", {format_mib(job.estimate_mib)} predicted" if job.estimate_mib else ""
+    words = f"{job.task.name} of {job.user}, {job.id}{estimate}"
+    return [
+        [label, (fit(words, max(8, width - _LABEL - 12)), ink.accent), ("  J opens it", ink.muted)]
+    ]
+
+
+def title(host: Host, device: Device) -> str:
+    """Return what the device's box is called."""
+    return f"{host.name}  gpu {device.index}  {short_model(device.model)}"
+
+
+# -- plots --------------------------------------------------------------------------------------
+
+
+def scale_of(device: Device, metric: str) -> Scale:
+    """Return what the height of a metric's plot stands for."""
+    if metric == "memory_used_mib":
+        return Scale(device.memory_total_mib or 1.0, lambda mib: f"{mib / 1024:.0f}G")
+    if metric == "temperature_c":
+        return Scale(100.0, lambda value: f"{value:.0f}C")
+    if metric == "power_w":
+        return Scale(device.power_limit_w or 400.0, lambda value: f"{value:.0f}W")
+    return Scale(100.0, lambda value: f"{value:.0f}%")
+
+
+def marks_of(device: Device, metric: str, job: Job | None) -> list[Mark]:
+    """Return the lines across a metric's plot: the limit of memory, and the predicted peak."""
+    if metric != "memory_used_mib" or not device.memory_total_mib:
+        return []
+    limit = device.memory_total_mib * MEMORY_THRESHOLD
+    marks = [Mark(limit, f"limit {format_mib(limit)}")]
+    if job is not None and job.estimate_mib:
+        beyond = job.estimate_mib > limit
+        marks.insert(0, Mark(job.estimate_mib, f"predicted {format_mib(job.estimate_mib)}", beyond))
+    return marks
+
+
+def _figure(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.0f}"
+
+
+def _count(value: int | None) -> str:
+    return "n/a" if value is None else str(value)

@@ -1,0 +1,42 @@
+"""What is wrong with a device, in words: why it is slow, what its errors mean, what to do."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.triage.xids import xid_of
+
+THROTTLE = {
+    "power-cap": "at its power limit, as a healthy card is at full load",
+    "hw-thermal": "so hot that the card itself halves its clock; look at fans and airflow",
+    "sw-thermal": "near its temperature limit, so the driver lowers the clock; look at the cooling",
+    "power-brake": "told by the chassis to draw less; look at the power supply",
+}
+
+
+def slowed(device: Device) -> list[str]:
+    """Return why a device is slowed now, a sentence each."""
+    return [
+        f"{reason}: {THROTTLE.get(reason, 'a reason that the driver gives')}."
+        for reason in device.throttle
+    ]
+
+
+def faults(device: Device) -> list[str]:
+    """Return what is wrong with a device, a sentence each, with what to do."""
+    found = [device.error] if device.error else []
+    if device.lost:
+        found.append("The driver no longer sees it: it fell off the bus. Its host needs a restart.")
+    if device.xid:
+        known = xid_of(device.xid)
+        found.append(f"XID {known.number}: {known.words}. {known.advice}")
+    if device.ecc_uncorrected:
+        found.append(
+            f"{device.ecc_uncorrected} memory errors that could not be corrected: results may be"
+            " wrong. Reset the device; replace it if they come back."
+        )
+    if device.retired_pages:
+        found.append(
+            f"{device.retired_pages} memory pages were retired after errors; a few are usual on an"
+            " old card, a growing number is not."
+        )
+    return found
