@@ -251,7 +251,7 @@ def _told(column: array[float]) -> list[float | None]:
 
 
 def _until_next(times: list[float], lengths: list[float], end: float) -> Iterator[float]:
-    for at, then, length in zip(times, (*times[1:], end), lengths, strict=True):
+    for at, then, length in zip(times, [*times[1:], end][: len(times)], lengths, strict=True):
         yield max(0.0, min(length, then - at))
 
 

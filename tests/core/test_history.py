@@ -183,3 +183,10 @@ def test_columns_hold_what_the_samples_hold(values: list[float | None], columns:
         assert max(column[2] for column in told) == max(known)
     for low, mean, high in told:
         assert low - 1e-9 <= mean <= high + 1e-9
+
+
+def test_a_span_before_the_first_sample_is_empty() -> None:
+    history = History()
+    history.feed([host(T0)])
+    series = history.device("a-0", "utilization", T0 - 100, T0 - 50)
+    assert (list(series.times), series.peak) == ([], None)
