@@ -111,6 +111,77 @@ def _moved(terminal: Terminal, number: int) -> float:
     return time.monotonic() - begun
 
 
+# -- long lists -------------------------------------------------------------------------------
+
+
+def queue(count: int) -> Callable[[str], Iterator[Row]]:
+    """Measure moving through a queue of so many jobs."""
+
+    def run(case: str) -> Iterator[Row]:
+        with Terminal(_with_jobs("--jobs", count), WIDE) as terminal:
+            terminal.until(b"n0000", 60)
+            begun = time.monotonic()
+            terminal.press("2")
+            terminal.until(b"j00000", 60)
+            yield Row(case, "until it is shown", time.monotonic() - begun, "s")
+            time.sleep(5.0)
+            # The row that the cursor comes to is drawn again.
+            rows = [f" {number} j".encode() for number in range(2, KEYS + 2)]
+            times = [_pressed(terminal, "j", row) for row in rows]
+            yield Row(case, "scroll key p95, a row", 1000 * _p95(times), "ms", 50.0)
+            pages = [_pressed(terminal, "\x04", b"j0") for _ in range(KEYS)]
+            yield Row(case, "scroll key p95, a page", 1000 * _p95(pages), "ms", 50.0)
+            yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
+
+    return run
+
+
+def log(lines: int) -> Callable[[str], Iterator[Row]]:
+    """Measure scrolling through a log of so many lines, at its end and amid it, and searching."""
+
+    def run(case: str) -> Iterator[Row]:
+        with Terminal(_with_jobs("--lines", lines), WIDE) as terminal:
+            terminal.until(b"n0000", 120)
+            begun = time.monotonic()
+            terminal.press("3")
+            terminal.until(f"line {lines:,} of {lines:,}".encode(), 60)
+            yield Row(case, "until it is read", time.monotonic() - begun, "s")
+            time.sleep(3.0)
+            places = [f"line {lines - number:,} of".encode() for number in range(1, KEYS + 1)]
+            times = [_pressed(terminal, "k", place) for place in places]
+            yield Row(case, "scroll key p95, a line", 1000 * _p95(times), "ms", 50.0)
+            pages = [_pressed(terminal, "\x15", b"step=") for _ in range(KEYS)]
+            yield Row(case, "scroll key p95, a page", 1000 * _p95(pages), "ms", 50.0)
+            for key in "/slow":
+                terminal.press(key)
+                time.sleep(0.3)
+            begun = time.monotonic()
+            terminal.press("\r")
+            while_searching = [_pressed(terminal, "k", b"step=") for _ in range(8)]
+            yield Row(
+                case, "scroll key, longest, searching", 1000 * max(while_searching), "ms", 50.0
+            )
+            terminal.press("n")
+            terminal.until(f"of {lines // 1000:,}".encode(), 60)
+            yield Row(case, "until all was searched", time.monotonic() - begun, "s")
+            yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
+
+    return run
+
+
+def _with_jobs(option: str, count: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.console_jobs", option, str(count)]
+
+
+def _pressed(terminal: Terminal, key: str, shown: bytes) -> float:
+    """Press a key and wait for what it brings; returns the time between."""
+    time.sleep(BETWEEN_KEYS_S)
+    begun = time.monotonic()
+    terminal.press(key)
+    terminal.until(shown, 10)
+    return time.monotonic() - begun
+
+
 # -- starting ---------------------------------------------------------------------------------
 
 
@@ -163,6 +234,8 @@ CASES = (
     Case("map 120x36, two devices a cell", fleet_map(WIDE, "+")),
     Case("map 120x36, a host a line", fleet_map(WIDE, "+++")),
     Case("map 155x37, whole session", fleet_map(FULL, whole=True)),
+    Case("queue of 10,000 jobs", queue(10_000)),
+    Case("log of 1,000,000 lines", log(1_000_000)),
     Case("start, simulated lab", start),
     Case("start, inventory", start_with_inventory),
     Case("help", help_text),

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from textual import on
+from textual.content import Content
 
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.logtimes import line_at, read_clock
@@ -22,7 +23,6 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.loglines import LogLines
-from gpuconsole.tui.widgets.panel import name_box
 
 LOOK_S = 0.2
 """The file is looked at so often: a chatty job costs a few repaints a second, not one a line."""
@@ -291,9 +291,8 @@ class LogScreen(ConsoleScreen):
     # -- drawing ----------------------------------------------------------------------------
 
     def draw_log_title(self) -> None:
-        """Say whose log it is, where one is in it, and what is switched on."""
+        """Say whose log it is, and what the search has found."""
         lines, job = self.log_lines, self.job
-        total = len(lines.source) if lines.source is not None else 0
         title = "log"
         attempt = self.shown_attempt(job) if job is not None else None
         if job is not None and attempt is not None:
@@ -314,9 +313,7 @@ class LogScreen(ConsoleScreen):
         if empty != lines.empty:
             lines.empty = empty
             lines.refresh()
-        follow, wrap = ("ON" if lines.follow else "off"), ("ON" if lines.wrap else "off")
-        place = f"line {lines.last_seen:,} of {total:,}"
-        name_box(lines, title, f"{place}  f follow {follow}  w wrap {wrap}")
+        lines.border_title = Content(clean(title))
 
     def _emptiness(self, attempt: Attempt | None) -> str:
         """Say why there is nothing to see, and what to do."""

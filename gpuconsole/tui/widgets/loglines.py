@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
-from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -20,16 +18,13 @@ from gpuconsole.session.logindex import Lines
 from gpuconsole.session.logsearch import Search
 from gpuconsole.tui.ink import Ink, ink_of
 from gpuconsole.tui.presentation.cells import Piece, strip
+from gpuconsole.tui.presentation.logline import marked
 from gpuconsole.tui.widgets.bindings import bindings
 
 MOST_KEPT = 2000
 """Lines that are kept as they were drawn."""
 SIDEWAYS = 16
 """Cells by which cut lines move at once."""
-_BAD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL)\b|\b\w*(?:Error|Exception)\b|Traceback \(|\berror:")
-_DOUBTFUL = re.compile(r"\bWARN(?:ING)?\b|\b\w*Warning\b|\bwarning:")
-_LOOKED_AT = 400
-"""Characters of a line by which it is told to be an error."""
 
 
 class Spot(NamedTuple):
@@ -53,7 +48,7 @@ class LogLines(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message, bubble=True):
-        """Place, follow, wrap or matches changed."""
+        """One stands on another line."""
 
         def can_replace(self, message: Message) -> bool:
             """Only the last one counts."""
@@ -71,8 +66,13 @@ class LogLines(ScrollView, can_focus=True):
         self._side = 0
         self._row_by_us = 0
         self._epoch = 0
+        self._whole = 0
+        """How many lines had an end when the log was looked at last."""
         self._known: dict[int, str] = {}
         self._laid: Sequence[Spot] = ()
+        self._look: tuple[object, ...] = ()
+        """What the rows kept as drawn depend on, apart from the lines."""
+        self._drawn: dict[tuple[int, int, bool], Strip] = {}
 
     # -- what it is given -------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class LogLines(ScrollView, can_focus=True):
         """Begin another log, at its end."""
         self.source, self.here, self._side = log, -1, 0
         self._epoch = log.epoch if log is not None else 0
-        self._known.clear()
+        self._forget()
         self.follow = True
         self.grown()
 
@@ -90,14 +90,14 @@ class LogLines(ScrollView, can_focus=True):
             return
         if self.source is not None and self.source.epoch != self._epoch:
             self._epoch, self.here = self.source.epoch, -1
-            self._known.clear()
-        if self.source is not None:
-            # What had no end may go on.
-            for line in [line for line in self._known if line >= self.source.whole - 1]:
-                del self._known[line]
+            self._forget()
+        if self.source is not None and any(line >= self._whole for line in self._known):
+            # What had no end may have gone on.
+            self._forget()
+        self._whole = self.source.whole if self.source is not None else 0
         self._settle()
         self.refresh()
-        self.post_message(self.Moved())
+        self._tell_place()
 
     def look_for(self, search: Search | None) -> None:
         """Mark what a search finds; None marks nothing."""
@@ -165,6 +165,7 @@ class LogLines(ScrollView, can_focus=True):
         """Bring a line to the middle, and stand on it."""
         self.here = line
         self.follow = False
+        self.post_message(self.Moved())
         self._show(self._up(Spot(self._row_of(line)), self.size.height // 2))
         self.refresh()
 
@@ -208,7 +209,7 @@ class LogLines(ScrollView, can_focus=True):
         self._part, self._row_by_us = top.part, top.row
         self.scroll_to(y=top.row, animate=False, immediate=True, force=True)
         self.refresh()
-        self.post_message(self.Moved())
+        self._tell_place()
 
     # -- watching ---------------------------------------------------------------------------
 
@@ -219,13 +220,13 @@ class LogLines(ScrollView, can_focus=True):
             self._row_by_us, self._part = round(new_value), 0
             if self.follow and round(new_value) < self._end().row:
                 self.follow = False
-            self.post_message(self.Moved())
+            self._tell_place()
 
     def watch_follow(self) -> None:
         """Jump to the end when following begins."""
-        if self.follow and self.is_mounted:
+        if self.is_mounted:
             self._settle()
-        self.post_message(self.Moved())
+            self._tell_place()
 
     def watch_wrap(self) -> None:
         """Every line has another height; the row at the top stays."""
@@ -251,11 +252,6 @@ class LogLines(ScrollView, can_focus=True):
         self._part = 0
         self._settle()
 
-    def notify_style_update(self) -> None:
-        """A theme changed below."""
-        super().notify_style_update()
-        self.refresh()
-
     # -- drawing ----------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -272,40 +268,44 @@ class LogLines(ScrollView, can_focus=True):
             return Strip.blank(width, ink.text)
         row, part = self._laid[y]
         line = self._line(row)
-        ground = ink.chosen if line == self.here else ink.text
-        before = self.source.prefix(line)
+        look = (ink, width, self._side, self.wrap, self.search)
+        if look != self._look:
+            self._look = look
+            self._drawn.clear()
+        spot = (line, part, line == self.here)
+        drawn = self._drawn.get(spot)
+        if drawn is None:
+            drawn = self._drawn[spot] = self._draw(ink, line, part, width)
+        return drawn
+
+    def _draw(self, ink: Ink, line: int, part: int, width: int) -> Strip:
+        here = line == self.here
+        ground = ink.chosen if here else ink.text
+        before = self.source.prefix(line) if self.source is not None else ""
         lead: list[Piece] = []
         if before:
             words = f"{before} " if not part else " " * (len(before) + 1)
-            lead.append((words, ink.muted if ground is ink.text else ink.chosen_muted))
+            lead.append((words, ink.chosen_muted if here else ink.muted))
             width -= len(words)
-        words = self._text(line)
+        text = words = self._text(line)
         if self.wrap:
-            parts = _parts(words, width)
+            parts = _parts(text, width)
             words = parts[part] if part < len(parts) else ""
-            drawn = strip(self._marked(ink, words, self._text(line), ground), width, ground)
-        else:
-            pieces = self._marked(ink, words, words, ground)
+        pattern = self.search.pattern if self.search is not None else None
+        pieces = marked(ink, words, text, ground, pattern)
+        if self._side and not self.wrap:
             whole = strip(pieces, max(width + self._side, cell_len(words)), ground)
-            drawn = whole.crop(self._side, self._side + width)
-        return Strip.join([strip(lead, len(lead[0][0]), ground), drawn]) if lead else drawn
+            body = whole.crop(self._side, self._side + width)
+        else:
+            body = strip(pieces, width, ground)
+        return Strip.join([strip(lead, len(lead[0][0]), ground), body]) if lead else body
 
-    def _marked(self, ink: Ink, words: str, line: str, ground: Style) -> list[Piece]:
-        base = ink.text
-        start = line[:_LOOKED_AT]
-        if _BAD.search(start):
-            base = ink.bad
-        elif _DOUBTFUL.search(start):
-            base = ink.warn
-        if ground is not ink.text:
-            base = base + Style(bgcolor=ground.bgcolor)
-        pieces: list[Piece] = []
-        position = 0
-        found = self.search.pattern.finditer(words) if self.search is not None else ()
-        for match in found:
-            pieces += [(words[position : match.start()], base), (match.group(), ink.match)]
-            position = match.end()
-        return [*pieces, (words[position:], base)]
+    def _tell_place(self) -> None:
+        """Say at the foot where one is, together with what is drawn there."""
+        total = len(self.source) if self.source is not None else 0
+        follow, wrap = ("ON" if self.follow else "off"), ("ON" if self.wrap else "off")
+        place = f"line {self.last_seen:,} of {total:,}"
+        self.border_subtitle = f"{place}  f follow {follow}  w wrap {wrap}"
 
     # -- rows, lines and heights ------------------------------------------------------------
 
@@ -326,10 +326,14 @@ class LogLines(ScrollView, can_focus=True):
         known = self._known.get(line)
         if known is None:
             if len(self._known) > MOST_KEPT:
-                self._known.clear()
+                self._forget()
             known = self.source.text(line) if self.source is not None else ""
             self._known[line] = known
         return known
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._drawn.clear()
 
     def _height(self, row: int) -> int:
         if not self.wrap or self.source is None:
