@@ -187,8 +187,11 @@ class Triage:
     def _near(self, incident: Incident) -> list[Job]:
         """Return the jobs that an incident hits, and those on its host."""
         around = {job.id for job in self._around.on_host.get(incident.host, ())}
-        wanted = around | set(incident.jobs)
-        return [job for job in self._jobs() if job.id in wanted] if wanted else []
+        try:
+            found = [self._journal.job(job_id) for job_id in sorted(around | set(incident.jobs))]
+        except JournalError:
+            return []
+        return [job for job in found if job is not None]
 
     def _note(
         self, watch: Watch, changes: Changes, standing: Mapping[str, Incident], now: float

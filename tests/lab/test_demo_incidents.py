@@ -71,3 +71,12 @@ async def test_what_is_said_in_a_demo_stays_said(tmp_path: Path) -> None:
             one for one in session.triage.incidents() if one.rule == "heat" and not one.ended_at
         )
         assert heat.state(session.now()) is IncidentState.RESOLVED
+
+
+async def test_nobody_outside_is_told_of_made_up_troubles(tmp_path: Path) -> None:
+    settings = tmp_path / "config" / "gpuconsole" / "config.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("triage: {bell: true, webhook: 'https://h.example/x'}\n")
+    async with open_session(None, tmp_path / "state", demo=DemoOptions()) as session:
+        assert session.settings.triage.bell
+        assert session.settings.triage.webhook == ""

@@ -34,7 +34,7 @@ class Row:
     incident: Incident
     hit: str
     """Who it hits: jobs by name, else users."""
-    do: str
+    do: str = ""
     """The first thing that can be done."""
 
 
@@ -206,7 +206,7 @@ def who_is_hit(incident: Incident, jobs: Mapping[str, Job], host: Host | None) -
     """Name the first of the jobs that are hit, or else of the users at work there; count the
     others."""
     names = [clean(jobs[one].task.name, 40) if one in jobs else one for one in incident.jobs]
-    if not names and host is not None:
+    if not names and host is not None and incident.ended_at is None:
         devices = [one for one in host.devices if incident.uuid in ("", one.uuid)]
         users = (process.user for device in devices for process in device.processes)
         names = list(dict.fromkeys(clean(user, 40) for user in users if user))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -90,7 +91,7 @@ class TriageScreen(ConsoleScreen):
             now, ink = picture.now, self.ink
 
             def pieces(key: str, number: int) -> list[Piece]:
-                return row_pieces(ink, self._rows[key], now, sizes)
+                return row_pieces(ink, self._row(key), now, sizes)
 
             self.query_one(Rows).put(self._ids, pieces, heading(ink, sizes))
         else:
@@ -264,15 +265,20 @@ class TriageScreen(ConsoleScreen):
         shown = [one for one in shown if matches(self._filter, one, picture.now)]
         wanted = {job for one in shown for job in one.jobs}
         self._jobs = {job.id: job for job in picture.jobs if job.id in wanted}
-        self._rows = {_key(one): self._row(one) for one in shown}
+        hosts = {host.name: host for host in picture.snapshot.hosts}
+        self._rows = {
+            _key(one): Row(one, who_is_hit(one, self._jobs, hosts.get(one.host))) for one in shown
+        }
         ids = tuple(self._rows)
         self._ids = self._ids if ids == self._ids else ids
 
-    def _row(self, incident: Incident) -> Row:
-        actions = self.session.triage.actions(incident)
-        host = self.picture.snapshot.host(incident.host) if incident.ended_at is None else None
-        hit = who_is_hit(incident, self._jobs, host)
-        return Row(incident, hit, actions[0].label if actions else "")
+    def _row(self, key: str) -> Row:
+        """Return a row as it is drawn: what can be done is asked only for those in sight."""
+        row = self._rows[key]
+        if not row.do:
+            actions = self.session.triage.actions(row.incident)
+            row = self._rows[key] = replace(row, do=actions[0].label if actions else "-")
+        return row
 
     def _draw_titles(self) -> None:
         rows = self.query_one(Rows)
