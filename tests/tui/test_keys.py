@@ -14,7 +14,6 @@ from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keys import AREAS, KEYS, Key, in_area, markdown
 from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.device import DeviceScreen
-from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
