@@ -86,6 +86,8 @@ class Reel:
         self._stretch: Stretch | None = None
         self._next: Stretch | None = None
         self._reach = 0.0
+        self._at_start: float | None = None
+        """How fast time shall pass as soon as somebody looks."""
         self._thread = ThreadPoolExecutor(1, "replay")
         self._tasks: list[asyncio.Task[None]] = []
         self._reading: set[asyncio.Task[None]] = set()
@@ -140,8 +142,11 @@ class Reel:
         return landed
 
     def play(self, speed: float | None = None) -> None:
-        """Let time pass from here."""
-        self.clock.run(playing=True, speed=speed or self.clock.speed)
+        """Let time pass from here; before `start`, from then on."""
+        if self._tasks:
+            self.clock.run(playing=True, speed=speed or self.clock.speed)
+        else:
+            self._at_start = speed or self.clock.speed
 
     def pause(self) -> None:
         """Stand still."""
@@ -182,6 +187,8 @@ class Reel:
     async def start(self) -> None:
         """Begin to play on when asked."""
         self._tasks = [asyncio.ensure_future(self.run())]
+        if self._at_start is not None:
+            self.play(self._at_start)
         self._look_for_marks()
 
     async def close(self) -> None:

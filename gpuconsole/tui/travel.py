@@ -154,6 +154,8 @@ class Travel:
             self._arrived()
             return
         if self.past is None:
+            # A picture that stands still is what one looks at now.
+            self._app.paused = False
             self.past = await self._opened(at)
             landed = self.past.now()
         else:

@@ -121,6 +121,16 @@ async def test_steps_go_both_ways_and_forward_ends_at_now(tmp_path: Path) -> Non
         await console.until(lambda: console.app.travel.past is None, "now")
 
 
+async def test_a_frozen_picture_gives_way_to_the_past(tmp_path: Path) -> None:
+    async with opened(session(tmp_path)) as console:
+        await console.press("p")
+        await console.shows("PAUSED")
+        await back_to(console, "-10m")
+        await console.shows("PAST")
+        assert "PAUSED" not in console.text
+        assert not console.app.paused
+
+
 async def test_many_steps_at_once_are_one_journey(tmp_path: Path) -> None:
     async with opened(session(tmp_path)) as console:
         await console.press("less_than_sign", *["comma"] * 12)
