@@ -90,7 +90,7 @@ def test_a_much_larger_lab_falls_back() -> None:
     assert GOOD.usable(["Card"] * 8 * LARGER)[0] == GOOD.learned
     learned, note = GOOD.usable(["Card"] * (8 * LARGER + 1))
     assert learned is None
-    assert "8 devices at most; here are 17" in note
+    assert "on 8 devices at most; here are 17" in note
 
 
 def test_nothing_to_judge_is_no_gain() -> None:

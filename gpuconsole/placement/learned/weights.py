@@ -46,7 +46,7 @@ class TrainedSection(Section):
     models: list[Text] = Field(min_length=1)
     """The models of device that the lab had."""
     devices: int = Field(ge=1)
-    """How many devices it had, or the largest of several."""
+    """How many devices it had; of several labs, the largest in which replay was for them."""
     rounds: int = Field(ge=0)
     """Rounds of the search."""
 
@@ -126,9 +126,9 @@ class Trained:
             )
         if len(models) > LARGER * self.origin.devices:
             return None, (
-                f"rl_based was trained on {self.origin.lab}, of {self.origin.devices:,} devices at"
-                f" most; here are {len(models):,}, so the weighted policy ranks; `gpuconsole learn`"
-                " trains anew."
+                f"The weights of rl_based ({self.origin.lab}) were judged on"
+                f" {self.origin.devices:,} devices at most; here are {len(models):,}, so the"
+                " weighted policy ranks; `gpuconsole learn` trains anew."
             )
         if not self.verdict.passed:
             return None, self.verdict.sentence()
