@@ -29,3 +29,29 @@ typedef struct {
     double place[TERMS][FACTORS], order[ORDERS];
     double place_clip, order_clip;
 } Policy;
+
+/* And what it keeps while it plays. */
+
+#define DEVICES 64 /* of a host, at most */
+
+typedef struct { double key; int job; } Waiting;
+typedef struct { double when; int job; } End;
+typedef struct { int kinds, devices, hosts, waiting, room; double refused; } Group;
+typedef struct { double ended, begun; int devices; } Tally;
+typedef struct { int held, kind, spare; double when; unsigned long sites; } Kept;
+
+typedef struct {
+    const Lab *lab;
+    const Jobs *jobs;
+    const Policy *policy;
+    double now, first_use;
+    int free[SITES], all_free;
+    int *running, *position, running_count;
+    double *since, *length, *gang;
+    int (*taken)[SITES];
+    Group *groups;
+    int group_count, *group;
+    Tally *users, all;
+    double *over;
+    Kept kept;
+} Run;
