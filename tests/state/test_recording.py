@@ -18,7 +18,7 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostSt
 from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, UsageError
-from gpuconsole.state.recording import envelope, writer
+from gpuconsole.state.recording import envelope, log, writer
 from gpuconsole.state.recording.columns import Columns, pack
 from gpuconsole.state.recording.envelope import Header, RecordingError
 from gpuconsole.state.recording.shelf import Shelf
@@ -201,6 +201,23 @@ def test_the_values_of_an_environment_are_not_recorded(tmp_path: Path) -> None:
     assert Tape(path).stretch(0).jobs(T0)[0].task.env == {"TOKEN": "***"}
 
 
+def test_a_very_long_queue_is_told_over_several_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MOST_OF_JOBS", 12_000)
+    jobs = tuple(job(f"{n}", JobState.QUEUED) for n in range(100))
+    file = FileWriter(tmp_path / "x.gpurec", HEADER)
+    changed = replace(jobs[5], state=JobState.CANCELLED)
+    file.write(minute(T0, standing=jobs, jobs=[(T0 + 5, changed)]))
+    for number in range(1, 4):
+        file.write(minute(T0 + 60 * number))
+    file.close()
+    tape = Tape(file.path)
+    known = [len(tape.stretch(number).jobs(T0 + 60 * number + 59)) for number in range(4)]
+    assert 0 < known[0] < known[1] < known[-1] == 100
+    assert changed in tape.stretch(3).jobs(T0 + 239)
+
+
 def test_text_that_is_no_text_does_not_spoil_a_file(tmp_path: Path) -> None:
     odd = replace(job(), cause="caf\udce9")
     path = recorded(tmp_path / "x.gpurec", minute(T0, standing=(odd,)))
@@ -307,7 +324,7 @@ _EMPTY = b"\x20\0\0\0" + b'{"start":1790000000.0,"runs":[]}'
 
 
 @pytest.mark.parametrize(
-    "log",
+    "text",
     [
         b"job nan {}",
         b"job 1790000000.0 {}",
@@ -326,8 +343,8 @@ _EMPTY = b"\x20\0\0\0" + b'{"start":1790000000.0,"runs":[]}'
         b'"estimate":{"memory":7}}',
     ],
 )
-def test_a_hostile_log_is_an_error(tmp_path: Path, log: bytes) -> None:
-    path = _with_block(tmp_path / "x.gpurec", log, _EMPTY)
+def test_a_hostile_log_is_an_error(tmp_path: Path, text: bytes) -> None:
+    path = _with_block(tmp_path / "x.gpurec", text, _EMPTY)
     with pytest.raises(RecordingError, match="makes no sense"):
         Tape(path).stretch(0)
 
@@ -352,8 +369,8 @@ def test_hostile_frames_are_an_error(tmp_path: Path, frames: bytes) -> None:
 
 def test_more_rows_than_there_is_data_for_are_refused(tmp_path: Path) -> None:
     text = b'{"start":1790000000.0,"runs":[[[0,90000000,[]]]]}'
-    log = b'host 0 {"name":"a"}'
-    path = _with_block(tmp_path / "x.gpurec", log, len(text).to_bytes(4, "little") + text)
+    told = b'host 0 {"name":"a"}'
+    path = _with_block(tmp_path / "x.gpurec", told, len(text).to_bytes(4, "little") + text)
     with pytest.raises(RecordingError, match="too many"):
         Tape(path).stretch(0)
 

@@ -18,10 +18,12 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.state.recording.envelope import moment
+from gpuconsole.state.recording.envelope import LONGEST_PART, moment
 
 Checked = TypeVar("Checked")
 MOST_LINES = 50_000
+MOST_OF_JOBS = LONGEST_PART // 2
+"""Letters of jobs in one block."""
 HIDDEN = "***"
 """Stands for the value of an environment variable."""
 
@@ -59,13 +61,21 @@ def write(
     jobs: Iterable[tuple[float, Job]],
     events: Iterable[Event],
     incidents: Iterable[tuple[float, Incident]],
-) -> bytes:
-    """Return the log of a block."""
+) -> tuple[bytes, int]:
+    """Return the log of a block and how many jobs are in it: of a very long queue only the first,
+    so that a reader's bounds hold."""
     lines = [f"host {number} {_text(host)}" for number, host in hosts]
-    lines += [f"job {at} {_text(_without_secrets(job))}" for at, job in jobs]
+    written = size = 0
+    for at, job in jobs:
+        line = f"job {at} {_text(_without_secrets(job))}"
+        size += len(line)
+        if size > MOST_OF_JOBS or written >= MOST_LINES // 2:
+            break
+        lines.append(line)
+        written += 1
     lines += [f"event {event.at} {_text(event)}" for event in events]
     lines += [f"incident {at} {_text(incident)}" for at, incident in incidents]
-    return "".join(f"{line}\n" for line in lines).encode()
+    return "".join(f"{line}\n" for line in lines).encode(), written
 
 
 def read(data: bytes, log: Log) -> None:

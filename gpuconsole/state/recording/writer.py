@@ -62,6 +62,8 @@ class FileWriter:
         self.started_at = header.started_at
         self._standings = Standings()
         self._told_all = False
+        self._untold: list[Job] = []
+        """Jobs of a very long queue that the next block tells."""
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self.size = 0
         try:
@@ -75,15 +77,16 @@ class FileWriter:
     def write(self, batch: Batch) -> None:
         """Add a block. OSError when it cannot be; the file then stays as it was."""
         frames = encode(batch.seen, batch.first, self._standings)
-        jobs, incidents = batch.jobs, batch.incidents
+        jobs = [*((batch.first, job) for job in self._untold), *batch.jobs]
+        incidents = batch.incidents
         if not self._told_all:
-            jobs = [*((batch.first, job) for job in _worth_keeping(batch.standing)), *jobs]
+            jobs = [*((batch.first, job) for job in _worth_keeping(batch.standing)), *batch.jobs]
             incidents = [*((batch.first, incident) for incident in batch.known), *incidents]
         # What changed is lost with a block that cannot be written: then all is told again.
         self._told_all = False
-        text = log.write(self._standings.new, jobs, batch.events, incidents)
+        text, written = log.write(self._standings.new, jobs, batch.events, incidents)
         self._append(block_bytes(text, frames, batch.first, batch.last))
-        self._told_all = True
+        self._told_all, self._untold = True, [job for _, job in jobs[written:]]
         self._standings.new.clear()
 
     def close(self) -> None:
