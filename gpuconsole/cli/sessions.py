@@ -62,8 +62,11 @@ def open_session(chosen: Options, *, dispatching: bool, fleet: bool = True) -> S
     )
 
 
-def show_console(session: Session, site: str) -> int:
-    """Open the console over a session, with the looks that its settings name."""
+def show_console(
+    session: Session, site: str, meanwhile: Callable[[], Awaitable[None]] | None = None
+) -> int:
+    """Open the console over a session, with the looks that its settings name; `meanwhile` runs
+    beside it."""
     from gpuconsole.tui import run_console
 
     # Textual reads keys from stdin and draws on stderr.
@@ -81,4 +84,5 @@ def show_console(session: Session, site: str) -> int:
         keys=settings.keys,
         symbols=settings.symbols,
         bell=settings.triage.notify if settings.triage.bell else "",
+        meanwhile=meanwhile,
     )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
+    from gpuconsole.tui.app import ConsoleApp
 
 SETTLED_S = 5.0
 """How long after its start the console has loaded what it needs."""
+
+
+FIRST_S = 1.5
+"""What runs beside the console lets it open and draw for so long first."""
 
 
 def run_console(
@@ -23,6 +28,7 @@ def run_console(
     theme_folders: tuple[Path, ...] | None = None,
     bell: str = "",
     opened: bool = False,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
     """Open the console over a session that is not entered yet; returns the exit code.
 
@@ -30,6 +36,7 @@ def run_console(
     ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
     by default `themes/` beside the user's settings. `bell` is the least severe incident at which
     the terminal rings. With `opened` the caller has entered the session, or wants only pictures.
+    `meanwhile` runs beside the console once it is open, and is given up when it closes.
     """
     import asyncio
     import gc
@@ -46,11 +53,28 @@ def run_console(
         # What is there by then stays to the end: walking it for garbage again and again would
         # hold up a key by a tenth of a second.
         asyncio.get_running_loop().call_later(SETTLED_S, gc.freeze)
+        beside = asyncio.ensure_future(_beside(app, meanwhile)) if meanwhile is not None else None
         try:
             await app.run_async()
         finally:
+            if beside is not None:
+                beside.cancel()
+                await asyncio.gather(beside, return_exceptions=True)
             if app.opened:
                 await session.__aexit__(None, None, None)
 
     asyncio.run(drive())
     return app.return_code or 0
+
+
+async def _beside(app: ConsoleApp, work: Callable[[], Awaitable[None]]) -> None:
+    """Do something beside the console once it has opened; tell what goes wrong."""
+    import asyncio
+
+    from gpuconsole.errors import ConsoleError
+
+    await asyncio.sleep(FIRST_S)
+    try:
+        await work()
+    except ConsoleError as error:
+        app.tell_error(error)

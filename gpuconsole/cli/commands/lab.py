@@ -107,10 +107,10 @@ class Laboratory:
 
 
 def _open(lab: Laboratory) -> int:
-    if not options().read_only:
-        note("Queueing the demo's jobs on the simulated lab ...")
-        asyncio.run(_fill(lab))
-    return show_console(lab.session(dispatching=not options().read_only), site="demo")
+    if options().read_only:
+        return show_console(lab.session(dispatching=False), site="demo")
+    # The console does not wait for its jobs: they come into the queue before one's eyes.
+    return show_console(lab.session(dispatching=True), "demo", lambda: _fill(lab))
 
 
 async def _fill(lab: Laboratory) -> None:
