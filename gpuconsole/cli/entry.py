@@ -50,7 +50,10 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ),
         ),
     ),
-    ("Run without a terminal", (("service", "dispatch"), ("lab", "demo"))),
+    (
+        "Run without a terminal",
+        (("service", "dispatch"), ("serving", "serve"), ("lab", "demo")),
+    ),
 )
 _HOMES = {
     name: module for _, parts in _SECTIONS for module, names in parts for name in names.split()

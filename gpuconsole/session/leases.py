@@ -48,6 +48,10 @@ class LeaseBoard:
             if host in own
         }
 
+    def seen(self) -> dict[str, tuple[Lease, ...]]:
+        """Return all leases as last seen, by host."""
+        return {host: leases for host, (_, leases) in self._seen.items()}
+
     def silent(self) -> Mapping[str, str]:
         """Return why an engine could not be asked lately, by host."""
         now = self._clock.now()

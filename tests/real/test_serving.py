@@ -1,0 +1,91 @@
+"""The console in a real browser: open, press keys, see the map change; writing is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+aiohttp = pytest.importorskip("aiohttp", reason="needs the extra `serve`")
+pytest.importorskip("textual_serve", reason="needs the extra `serve`")
+
+from tests.real.rig.browser import CHROMIUM, browser  # noqa: E402
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
+]
+START_S = 90.0
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, *options: str) -> AsyncIterator[str]:
+    """Serve the simulated lab; gives the address that is printed."""
+    environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gpuconsole", "serve", "--demo", "--port", "0", *options,
+        stdout=asyncio.subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield (await asyncio.wait_for(process.stdout.readline(), START_S)).decode().strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), 30)
+    assert process.returncode == 0
+
+
+async def test_a_browser_opens_it_presses_keys_and_cannot_write(tmp_path: Path) -> None:
+    async with serving(tmp_path) as address, browser() as opened:
+        page = await opened(address)
+        await page.shows("Fleet: utilisation", "a100-01", "READ-ONLY", "SIMULATED")
+        own = address.partition("?")[0]
+        assert all(asked.startswith(own) or asked == address for asked in page.asked), page.asked
+        assert await page.value("location.href") == own, "the token is gone from the address"
+        assert await page.value("document.cookie") == "", "no script can read the cookie"
+        before = await page.picture()
+
+        await page.press("m")
+        await page.shows("Fleet: memory")
+        assert await page.picture() != before
+
+        page.forget()
+        await page.press("4")
+        await page.shows("Read-only: jobs cannot be submitted.")
+        page.forget()
+        await page.press("2")
+        await page.shows("Queue")
+        await page.press("c", "1")
+        await page.shows("Fleet: memory")
+        assert "Keep it" not in page.seen, "a question whether to cancel"
+
+        # A second viewer looks at the same lab, from a console of its own.
+        second = await opened(address)
+        await second.shows("Fleet: utilisation", "a100-01")
+        second.forget()
+        await second.press("5")
+        await second.shows("Triage")
+
+        # Without the token, in a browser that has no cookie, there is nothing to see.
+        async with aiohttp.ClientSession() as client:
+            assert (await client.get(own)).status == 401
+
+
+async def test_with_write_a_job_can_be_cancelled(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--write") as address, browser() as opened:
+        page = await opened(address)
+        await page.shows("Fleet: utilisation", "SIMULATED")
+        assert "READ-ONLY" not in page.seen
+        await page.press("2")
+        await page.shows("why")
+        await page.press("c")
+        await page.shows("Keep it")
+        page.forget()
+        await page.press("y")
+        await page.shows("cancelled")
