@@ -69,16 +69,21 @@ class Triage:
         await together(self._looking(), self._webhook.run())
 
     def remember(self, earlier: Iterable[Incident]) -> None:
-        """Take what was noted elsewhere into a journal that has no incidents of its own."""
-        if self._writable and not self._journal.incidents():
-            for incident in earlier:
+        """Take what was noted elsewhere where the journal has no incidents of its own."""
+        if self._journal.incidents():
+            return
+        for incident in earlier:
+            if self._writable:
                 self._journal.open_incident(incident)
+            elif incident.ended_at is None:
+                self._standing[incident.id] = incident
 
     async def look(self) -> None:
         """Ask the rules about everything that changed, and note what opened and ended."""
         watch = self._watch
         if watch is None:
-            watch = self._watch = Watch(self._settings.limits, self._noted())
+            known = {one.id: one for one in self._noted()}
+            watch = self._watch = Watch(self._settings.limits, (self._standing | known).values())
         snapshot, now = self._fleet.snapshot(), self._clock.now()
         touched = self._around.take(
             self._jobs(), self._leases.others(self._journal.id), self._leases.silent()

@@ -73,6 +73,16 @@ async def test_what_is_said_in_a_demo_stays_said(tmp_path: Path) -> None:
         assert heat.state(session.now()) is IncidentState.RESOLVED
 
 
+async def test_who_only_looks_sees_the_same(tmp_path: Path) -> None:
+    demo = DemoOptions()
+    async with open_session(None, tmp_path / "state", demo=demo, read_only=True) as session:
+        await session.triage.look()
+        assert {one.rule for one in session.triage.incidents()} == KINDS
+        forgotten = session.triage.incident("idle-memory")
+        assert session.now() - forgotten.since > 2 * 86400
+    assert not (tmp_path / "state").exists()
+
+
 async def test_nobody_outside_is_told_of_made_up_troubles(tmp_path: Path) -> None:
     settings = tmp_path / "config" / "gpuconsole" / "config.yaml"
     settings.parent.mkdir(parents=True)
