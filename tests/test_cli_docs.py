@@ -16,7 +16,7 @@ def generator() -> ModuleType:
     return generate
 
 
-def generator() -> ModuleType:
+def test_the_reference_is_what_the_commands_say() -> None:
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == generator().reference(), (
         "run: python docs/generate.py"
     )
