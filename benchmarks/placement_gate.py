@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ctypes import CDLL
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +61,14 @@ def played(
                     yield window.play(code, base), window.play(code, own)
 
 
+def by_load(pairs: Sequence[tuple[Play, Play]]) -> Iterator[str]:
+    """Yield the ratio of mean completion times at each load; pairs are as `played` yields them."""
+    for place, load in enumerate(LOADS):
+        own = [pair for n, pair in enumerate(pairs) if n // len(SIGMAS) % len(LOADS) == place]
+        verdict = judge(*zip(*own, strict=True))
+        yield f"{load:g} {verdict.mean_jct_ratio:.3f} ± {verdict.error:.3f}"
+
+
 def main() -> int:
     """Play, print a verdict for each lab and for those that passed; note the latter if asked to."""
     parser = argparse.ArgumentParser(description="Judge the weights that come along.")
@@ -80,7 +88,8 @@ def main() -> int:
         for name in LABS:
             pairs = list(played(code, name, trained, given.traces, span))
             verdict = judge(*zip(*pairs, strict=True))
-            print(f"{name}: {verdict.sentence()}", flush=True)
+            print(f"{name}: {verdict.sentence()}")
+            print(f"  by load: {', '.join(by_load(pairs))}", flush=True)
             if verdict.passed:
                 passed += pairs
                 largest = max(largest, lab_of(name).devices)
