@@ -18,6 +18,7 @@ import platformdirs
 from pydantic import AfterValidator, Field
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.fleet import Host
 from gpuconsole.core.text import clean
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
@@ -144,6 +145,17 @@ class Inventory:
     def host(self, name: str) -> HostEntry | None:
         """Return the host of that name."""
         return next((host for host in self.hosts if host.name == name), None)
+
+
+def unread(entry: HostEntry) -> Host:
+    """Return the record of a host from which nothing was heard yet."""
+    return Host(
+        entry.name,
+        address="" if entry.local else entry.address,
+        labels=entry.labels,
+        price_per_hour=entry.price_per_hour,
+        drained=entry.drain,
+    )
 
 
 def load_inventory(path: Path) -> Inventory:

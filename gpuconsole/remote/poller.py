@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote import sources
-from gpuconsole.remote.inventory import HostEntry
+from gpuconsole.remote.inventory import HostEntry, unread
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.sources import NoSourceError
 from gpuconsole.remote.ssh import SshLink
@@ -42,13 +42,7 @@ class HostPoller:
         self._clock = clock
         self._random = random
         self._stale_after = stale_after
-        self._base = Host(
-            entry.name,
-            address="" if entry.local else entry.address,
-            labels=entry.labels,
-            price_per_hour=entry.price_per_hour,
-            drained=entry.drain,
-        )
+        self._base = unread(entry)
         self.host = self._base
         self._heard: float | None = None
         self._follow: asyncio.Task[None] | None = None

@@ -103,9 +103,9 @@ def _real_session(
 
 
 def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
-    from gpuconsole.remote.hosts import RemoteHosts
+    from gpuconsole.session.late import LateHosts
 
-    return RemoteHosts(lab, settings)
+    return LateHosts(lab, settings)
 
 
 def _demo_session(

@@ -24,7 +24,7 @@ from gpuconsole.tui.ink import Ink, Symbols, few_colors
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.keys import Key
 from gpuconsole.tui.picture import Gallery, Picture
-from gpuconsole.tui.plain import PlainSymbols
+from gpuconsole.tui.plain import PlainSymbols, farewell
 from gpuconsole.tui.presentation.frame import Marks
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
@@ -116,10 +116,8 @@ class ConsoleApp(App[None]):
         return BUILT_IN.variables()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What is drawn passes these: those of Textual, and ours where only ASCII may be seen.
-
-        All our colours are true ones, so that no time is spent on a search for named ones.
-        """
+        """What is drawn passes these: Textual's, but for a search for named colours, of which we
+        have none, and ours where only ASCII may be seen."""
         plain = (PlainSymbols(),) if self.ink.ascii else ()
         kept = [each for each in super().get_line_filters() if type(each) is not ANSIToTruecolor]
         return (*kept, *plain)
@@ -147,9 +145,10 @@ class ConsoleApp(App[None]):
     async def _open_session(self) -> None:
         if not self.opened:
             try:
+                self._sketch()
                 await self.session.__aenter__()
             except ConsoleError as error:
-                self.exit(return_code=error.exit_code, message=_plain(error))
+                self.exit(return_code=error.exit_code, message=farewell(error))
                 return
             self.opened = True
         self.session.subscribe(self._event)
@@ -157,6 +156,13 @@ class ConsoleApp(App[None]):
         self.set_interval(BEAT_S, self._beat)
 
     # -- painting ---------------------------------------------------------------------------
+
+    def _sketch(self) -> None:
+        """Show what is known before anybody was asked: the hosts' names, and the jobs."""
+        session = self.session
+        self.picture = self._gallery.picture(session.snapshot(), session.jobs(), session.now())
+        if isinstance(self.screen, ConsoleScreen):
+            self.screen.show(self.picture)
 
     def _beat(self) -> None:
         self._beats += 1
@@ -392,9 +398,3 @@ class ConsoleApp(App[None]):
             self.notify(message, title="Theme not found", severity="error", markup=False)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)
-
-
-def _plain(error: ConsoleError) -> str:
-    """An error for the terminal after the console has closed; not markup."""
-    text = f"{error.title}: {error.message}" + (f"\n{error.hint}" if error.hint else "")
-    return text.replace("[", "\\[")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.filter import LineFilter
 
+from gpuconsole.errors import ConsoleError
+
 if TYPE_CHECKING:
     from textual.color import Color
 
@@ -49,3 +51,9 @@ class PlainSymbols(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments in ASCII as far as they are drawings."""
         return [Segment(plain(text), style, control) for text, style, control in segments]
+
+
+def farewell(error: ConsoleError) -> str:
+    """Return an error for the terminal after the console has closed; not markup."""
+    text = f"{error.title}: {error.message}" + (f"\n{error.hint}" if error.hint else "")
+    return text.replace("[", "\\[")
