@@ -352,11 +352,12 @@ KEYS: tuple[Key, ...] = (
     Key(
         "submit.pick", "ctrl+l", "pick", "find script", "Choose the script from a tree", footer=True
     ),
+    Key("submit.recall", "ctrl+r", "recall(1)", "recall", "Fill the form as once before"),
     Key("submit.command", "f10", "app.command_palette", "command", "Find a command, host or job"),
     Key("submit.help", "f1", "app.help", "help", "Show the keys of this screen"),
     Key("submit.back", "escape", "back", "back", "Go back; the draft stays", footer=True),
     Key("form.next", "down,enter", "next", "next field", "The next field"),
-    Key("form.previous", "up", "previous", "previous field", "The field before"),
+    Key("form.previous", "up", "previous", "previous field", "The field before; first recalls"),
     Key("triage.open", "enter", "open", "open", "Open the host, at the device", footer=True),
     Key(
         "triage.actions",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from gpuconsole.core.estimate import Suggestion
-from gpuconsole.core.jobs import Task
+from gpuconsole.core.jobs import Job, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,61 @@ def build_task(values: Mapping[str, str]) -> Task:
     )
 
 
+def values_of(task: Task) -> dict[str, str]:
+    """Return what one would type into the form for a task."""
+    stem = PurePath(task.script).stem
+    return {
+        "script": task.script,
+        "args": shlex.join(task.args),
+        "name": "" if task.name == stem else task.name,
+        "batch": "" if task.batch_size is None else str(task.batch_size),
+        "answers": _typed(task.assumptions),
+        "devices": "auto" if task.devices is None else str(task.devices),
+        "prefer": shlex.join(task.preferred_devices),
+        "image": task.image,
+        "priority": str(task.priority) if task.priority else "",
+        "labels": _typed(task.labels),
+        "env": _typed(task.env),
+    }
+
+
+def past(jobs: Iterable[Job], user: str) -> list[Job]:
+    """Return the jobs of a user that were submitted from scripts, newest first; of those that were
+    typed alike only the newest."""
+    found: dict[tuple[str, ...], Job] = {}
+    for job in sorted(jobs, key=lambda job: -job.submitted_at):
+        if job.user == user and job.task.script:
+            found.setdefault(tuple(values_of(job.task).values()), job)
+    return list(found.values())
+
+
+class Recall:
+    """Goes back and forth among past submissions; what was typed before is kept at the near end."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        """Which of them is in the form, from 1; 0 for what was typed."""
+        self._draft: Mapping[str, str] = {}
+        self._shown: Mapping[str, str] = {}
+
+    def step(
+        self, tasks: Sequence[Task], typed: Mapping[str, str], way: int
+    ) -> Mapping[str, str] | None:
+        """Return the form of the next older (`way` 1) or newer one; None beyond the ends."""
+        if not self.holds(typed):
+            self.at, self._draft = 0, dict(typed)
+        at = self.at + way
+        if not 0 <= at <= len(tasks):
+            return None
+        self.at = at
+        self._shown = values_of(tasks[at - 1]) if at else self._draft
+        return self._shown
+
+    def holds(self, typed: Mapping[str, str]) -> bool:
+        """Tell whether the form is as it was recalled."""
+        return self.at > 0 and dict(typed) == dict(self._shown)
+
+
 def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] | None:
     """Return the form with a suggestion applied, or None when the script itself must change."""
     changed = dict(values)
@@ -86,6 +141,10 @@ def with_question(values: Mapping[str, str], name: str) -> str:
     """Return the answers with the beginning of one more, to be typed on."""
     given = values.get("answers", "").strip()
     return f"{given} {shlex.quote(name) if ' ' in name else name}=".strip()
+
+
+def _typed(pairs: Mapping[str, str]) -> str:
+    return shlex.join(f"{name}={value}" for name, value in pairs.items())
 
 
 def _with_batch(args: str, batch: str) -> str:

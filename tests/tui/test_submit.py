@@ -15,9 +15,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.model import Rejection
 from gpuconsole.tui.presentation.placement import refusals
+from gpuconsole.tui.screens import submit
 from gpuconsole.tui.screens.dialogs import AskScreen
-from gpuconsole.tui.taskform import FormError, apply, build_task
-from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 
@@ -363,60 +362,6 @@ async def test_the_picker_fills_the_script(tmp_path: Path, monkeypatch: pytest.M
         await console.until(lambda: value(console, "script") == "train_me.py")
 
 
-def test_completion(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "net.py").write_text("")
-    (tmp_path / "models" / "net.txt").write_text("")
-    assert completed(f"{tmp_path}/mo") == f"{tmp_path}/models/"
-    assert completed(f"{tmp_path}/models/n") == f"{tmp_path}/models/net.py"
-    assert completed(f"{tmp_path}/nothing") is None
-    assert completed(f"{tmp_path}/missing/x") is None
-    assert completed("~nobody-of-that-name/x") is None
-
-
-def test_a_task_from_the_form() -> None:
-    values = {"script": "a/b.py", "args": "--x 'y z'", "devices": "auto", "batch": "8",
-              "priority": "-3", "labels": "pool=train", "env": "A=1 B='2 3'",
-              "prefer": "A100 RTX_3090", "image": "paddle"}  # fmt: skip
-    task = build_task(values)
-    assert task == Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
-                        priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
-                        preferred_devices=("A100", "RTX_3090"))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("field", "typed"),
-    [("script", " "), ("args", "'open"), ("devices", "0"), ("devices", "x"), ("batch", "0"),
-     ("priority", "high"), ("env", "A"), ("labels", "=x")],
-)  # fmt: skip
-def test_a_form_that_is_wrong_names_the_field(field: str, typed: str) -> None:
-    with pytest.raises(FormError) as caught:
-        build_task({"script": "a.py", field: typed})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ("--epochs 3 --batch-size 64", "--epochs 3 --batch-size 48"),
-        ("--batch_size=64", "--batch_size=48"),
-        ("-b 64", "-b 48"),
-        ("--epochs 3", "--epochs 3"),
-        ("--batch-size", "--batch-size"),
-        ("'open", "'open"),
-    ],
-)
-def test_a_batch_among_the_arguments_follows(args: str, expected: str) -> None:
-    changed = apply({"args": args}, Suggestion("batch-size", 48, "smaller"))
-    assert changed is not None
-    assert (changed["batch"], changed["args"]) == ("48", expected)
-
-
-def test_other_suggestions() -> None:
-    assert apply({}, Suggestion("device", 24, "there")) is None
-    assert apply({}, Suggestion("amp", "O1", "mixed")) is None
-
-
 def test_reports_without_verdicts_or_limits_are_drawn() -> None:
     from gpuconsole.tui.ink import Ink
     from gpuconsole.tui.presentation.report import report_lines
@@ -431,3 +376,17 @@ def test_reports_without_verdicts_or_limits_are_drawn() -> None:
         for width in (30, 58, 120):
             for line in report_lines(Ink(BUILT_IN, "ascii"), each, (), width):
                 assert sum(len(text) for text, _ in line) <= max(width, 57), line
+
+
+async def test_only_a_slow_answer_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "PATIENCE_S", 3600.0)
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("FITS")
+        session.gate = asyncio.Event()
+        await console.press("backspace")
+        await console.until(lambda: asked(session).script == "train.p")
+        assert "estimating" not in console.text
+        session.gate.set()
+        await console.until(lambda: len(session.named("placements")) == 2)

@@ -9,7 +9,8 @@ from rich.style import Style
 
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
-from gpuconsole.core.units import format_mib
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
 from gpuconsole.tui.presentation.devices import short_model
@@ -19,6 +20,8 @@ Lines = list[list[Piece]]
 RANK = {"fits": 0, "tight": 1, "will-not-fit": 2, "unknown": 3, "will-fail": 4}
 MOST_SUGGESTIONS = 3
 """Suggestions with a key to apply them: F2, F3, F4."""
+MOST_PAST = 12
+"""Past submissions that an empty form lists."""
 
 
 def overall(report: Report) -> str:
@@ -43,6 +46,34 @@ def short_path(file: str, script: str) -> str:
     """Return a file as one names it beside the script: within its folder, else by name alone."""
     path, folder = PurePath(file), PurePath(script).parent
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
+
+
+def invitation(ink: Ink, past: Sequence[Job], now: float, width: int) -> Lines:
+    """Return what an empty form shows: what this side is for, and what was submitted before."""
+    words = (
+        "Name a script, and this side tells what memory it will take, whether it fits, on which "
+        "device, and what would help. The script is read, never run."
+    )
+    lines: Lines = [[(part, ink.muted)] for part in wrapped(words, width)]
+    if not past:
+        return lines
+    lines += [
+        [],
+        [("submitted before", ink.title), ("   up in the script field recalls", ink.muted)],
+    ]
+    name = max(10, min(18, width // 4))
+    for number, job in enumerate(past[:MOST_PAST], start=1):
+        task = job.task
+        ago = f"{format_duration(max(0.0, now - job.submitted_at))} ago"
+        command = " ".join((PurePath(task.script).name, *task.args))
+        room = max(4, width - 4 - name - 1 - len(ago) - 1)
+        lines.append(
+            [(fit(f"{number}", 3, "right") + " ", ink.muted), (fit(task.name, name), ink.text),
+             (" " + fit(command, room) + " ", ink.muted), (ago, ink.muted)]
+        )  # fmt: skip
+    if len(past) > MOST_PAST:
+        lines.append([(f"    and {len(past) - MOST_PAST} more", ink.muted)])
+    return lines
 
 
 def report_lines(

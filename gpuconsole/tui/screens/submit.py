@@ -22,17 +22,25 @@ from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
 from gpuconsole.tui.presentation.placement import decision_lines
-from gpuconsole.tui.presentation.report import MOST_SUGGESTIONS, overall, report_lines, short_path
+from gpuconsole.tui.presentation.report import (
+    MOST_SUGGESTIONS,
+    invitation,
+    overall,
+    report_lines,
+    short_path,
+)
 from gpuconsole.tui.screens.dialogs import AskScreen
-from gpuconsole.tui.screens.measuring import MeasuringScreen
 from gpuconsole.tui.screens.picker import PickerScreen
+from gpuconsole.tui.screens.recalling import RecallingScreen
 from gpuconsole.tui.taskform import FormError, apply, build_task, with_question
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.line import Line
-from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.panel import Panel
 
-DEBOUNCE_S = 0.15
+DEBOUNCE_S = 0.1
 """Typing pauses this long before the script is estimated again."""
+PATIENCE_S = 0.3
+"""An answer that takes longer is waited for visibly."""
 
 PANES = ("form", "preflight", "placement")
 
@@ -59,6 +67,8 @@ class Draft:
     """The state of one's typing against the last answer."""
 
     stale: bool = False
+    slow: bool = False
+    """Whether the answer has been waited for so long that it is worth a mark."""
     pane: str = "form"
     answer: Answer = field(default_factory=Answer)
     edits: tuple[Edit, ...] = ()
@@ -67,7 +77,7 @@ class Draft:
     """The script that they are for."""
 
 
-class SubmitScreen(MeasuringScreen):
+class SubmitScreen(RecallingScreen):
     """Form left, verdict right."""
 
     AREA = "submit"
@@ -80,6 +90,7 @@ class SubmitScreen(MeasuringScreen):
         super().__init__()
         self._draft = Draft()
         self._pause: Timer | None = None
+        self._patience: Timer | None = None
 
     def body(self) -> ComposeResult:
         """Form over placement, preflight beside them; tabs on a narrow terminal."""
@@ -90,10 +101,6 @@ class SubmitScreen(MeasuringScreen):
                 yield Panel("placement", id="placement")
             yield Panel("preflight", id="preflight")
 
-    def on_mount(self) -> None:
-        """Name the form."""
-        name_box(self.query_one("#form"), "submit", "ctrl+j submits")
-
     def draw(self, picture: Picture) -> None:
         """Panels depend on width and clock, not on the fleet."""
         self._draw_tabs()
@@ -102,7 +109,7 @@ class SubmitScreen(MeasuringScreen):
 
     def crumbs(self) -> str:
         """What state the draft is in."""
-        if self._draft.stale:
+        if self._draft.slow:
             return "estimating"
         return "" if self._draft.answer.report is None else "estimate is current"
 
@@ -205,6 +212,7 @@ class SubmitScreen(MeasuringScreen):
 
     @on(Form.Changed)
     def _typed(self, event: Form.Changed) -> None:
+        self.typed_on()
         self._changed(event.values)
 
     def _changed(self, values: Mapping[str, str], *, at_once: bool = False) -> None:
@@ -213,15 +221,20 @@ class SubmitScreen(MeasuringScreen):
         if self._pause is not None:
             self._pause.stop()
         self._pause = self.set_timer(0.001 if at_once else DEBOUNCE_S, self._ask)
-        self.draw_frame()
-        self._draw_preflight()
+        if self._patience is None:
+            self._patience = self.set_timer(PATIENCE_S, self._waited)
+
+    def _waited(self) -> None:
+        """Say that the answer is still to come."""
+        self._patience = None
+        if self._draft.stale:
+            self._draft.slow = True
+            self.show(self.picture)
 
     def _ask(self) -> None:
         task = self._typed_task(quiet=True)
         if task is None:
-            self._draft.stale = False
-            self._draft.answer = Answer()
-            self.show(self.picture)
+            self._answered(Answer())
             return
         aside(self, partial(self._estimate, task), group="preflight", exclusive=True)
 
@@ -242,7 +255,10 @@ class SubmitScreen(MeasuringScreen):
 
     def _answered(self, answer: Answer) -> None:
         self._draft.answer = answer
-        self._draft.stale = False
+        self._draft.stale = self._draft.slow = False
+        if self._patience is not None:
+            self._patience.stop()
+            self._patience = None
         self.show(self.picture)
 
     def _typed_task(self, *, quiet: bool = False) -> Task | None:
@@ -309,8 +325,8 @@ class SubmitScreen(MeasuringScreen):
     def _verdict_words(self) -> list[Piece]:
         """The verdict in a few words, for a terminal that shows the form alone."""
         report, ink = self._draft.answer.report, self.ink
-        if self._draft.stale or report is None:
-            return [("estimating" if self._draft.stale else "", ink.muted)]
+        if self._draft.slow or report is None:
+            return [("estimating" if self._draft.slow else "", ink.muted)]
         word = overall(report)
         said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ')}"
         memory = report.estimate.memory
@@ -324,24 +340,20 @@ class SubmitScreen(MeasuringScreen):
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
         told = self.measuring or "F5 again  F2-F4 apply  F8 measures"
         panel.entitle(f"preflight{self._freshness()}", told)
-        panel.set_class(self._draft.stale, "-stale")
+        panel.set_class(self._draft.slow, "-stale")
         if answer.error is not None:
             lines = [[(part, ink.bad)] for part in wrapped(answer.error.message, width)]
             lines.insert(0, [(answer.error.title, ink.verdicts["will-fail"])])
             lines += [[(part, ink.text)] for part in wrapped(answer.error.hint, width)]
             panel.put(lines)
         elif answer.report is None:
-            words = (
-                "Name a script, and this side tells what memory it will take, whether it fits, "
-                "on which device, and what would help. The script is read, never run."
-            )
-            panel.put([[(part, ink.muted)] for part in wrapped(words, width)])
+            panel.put(invitation(ink, self.past_jobs(), self.picture.now, width))
         else:
             panel.put(report_lines(ink, answer.report, answer.uuids, width, self._draft.edits))
 
     def _freshness(self) -> str:
         answer = self._draft.answer
-        if self._draft.stale:
+        if self._draft.slow:
             return " (estimating)" if answer.report is None else " (stale, estimating)"
         if answer.report is not None and answer.report.elapsed_ms:
             return f" (live, {answer.report.elapsed_ms:.0f} ms)"

@@ -61,6 +61,15 @@ class Form(VerticalScroll, can_focus=False):
 
         values: Mapping[str, str]
 
+    @dataclass
+    class Recalled(Message):
+        """An older submission is wanted (`way` 1), or a newer one."""
+
+        way: int
+
+    recalling = False
+    """Whether `down` in the first field means a newer submission, not the next field."""
+
     def compose(self) -> ComposeResult:
         """A label and an input a line, and a line for what is wrong."""
         for field in FIELDS:
@@ -101,12 +110,22 @@ class Form(VerticalScroll, can_focus=False):
         self._input(name).focus()
 
     def action_next(self) -> None:
-        """Go to the next field."""
-        self.screen.focus_next(".field-input")
+        """Go to the next field; from a recalled submission to a newer one."""
+        if self.recalling and self._on_script:
+            self.post_message(self.Recalled(-1))
+        else:
+            self.screen.focus_next(".field-input")
 
     def action_previous(self) -> None:
-        """Go to the field before."""
-        self.screen.focus_previous(".field-input")
+        """Go to the field before; before the first are the submissions of the past."""
+        if self._on_script:
+            self.post_message(self.Recalled(1))
+        else:
+            self.screen.focus_previous(".field-input")
+
+    @property
+    def _on_script(self) -> bool:
+        return self._input("script").has_focus
 
     def _input(self, name: str) -> Input:
         return self.query_one(f"#field-{name}", Input)
@@ -119,4 +138,4 @@ class Form(VerticalScroll, can_focus=False):
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
         event.stop()
-        self.action_next()
+        self.screen.focus_next(".field-input")

@@ -1,0 +1,129 @@
+"""The form of the submit screen: from what is typed to a task and back, and the past recalled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.estimate import Suggestion
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.tui.taskform import FormError, apply, build_task, values_of
+from gpuconsole.tui.widgets.form import completed
+from tests.tui.console import opened
+from tests.tui.fake import NOW, FakeSession, job
+from tests.tui.test_submit import asked, value
+
+
+def test_completion(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "net.py").write_text("")
+    (tmp_path / "models" / "net.txt").write_text("")
+    assert completed(f"{tmp_path}/mo") == f"{tmp_path}/models/"
+    assert completed(f"{tmp_path}/models/n") == f"{tmp_path}/models/net.py"
+    assert completed(f"{tmp_path}/nothing") is None
+    assert completed(f"{tmp_path}/missing/x") is None
+    assert completed("~nobody-of-that-name/x") is None
+
+
+def test_a_task_from_the_form() -> None:
+    values = {"script": "a/b.py", "args": "--x 'y z'", "devices": "auto", "batch": "8",
+              "priority": "-3", "labels": "pool=train", "env": "A=1 B='2 3'",
+              "prefer": "A100 RTX_3090", "image": "paddle"}  # fmt: skip
+    task = build_task(values)
+    assert task == Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
+                        priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
+                        preferred_devices=("A100", "RTX_3090"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [("script", " "), ("args", "'open"), ("devices", "0"), ("devices", "x"), ("batch", "0"),
+     ("priority", "high"), ("env", "A"), ("labels", "=x")],
+)  # fmt: skip
+def test_a_form_that_is_wrong_names_the_field(field: str, typed: str) -> None:
+    with pytest.raises(FormError) as caught:
+        build_task({"script": "a.py", field: typed})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("--epochs 3 --batch-size 64", "--epochs 3 --batch-size 48"),
+        ("--batch_size=64", "--batch_size=48"),
+        ("-b 64", "-b 48"),
+        ("--epochs 3", "--epochs 3"),
+        ("--batch-size", "--batch-size"),
+        ("'open", "'open"),
+    ],
+)
+def test_a_batch_among_the_arguments_follows(args: str, expected: str) -> None:
+    changed = apply({"args": args}, Suggestion("batch-size", 48, "smaller"))
+    assert changed is not None
+    assert (changed["batch"], changed["args"]) == ("48", expected)
+
+
+def test_other_suggestions() -> None:
+    assert apply({}, Suggestion("device", 24, "there")) is None
+    assert apply({}, Suggestion("amp", "O1", "mixed")) is None
+
+
+def past_jobs() -> tuple[Job, ...]:
+    def submitted(number: int, args: tuple[str, ...], **more: object) -> Job:
+        task = Task("train", "train.py", args, **more)  # type: ignore[arg-type]
+        return replace(
+            job("train", JobState.SUCCEEDED, number), task=task, submitted_at=NOW + number
+        )
+
+    return (
+        submitted(1, ("--lr", "0.1"), batch_size=32, env={"A": "x y"}),
+        submitted(2, ("--lr", "0.2")),
+        submitted(3, ("--lr", "0.2")),
+        replace(submitted(4, ("--lr", "9")), user="bo"),
+    )
+
+
+async def test_past_submissions_are_recalled_and_the_draft_is_kept() -> None:
+    session = FakeSession(jobs_now=past_jobs())
+    async with opened(session) as console:
+        await console.press("4")
+        await console.shows(
+            "submitted before", "up in the script field recalls", "train.py --lr 0.1"
+        )
+        await console.type("dra")
+        await console.press("up")
+        assert value(console, "args") == "--lr 0.2"
+        await console.shows("1 of 2 submitted before")
+        await console.press("up")
+        assert (value(console, "args"), value(console, "batch")) == ("--lr 0.1", "32")
+        await console.until(lambda: asked(session).env == {"A": "x y"})
+        await console.press("up")
+        await console.told("You submitted nothing before that.")
+        await console.press("down")
+        assert value(console, "args") == "--lr 0.2"
+        await console.press("down")
+        assert (value(console, "script"), value(console, "args")) == ("dra", "")
+        await console.press("ctrl+r")
+        assert value(console, "args") == "--lr 0.2"
+        await console.type("x")
+        await console.until(lambda: "submitted before" not in console.text)
+        await console.press("down")
+        assert console.app.focused is console.app.screen.query_one("#field-args")
+        await console.press("up")
+        assert console.app.focused is console.app.screen.query_one("#field-script")
+
+
+async def test_nothing_to_recall_says_so() -> None:
+    async with opened(FakeSession()) as console:
+        await console.press("4", "ctrl+r")
+        await console.told("No job of yours yet.")
+
+
+def test_a_task_and_the_form_are_each_others_inverse() -> None:
+    task = Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
+                priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
+                preferred_devices=("A100", "RTX_3090"), assumptions={"len(v)": "3"})  # fmt: skip
+    assert build_task(values_of(task)) == task
+    assert build_task(values_of(Task("other", "b.py"))) == Task("other", "b.py")
