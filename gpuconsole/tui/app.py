@@ -223,6 +223,8 @@ class ConsoleApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, ConsoleScreen) and screen.is_mounted:
                 screen.restyle()
+                # What did not change is not drawn again by itself, and has the colours of before.
+                screen.query("*").refresh()
 
     def look_at_themes(self) -> None:
         """Wear what has changed on disk; what is broken is told and changes nothing."""

@@ -12,12 +12,14 @@ from gpuconsole.tui.app import Look
 from gpuconsole.tui.ink import Ink, Symbols, few_colors
 from gpuconsole.tui.presentation.metrics import Cells
 from gpuconsole.tui.presentation.owners import Owners
+from gpuconsole.tui.presentation.report import stacked_bar
 from gpuconsole.tui.themes import Wardrobe, shipped_folder
 from tests.tui.console import SIZES, opened
-from tests.tui.fake import FakeSession, FakeTriage, incident, job, lab
+from tests.tui.fake import FakeSession, FakeTriage, incident, job, lab, report
 
 WARDROBE = Wardrobe([shipped_folder()])
 WARDROBE.look()
+NIGHT = WARDROBE.themes["night"]
 each_theme = pytest.mark.parametrize("theme", WARDROBE.themes.values(), ids=lambda one: one.name)
 
 
@@ -85,3 +87,12 @@ async def test_without_colours_every_screen_says_all_in_words_and_glyphs(
         await console.shows("[5 Triage", "~ warning")
         await console.press("question_mark")
         await console.shows("Triage")
+
+
+def test_the_parts_of_memory_are_letters_where_colours_cannot_part_them() -> None:
+    memory = report().estimate.memory
+    assert memory is not None
+    plain = "".join(part for part, _ in stacked_bar(Ink(NIGHT), memory, 34816.0, 60))
+    few = "".join(part for part, _ in stacked_bar(Ink(NIGHT, few_colors=True), memory, 34816.0, 60))
+    assert not any(letter.isalpha() for letter in plain)
+    assert len({letter for letter in few if letter.isalpha()}) >= 3

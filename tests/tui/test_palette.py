@@ -156,6 +156,14 @@ async def test_a_configured_key_is_shown_and_what_was_used_stands_first() -> Non
         await console.until(lambda: not isinstance(console.app.screen, Palette))
 
 
+async def test_letters_here_and_there_are_not_offered_beside_the_word_itself() -> None:
+    async with opened(FakeSession()) as console:
+        await ask(console, "a100", "a100-01 3 NVIDIA")
+        assert "seconds" not in console.text
+        await console.press("escape")
+        await ask(console, "gtqueue", "Go to the queue")
+
+
 async def test_q_quits_as_it_does_elsewhere() -> None:
     async with opened(FakeSession()) as console:
         await console.press("colon", "q", "enter")

@@ -51,6 +51,9 @@ def test_words_can_be_read_on_every_ground(theme: ThemeFile) -> None:
         for word in WORDS:
             found = contrast(theme.colors[word], theme.colors[ground])
             assert found >= least, f"{word} on {ground}: {found:.1f}"
+    for color in theme.heat[4:]:
+        # Figures have no darker step than the middle one.
+        assert contrast(color, theme.colors["background"]) >= (7.0 if least == 7.0 else 3.0)
     for state, color in theme.state.items():
         # Drawn in reverse: the glyph has the colour of the background.
         assert contrast(color, theme.colors["background"]) >= least, state
@@ -145,3 +148,21 @@ async def test_every_theme_draws_every_screen(theme: ThemeFile) -> None:
             await console.press(key)
             await console.until(lambda words=words: words in console.text.lower())
         assert console.app.ink.theme.name == theme.name
+
+
+async def test_another_theme_leaves_nothing_of_the_one_before() -> None:
+    async with opened(FakeSession(), look=Look(theme="night")) as console:
+        await console.press("4")
+        for name in ("day", "contrast"):
+            console.app.theme = name
+            await console.until(lambda name=name: console.app.ink.theme.name == name)
+            await console.pilot.pause(0.2)
+            strips = console.app.screen._compositor.render_strips()
+            grounds = {
+                segment.style.bgcolor.name.lower()
+                for strip in strips
+                for segment in strip
+                if segment.style is not None and segment.style.bgcolor is not None
+            }
+            assert SHIPPED["night"].colors["background"].lower() not in grounds
+            assert SHIPPED[name].colors["background"].lower() in grounds

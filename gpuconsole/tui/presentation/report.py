@@ -233,10 +233,11 @@ def stacked_bar(ink: Ink, memory: Memory, limit: float | None, width: int) -> li
     cells: list[Piece] = []
     edge = 0.0
     drawn = 0
+    spelled = ink.ascii or ink.few_colors
     for at, (letter, _, size) in enumerate(parts_of(memory)):
         edge += size
         upto = round(width * edge / scale)
-        cells += [(letter if ink.ascii else ink.glyphs.bar, _part_style(ink, at))] * (upto - drawn)
+        cells += [(letter if spelled else ink.glyphs.bar, _part_style(ink, at))] * (upto - drawn)
         drawn = max(drawn, upto)
     bound = round(width * memory.high_mib / scale)
     cells += [("-" if ink.ascii else "░", ink.muted)] * max(0, bound - len(cells))

@@ -64,7 +64,7 @@ class HelpScreen(ModalScreen[None]):
         focused = areas_of(about.focused)
         title = {area: f"{AREAS[area]} (it has the focus)" for area in focused}
         lines: list[list[Piece]] = []
-        for area in dict.fromkeys((*focused, about.AREA, *about.WIDGET_AREAS, *shared)):
+        for area in dict.fromkeys((about.AREA, *focused, *about.WIDGET_AREAS, *shared)):
             lines += [[(title.get(area, AREAS[area]), ink.title)]]
             for key in about.console.keys_of(area):
                 off = key.writes and about.console.read_only

@@ -208,6 +208,9 @@ class Palette(ModalScreen[None]):
                 found.append((best[0][0], source, top, len(scored)))
         if query.words:
             found.sort(key=lambda group: -group[0])
+            # What was typed stands somewhere: what only has its letters would be in the way.
+            clear = [group for group in found if group[0] >= PART * len(query.words)]
+            found = clear or found
         self._matched = (query, matched)
         self._show(query, [(source.group, top, count) for _, source, top, count in found])
 
