@@ -13,6 +13,8 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.triage.model import Failure
 
+TERMINATED = 143
+"""Exit code of a process that SIGTERM ended: 128 + 15."""
 KEPT_FAILURES = 20
 """Failures that are remembered of a host."""
 
@@ -105,14 +107,16 @@ def _hosts(job: Job | None) -> set[str]:
 
 def _failed(job: Job) -> set[int]:
     """Return the numbers of the attempts that failed by themselves, not for want of memory."""
-    found = set()
-    for attempt in job.attempts:
-        last = attempt is job.attempts[-1]
-        ended = attempt.ended_at is not None and attempt.exit_code != 0
-        own = attempt.ended_by == "own" or (last and job.state is JobState.FAILED)
-        if ended and own and attempt.ended_by in ("", "own"):
-            found.add(attempt.number)
-    return found
+    return {attempt.number for attempt in job.attempts if _by_itself(job, attempt)}
+
+
+def _by_itself(job: Job, attempt: Attempt) -> bool:
+    if attempt.ended_at is None or attempt.exit_code == 0:
+        return False
+    if attempt is job.attempts[-1]:
+        return job.state is JobState.FAILED and attempt.ended_by in ("", "own")
+    # Of an attempt before the last only its own record tells; one that was told to end is none.
+    return attempt.ended_by == "own" and attempt.exit_code != TERMINATED
 
 
 def _failures(job: Job, attempt: Attempt) -> Iterable[Failure]:

@@ -81,6 +81,7 @@ def test_what_is_ordinary(one: Device) -> None:
     [
         ({"state": HostState.DOWN, "error": "No route to host."}, "unreachable", CRITICAL),
         ({"clock_skew_s": -7.5}, "clock-skew", WARNING),
+        ({"clock_skew_s": 5.1}, "clock-skew", WARNING),
         ({"facts": HostFacts(disk_total_mib=1e6, disk_free_mib=4.9e4)}, "disk-full", WARNING),
         ({"facts": HostFacts(disk_total_mib=1e6, disk_free_mib=0.9e4)}, "disk-full", CRITICAL),
         ({"engine_error": "permission denied"}, "engine-silent", WARNING),
@@ -329,10 +330,27 @@ def test_failures_of_long_ago_out_of_memory_or_of_lost_hosts_do_not_count() -> N
                 attempts=(replace(one.attempts[0], ended_by="oom"),)) for one in fresh
     )  # fmt: skip
     assert not found(host(), jobs=oom)
+    cancelled = tuple(replace(one, state=JobState.CANCELLED) for one in fresh)
+    assert not found(host(), jobs=cancelled)
     lost = tuple(
         replace(one, attempts=(replace(one.attempts[0], ended_by="lost-host"),)) for one in fresh
     )
     assert not found(host(), jobs=lost)
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "code", "counts"), [("own", 1, True), ("own", 143, False), ("gang", 1, False)]
+)
+def test_attempts_before_the_last_count_by_what_is_noted_of_them(
+    ended_by: Any, code: int, counts: bool
+) -> None:
+    jobs = []
+    for at in range(3):
+        over = failed(f"job{at}", NOW - 50)
+        first = replace(over.attempts[0], ended_by=ended_by, exit_code=code)
+        again = replace(first, number=2, ended_at=None, exit_code=None, ended_by="")
+        jobs.append(replace(over, state=JobState.QUEUED, attempts=(first, again)))
+    assert bool(found(host(), jobs=tuple(jobs))) is counts
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -66,6 +66,10 @@ def test_what_comes_back_before_it_has_ended_is_the_same_incident() -> None:
         made.hold(DOWN, seconds=4)
     assert len(made.opened) == 1
     assert made.closed == []
+    made.see(FINE, after=2.0)
+    gone = made.now
+    made.hold(FINE, seconds=CLEAR + 4)
+    assert [one.ended_at for one in made.closed] == [gone]
 
 
 def test_what_comes_back_later_is_a_new_one_of_the_same_id() -> None:
@@ -139,6 +143,15 @@ def test_a_pause_in_the_work_is_not_idle_and_a_blip_does_not_hide_a_forgotten_pr
     assert made.opened == []
     made.hold(idle, seconds=400)
     assert [one.rule for one in made.opened] == ["idle-memory"]
+
+
+def test_short_bursts_of_work_are_work() -> None:
+    made = patient(idle_for=6)
+    held = (process(),)
+    for _ in range(40):
+        made.see(host(device(utilization=90.0, processes=held)), after=2.0)
+        made.hold(host(device(utilization=0.0, processes=held)), seconds=10)
+    assert made.opened == []
 
 
 # --- what cannot be seen ------------------------------------------------------------------------
