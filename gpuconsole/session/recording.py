@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.tasks import cancel_all
+from gpuconsole.state.recording import frames
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
 
@@ -30,12 +31,17 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 1.0
 BLOCK_S = 60.0
 """A block covers so long: a crash loses no more, and opening a moment reads no more."""
+DETAILS_EVERY_S = 60.0
+"""How often it is written that an incident still stands, or how much memory a job has used."""
+READY_AFTER_S = 5.0
+"""So long after the start, when the screens stand, what reads recordings is made ready."""
 WORTH_S = 30.0
 """A session that ends sooner, as a command does, leaves no recording."""
 FOLDER = "recording"
 """The folder of recordings in the state folder."""
 
 Item = TypeVar("Item", Job, Incident)
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,8 @@ class Recorder:
         self._began = clock.now()
         self._written = 0
         self._hosts: dict[str, tuple[float, Host]] = {}
-        self._jobs: _Changes[Job] = _Changes(lambda job: job.id)
-        self._incidents: _Changes[Incident] = _Changes(lambda one: (one.id, one.since))
+        self._jobs = _Changes[Job](lambda job: job.id, _essence_of_job)
+        self._incidents = _Changes[Incident](lambda one: (one.id, one.since), _essence_of_incident)
         self._events: list[Event] = []
         self._thread: ThreadPoolExecutor | None = None
         self._trouble = ""
@@ -103,8 +109,12 @@ class Recorder:
 
     async def run(self) -> None:
         """Look and write until cancelled."""
+        prepared = self.folder is None
         while self.on:
             self.look()
+            if not prepared and self._clock.now() >= self._began + READY_AFTER_S:
+                prepared = True
+                await self._aside(frames.prepare)
             if self._batch is not None and self._clock.now() >= self._batch.first + BLOCK_S:
                 await self.cut()
             await self._clock.sleep(LOOK_EVERY_S)
@@ -171,17 +181,20 @@ class Recorder:
         sink = self._sink
         if sink is None:
             return
-        if self._thread is None:
-            # One thread, so that blocks are written one after another even if a wait is given up.
-            self._thread = ThreadPoolExecutor(1, "recording")
-        loop = asyncio.get_running_loop()
-        # A block that waits for its turn is written even when nobody waits for it any more.
-        error = await asyncio.shield(loop.run_in_executor(self._thread, _tried, sink, batch))
+        error = await self._aside(lambda: _tried(sink, batch))
         if error is not None:
             self._tell_trouble(os.strerror(error.errno or 0), error.filename)
         else:
             self._written += 1
             self._trouble = ""
+
+    async def _aside(self, work: Callable[[], Answer]) -> Answer:
+        if self._thread is None:
+            # One thread, so that blocks are written one after another even if a wait is given up.
+            self._thread = ThreadPoolExecutor(1, "recording")
+        loop = asyncio.get_running_loop()
+        # A block that waits for its turn is written even when nobody waits for it any more.
+        return await asyncio.shield(loop.run_in_executor(self._thread, work))
 
     def _tell_trouble(self, reason: str, path: object) -> None:
         if reason != self._trouble:
@@ -202,22 +215,48 @@ def _tried(sink: Sink, batch: Batch) -> OSError | None:
 class _Changes(Generic[Item]):
     """Remembers records and tells which are new or other than before."""
 
-    def __init__(self, key: Callable[[Item], Hashable]) -> None:
+    def __init__(
+        self, key: Callable[[Item], Hashable], essence: Callable[[Item], Hashable | Item]
+    ) -> None:
+        """`key` tells which record it is, `essence` what of it is written at once when it changes;
+        what else changes is written now and then."""
         self.all: tuple[Item, ...] = ()
         self._key: Callable[[Item], Hashable] = key
-        self._known: dict[Hashable, Item] = {}
+        self._essence: Callable[[Item], Hashable | Item] = essence
+        self._known: dict[Hashable, tuple[float, Item]] = {}
+        """What was taken last of each record, and when."""
 
     def take(self, items: tuple[Item, ...], at: float) -> list[tuple[float, Item]]:
         """Return what differs from before; costs nothing for the same tuple."""
         if items is self.all:
             return []
-        before, self.all = self._known, items
-        self._known = {self._key(item): item for item in items}
-        return [
-            (at, item)
-            for name, item in self._known.items()
-            if (known := before.get(name)) is not item and known != item
-        ]
+        self.all = items
+        known: dict[Hashable, tuple[float, Item]] = {}
+        found: list[tuple[float, Item]] = []
+        for item in items:
+            key = self._key(item)
+            before = self._known.get(key)
+            if before is None or self._is_news(before, item, at):
+                before = at, item
+                found.append(before)
+            known[key] = before
+        self._known = known
+        return found
+
+    def _is_news(self, before: tuple[float, Item], item: Item, at: float) -> bool:
+        taken_at, old = before
+        if old is item or old == item:
+            return False
+        return at - taken_at >= DETAILS_EVERY_S or self._essence(old) != self._essence(item)
+
+
+def _essence_of_job(job: Job) -> Job:
+    attempts = tuple(replace(attempt, peak_mib=None) for attempt in job.attempts)
+    return replace(job, revision=0, detail="", attempts=attempts)
+
+
+def _essence_of_incident(one: Incident) -> Hashable:
+    return one.severity, one.title, one.jobs, one.ended_at, one.marked, one.until
 
 
 def ring(session: Session, parts: Parts, news: News) -> Recorder:

@@ -212,6 +212,9 @@ class Reel:
     async def _load_marks(self) -> None:
         shelf = self._shelf
         assert shelf is not None
+        # File by file, so that a step in time need not wait for all of them.
+        while await self._aside(shelf.read_events):
+            pass
         self.marks = await self._aside(shelf.events)
         self.on_change()
 

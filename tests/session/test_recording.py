@@ -17,7 +17,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.history import FULL_DEVICES
-from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import JournalError, ReadOnlyError, UnreachableError, UsageError
 from gpuconsole.session import recording
 from gpuconsole.session.factory import DemoOptions, open_session
@@ -134,6 +134,22 @@ async def test_jobs_that_change_are_noticed_once(tmp_path: Path) -> None:
     assert stretch.log.jobs == [(T0, old), (T0, new), (T0 + 10, running)]
     assert stretch.jobs(T0 + 9) == (old, new)
     assert stretch.jobs(T0 + 10) == (running, new)
+
+
+async def test_what_changes_all_the_time_is_written_now_and_then(tmp_path: Path) -> None:
+    lab, path = Lab(), tmp_path / "x.gpurec"
+    first = replace(job("a", JobState.RUNNING), attempts=(Attempt(1, "a"),))
+    recorder = lab.recorder(path)
+    for second in range(130):
+        attempt = Attempt(1, "a", peak_mib=float(second))
+        lab.jobs = (replace(first, attempts=(attempt,), revision=second, detail=f"{second} %"),)
+        if second == 100:
+            lab.jobs = (replace(first, state=JobState.FAILED),)
+        await lab.pass_seconds(recorder, 1)
+    await recorder.close()
+    changes = Tape(path).stretch(0).log.jobs
+    assert [at - T0 for at, _ in changes] == [0, 60, 100, 101]
+    assert [one.state.value for _, one in changes] == ["running", "running", "failed", "running"]
 
 
 async def test_a_journal_that_cannot_be_read_stops_nothing(tmp_path: Path) -> None:

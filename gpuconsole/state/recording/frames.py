@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.state.recording import log
 from gpuconsole.state.recording.columns import Columns, figure, pack, quantised
 from gpuconsole.state.recording.envelope import LATEST
 from gpuconsole.state.recording.log import checked, parsed, plain
@@ -334,6 +335,11 @@ class Frames:
             if row >= 0:
                 return run, row
         return self.hosts[place][0], 0
+
+
+def prepare() -> None:
+    """Make what checks notes and records, which takes a while, before somebody waits for it."""
+    log.prepare(HostNote, DeviceNote)
 
 
 def decode(data: bytes, host_of: Callable[[int], Host]) -> Frames:

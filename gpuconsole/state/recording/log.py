@@ -126,13 +126,17 @@ def _rising(at: float, known: list[tuple[float, Any]]) -> float:
 def _check_times(*records: Any) -> None:
     """Refuse times that no calendar knows."""
     for record in records:
-        for one in fields(record):
-            value = getattr(record, one.name)
-            if (
-                one.name.rpartition("_")[2] in ("at", "since", "until", "seen")
-                and value is not None
-            ):
+        kind: Any = type(record)
+        for name in _times_of(kind):
+            value = getattr(record, name)
+            if value is not None:
                 moment(value)
+
+
+@cache
+def _times_of(kind: Any) -> tuple[str, ...]:
+    words = ("at", "since", "until", "seen")
+    return tuple(one.name for one in fields(kind) if one.name.rpartition("_")[2] in words)
 
 
 # --- records and JSON -----------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def _text(value: Any) -> str:
 def parsed(text: bytes) -> Any:
     """Return what JSON says. ValueError when it is none, or holds what is no number."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return _DECODER.decode(text.decode())
     except RecursionError as error:
         raise ValueError("JSON is nested too deeply") from error
 
@@ -199,11 +203,20 @@ def _finite(word: str) -> float:
     return value
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
 def checked(kind: type[Checked], document: object) -> Checked:
     """Return a document as a record of that type; ValueError when it is none."""
     of: Any = kind
     found: Checked = _adapter(of).validate_python(document)
     return found
+
+
+def prepare(*kinds: type[Any]) -> None:
+    """Make what checks records, which takes a while, before somebody waits for it."""
+    for kind in (Host, Job, Event, Incident, _Estimate, *kinds):
+        _adapter(kind)
 
 
 @cache

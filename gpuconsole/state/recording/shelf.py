@@ -134,13 +134,22 @@ class Shelf:
 
     def events(self) -> tuple[Event, ...]:
         """Return all events that were recorded, oldest first, each once."""
-        found: dict[Event, None] = {}
+        while self.read_events():
+            pass
+        found = dict.fromkeys(
+            event for tape in self._order for event in self._events.get(tape.path, (0, ()))[1]
+        )
+        return tuple(sorted(found, key=lambda event: event.at))
+
+    def read_events(self) -> bool:
+        """Read the events of one more file, the latest first; tell whether one was left to read.
+        Who has more to do than events calls it now and then."""
         for tape in self._order:
             known = self._events.get(tape.path)
             if known is None or known[0] != len(tape.blocks):
-                known = self._events[tape.path] = len(tape.blocks), tuple(tape.events())
-            found.update(dict.fromkeys(known[1]))
-        return tuple(sorted(found, key=lambda event: event.at))
+                self._events[tape.path] = len(tape.blocks), tuple(tape.events())
+                return True
+        return False
 
     def _loaded(self, tape: Tape, number: int) -> Stretch:
         self._used = [tape, *(one for one in self._used if one is not tape)]
