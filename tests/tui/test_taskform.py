@@ -113,6 +113,8 @@ async def test_past_submissions_are_recalled_and_the_draft_is_kept() -> None:
         assert console.app.focused is console.app.screen.query_one("#field-args")
         await console.press("up")
         assert console.app.focused is console.app.screen.query_one("#field-script")
+        await console.press("up", "enter")
+        assert console.app.focused is console.app.screen.query_one("#field-args")
 
 
 async def test_nothing_to_recall_says_so() -> None:

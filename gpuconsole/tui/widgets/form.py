@@ -138,4 +138,6 @@ class Form(VerticalScroll, can_focus=False):
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
         event.stop()
-        self.screen.focus_next(".field-input")
+        # What was recalled is taken.
+        self.recalling = False
+        self.action_next()
