@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.cells import cell_len
+
 from gpuconsole.config import LabSettings
 from gpuconsole.core.levels import HOT_C, WARM_C, Condition
 from gpuconsole.core.units import format_duration
@@ -33,19 +35,20 @@ def cell_legend(ink: Ink, metric: Metric, density: Density) -> str:
     return f"{metric.low} {glyphs} {metric.high}   {marks}"
 
 
-MOST_OWNERS = 8
-
-
-def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int]) -> list[Piece]:
-    """Return the letters of the users with their devices, those with most first."""
+def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int) -> list[Piece]:
+    """Return the letters of the users with their devices, those with most first, as far as there is
+    room."""
     pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} nobody", ink.muted)]
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    for user, count in most[:MOST_OWNERS]:
+    room = width - cell_len(pieces[0][0]) - len("  and 99 more")
+    for at, (user, count) in enumerate(most):
         slot = owners.slot(user)
+        words = f" {fit(user, min(12, cell_len(user)))} {count:,}"
+        room -= cell_len(words) + 3
+        if room < 0:
+            return [*pieces, (f"  and {len(most) - at} more", ink.muted)]
         pieces += [("  ", ink.text), (owners.letter(slot), owner_style(ink, slot)),
-                   (f" {fit(user, min(12, len(user)))} {count:,}", ink.muted)]  # fmt: skip
-    if len(most) > MOST_OWNERS:
-        pieces.append((f"  and {len(most) - MOST_OWNERS} more", ink.muted))
+                   (words, ink.muted)]  # fmt: skip
     return pieces
 
 
@@ -74,6 +77,13 @@ def legend_lines(ink: Ink) -> list[list[Piece]]:
     ramp += [(glyph, style) for glyph, style in zip(ink.glyphs.heat, ink.heat, strict=True)]
     ramp.append(("  idle to full", ink.text))
     lines.append(ramp)
+    letters: list[Piece] = [("  owner      ", ink.muted)]
+    letters += [(letter, owner_style(ink, slot)) for slot, letter in enumerate("abc")]
+    lines.append([*letters, ("  a letter and a colour for each user", ink.text)])
+    lines.append(
+        [("  answer     ", ink.muted), (ink.glyphs.lit, ink.match),
+         ("  where the devices asked for with w are free", ink.text)]
+    )  # fmt: skip
     for state, meaning in MEANINGS.items():
         lines.append(
             [

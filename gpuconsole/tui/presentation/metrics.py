@@ -169,7 +169,8 @@ class Cells:
 
     def _pair(self, left: int, right: int, owners: Owners) -> tuple[str, Style]:
         if max(left, right) < UNTOLD:
-            if self._ink.ascii or self._ink.few_colors:
+            # Idle is the colour of the background.
+            if self._ink.ascii or self._ink.few_colors or not (left or right):
                 return self.one(max(left, right), owners)
             return self._ink.glyphs.half, self._ink.heat_pairs[left, right]
         for code in (LIT, DOWN, FAULT, STALE, THROTTLED):

@@ -251,7 +251,8 @@ class FleetScreen(ConsoleScreen):
         users = (
             picture.user_name(device) for host in picture.snapshot.hosts for device in host.devices
         )
-        return owner_legend(self.ink, owners, Counter(user for user in users if user))
+        counts = Counter(user for user in users if user)
+        return owner_legend(self.ink, owners, counts, self.query_one(FleetMap).size.width - 4)
 
     def _draw_inspector(self) -> None:
         panel = self.query_one("#inspector", Panel)
