@@ -64,7 +64,7 @@ def invitation(ink: Ink, past: Sequence[Job], now: float, width: int) -> Lines:
     name = max(10, min(18, width // 4))
     for number, job in enumerate(past[:MOST_PAST], start=1):
         task = job.task
-        ago = f"{format_duration(max(0.0, now - job.submitted_at))} ago"
+        ago = fit(f"{format_duration(max(0.0, now - job.submitted_at))} ago", 10, "right")
         command = " ".join((PurePath(task.script).name, *task.args))
         room = max(4, width - 4 - name - 1 - len(ago) - 1)
         lines.append(
@@ -83,6 +83,8 @@ def report_lines(
     verdict = best(report, uuids)
     memory = report.estimate.memory
     lines = _headline(ink, report, verdict, width)
+    if memory is not None:
+        lines += _against(ink, memory, verdict.limit_mib if verdict else None, width)
     lines += _method(ink, report.estimate, width)
     lines += _trouble(ink, report.estimate, width)
     lines += _edits(ink, report.estimate.script, edits, width)
@@ -93,8 +95,7 @@ def report_lines(
     if urgent:
         lines += help_lines
     if memory is not None:
-        limit = verdict.limit_mib if verdict else None
-        lines += [[], *_parts(ink, memory, limit, width)]
+        lines += [[], *_parts(ink, memory, width)]
     if report.verdicts and memory is not None:
         lines += [[], *_devices(ink, report.verdicts, width)]
     if not urgent:
@@ -204,11 +205,17 @@ def parts_of(memory: Memory) -> tuple[tuple[str, str, float], ...]:
     )
 
 
-def _parts(ink: Ink, memory: Memory, limit: float | None, width: int) -> Lines:
-    parts = parts_of(memory)
+def _against(ink: Ink, memory: Memory, limit: float | None, width: int) -> Lines:
+    """Return all parts side by side in one bar, held against the limit."""
     lines: Lines = [stacked_bar(ink, memory, limit, width)]
     if limit:
         lines.append(_scale(ink, memory, limit, width))
+    return lines
+
+
+def _parts(ink: Ink, memory: Memory, width: int) -> Lines:
+    parts = parts_of(memory)
+    lines: Lines = []
     largest = max((size for _, _, size in parts), default=0.0) or 1.0
     room = max(4, min(24, width - 26))
     for at, (letter, name, size) in enumerate(parts):
