@@ -42,7 +42,8 @@ def run_console(
     import gc
 
     from gpuconsole.config import config_path
-    from gpuconsole.tui.app import ConsoleApp, Look
+    from gpuconsole.tui.app import ConsoleApp
+    from gpuconsole.tui.look import Look
 
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)

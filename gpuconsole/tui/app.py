@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
@@ -20,9 +19,10 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.desktop import notification
 from gpuconsole.tui.expanding import toggle
-from gpuconsole.tui.ink import Ink, Symbols, few_colors
+from gpuconsole.tui.ink import Ink, few_colors
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.keys import Key
+from gpuconsole.tui.look import Look
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols, farewell
 from gpuconsole.tui.presentation.frame import Marks
@@ -54,19 +54,6 @@ THEMES_EVERY_S = 1.0
 """How often the files of the themes are looked at."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How the console looks and which keys it listens to."""
-
-    site: str = ""
-    theme: str = "night"
-    keys: Mapping[str, str] = field(default_factory=dict)
-    symbols: Symbols = "block"
-    theme_folders: tuple[Path, ...] = ()
-    bell: str = ""
-    """The least severe incident at which the terminal rings; "" for none."""
 
 
 class ConsoleApp(App[None]):

@@ -354,6 +354,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("submit.recall", "ctrl+r", "recall(1)", "recall", "Fill the form as once before"),
     Key("submit.command", "f10", "app.command_palette", "command", "Find a command, host or job"),
+    Key("submit.copy", "ctrl+y", "copy", "copy", "Copy the equal docker command"),
     Key("submit.help", "f1", "app.help", "help", "Show the keys of this screen"),
     Key("submit.back", "escape", "back", "back", "Go back; the draft stays", footer=True),
     Key("form.next", "down,enter", "next", "next field", "The next field"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.containers import VerticalScroll
@@ -16,7 +17,7 @@ from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.jumpable import LETTERS, MOST, labels
 from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
-from tests.tui.fake import FakeSession, job, lab
+from tests.tui.fake import FakeSession, FakeTriage, incident, job, lab
 
 JOBS = tuple(job(f"job-{number}", JobState.QUEUED, number, attempts=()) for number in range(60))
 
@@ -175,3 +176,32 @@ async def test_help_begins_with_what_has_the_focus_and_tells_the_thresholds_in_f
         box.scroll_home(animate=False)
         await console.press("escape", "slash")
         assert isinstance(console.app.focused, Input)
+
+
+@pytest.mark.parametrize(
+    ("keys", "copied"),
+    [(("y",), "a100-01"), (("enter", "y"), "GPU-a0"), (("2", "y"), "ana-0001"),
+     (("5", "y"), "slowed by heat")],
+)  # fmt: skip
+async def test_every_screen_copies_and_says_what(keys: tuple[str, ...], copied: str) -> None:
+    wrong = FakeTriage((incident(),))
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING, 1),), triage=wrong)
+    async with opened(session) as console:
+        await console.press(*keys)
+        await console.until(lambda: copied in console.app.clipboard, console.app.clipboard)
+        assert any("opied" in said.message for said in console.app.messages)
+
+
+async def test_the_form_copies_the_docker_command_once_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    async with opened(FakeSession()) as console:
+        await console.press("4", "ctrl+y")
+        await console.told("There is nothing to copy yet.")
+        await console.type("train.py")
+        await console.until(lambda: getattr(console.app.screen, "_draft").answer.docker)  # noqa: B009
+        await console.press("ctrl+y")
+        await console.told("Copied the docker command.")
+        assert "docker" in console.app.clipboard

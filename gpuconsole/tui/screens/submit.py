@@ -155,6 +155,13 @@ class SubmitScreen(RecallingScreen):
             place = f"{file}:{source.line}" if source.kind != "given" else "the script"
             self.tell(f"The script must follow: change the batch size at {place} too.")
 
+    def action_copy(self) -> None:
+        """Copy the equal docker command, once it is known where the job would run."""
+        docker = self._draft.answer.docker
+        if docker:
+            self.app.copy_to_clipboard(docker)
+        self.tell("Copied the docker command." if docker else "There is nothing to copy yet.")
+
     def action_answer(self) -> None:
         """Begin the answer to the first question."""
         report = self._draft.answer.report
