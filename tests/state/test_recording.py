@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -246,6 +249,29 @@ def test_a_torn_tail_costs_the_last_block_at_most(tmp_path: Path) -> None:
         assert len(tape.blocks) == sum(end <= size for end in ends)
         assert (tape.torn is None) == (size in ends)
         assert tape.stretch(0).hosts(T0 + 5)[0].devices[0].utilization == 5
+
+
+def test_a_writer_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tests.state.test_recording import *\n"
+        "file = FileWriter(Path(sys.argv[1]), HEADER)\n"
+        "for number in range(100_000): file.write(minute(T0 + 60 * number))\n"
+    )
+    path = tmp_path / "x.gpurec"
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=root)
+    end = time.monotonic() + 60
+    while not path.exists() or path.stat().st_size < 20_000:
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    tape = Tape(path)
+    assert len(tape.blocks) > 10
+    for number in (0, len(tape.blocks) - 1):
+        at = T0 + 60 * number + 30
+        assert tape.stretch(number).hosts(at)[0].devices[0].utilization == 30
 
 
 def test_a_block_that_is_being_written_is_found_once_it_is_whole(tmp_path: Path) -> None:
