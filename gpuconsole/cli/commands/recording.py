@@ -73,9 +73,10 @@ async def _record(session: Session, path: Path, seconds: float | None) -> dict[s
 def replay(file: Path | None, at: str | None, speed: float | None) -> int:
     """Look at a recording with the console's own screens.
 
-    FILE is what `record` made; without it, what your own consoles have recorded. With --json the
-    `status` document of the moment --at is printed, with the jobs and incidents of then. Times
-    without a zone are this machine's. With --at time stands still unless --speed is given.
+    FILE is what `record` made, and plays from its beginning; without it, what your own consoles
+    have recorded is shown as it was last. With --at time stands still there unless --speed is
+    given. With --json the `status` document of that moment is printed, with its jobs and
+    incidents. Times without a zone are this machine's.
     """
     session = asyncio.run(_opened(file, at))
     if options().as_json:
@@ -84,7 +85,7 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
     reel = session.reel
     for line in reel.trouble:
         note(line)
-    if speed is not None or at is None:
+    if speed is not None or (at is None and file is not None):
         reel.play(speed or 1.0)
     return show_console(session, site="")
 
@@ -105,7 +106,7 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
             if abs(landed - wanted) > _NEAR_S:
                 told = datetime.fromtimestamp(landed)
                 note(f"Nothing is recorded then; the nearest moment is {told:%Y-%m-%d %H:%M:%S}.")
-        elif options().as_json:
+        elif options().as_json or file is None:
             await reel.seek(reel.last)
     except ValueError as error:
         raise UsageError("Wrong usage", f"--at: {error}.") from error
