@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.text import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def build_task(values: Mapping[str, str]) -> Task:
 def values_of(task: Task) -> dict[str, str]:
     """Return what one would type into the form for a task."""
     stem = PurePath(task.script).stem
-    return {
+    values = {
         "script": task.script,
         "args": shlex.join(task.args),
         "name": "" if task.name == stem else task.name,
@@ -85,6 +86,8 @@ def values_of(task: Task) -> dict[str, str]:
         "labels": _typed(task.labels),
         "env": _typed(task.env),
     }
+    # What nobody can type nobody can have typed.
+    return {name: clean(value) for name, value in values.items()}
 
 
 def past(jobs: Iterable[Job], user: str) -> list[Job]:
