@@ -45,7 +45,7 @@ class AgainScreen(ModalScreen[Answer]):
             with Horizontal(id="dialog-buttons"):
                 yield Button("Leave it", id="leave", compact=True)
                 yield Button("As it was", id="same", compact=True)
-                yield Button(f"With {offer.batch}", id="offered", variant="primary", compact=True)
+                yield Button(f"With {offer.batch}", id="offered", compact=True)
 
     def on_mount(self) -> None:
         """Name the box."""
