@@ -401,3 +401,15 @@ async def test_user_me_is_the_one_who_looks() -> None:
         await console.press("slash")
         await console.type("user:me")
         await console.shows("1 host matches", "a100-01")
+
+
+async def test_the_inspector_names_the_free_devices() -> None:
+    session = FakeSession()
+    busy, *rest = session.hosts_now[0].devices
+    quiet = tuple(idle(each.uuid, each.index, peers=each.peers, processes=()) for each in rest)
+    session.change(replace(session.hosts_now[0], devices=(busy, *quiet)))
+    async with opened(session) as console:
+        await console.shows("gpu 1-3 (NVLink)")
+        await console.press("G")
+        await console.press("k", "k")
+        await console.shows("gpu 0,1")

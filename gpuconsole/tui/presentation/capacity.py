@@ -62,7 +62,7 @@ def _missing(nearest: Nearest) -> str:
     """Say why the others will not do, one reason after the other."""
     by_reason = sorted(nearest.missing, key=lambda item: item[1])
     parts = [
-        f"gpu {_ranges([index for index, _ in group])} {reason}"
+        f"gpu {ranges([index for index, _ in group])} {reason}"
         for reason, group in groupby(by_reason, key=lambda item: item[1])
     ]
     if not parts:
@@ -71,10 +71,10 @@ def _missing(nearest: Nearest) -> str:
 
 
 def _numbers(devices: tuple[Device, ...]) -> str:
-    return _ranges([device.index for device in devices])
+    return ranges([device.index for device in devices])
 
 
-def _ranges(indexes: list[int]) -> str:
+def ranges(indexes: list[int]) -> str:
     """Return numbers with runs as `2-5`."""
     parts: list[str] = []
     ordered = sorted(indexes)

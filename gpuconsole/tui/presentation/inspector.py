@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.levels import Condition, condition, level
+from gpuconsole.core.levels import Condition, condition, is_busy, level
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.capacity import ranges
 from gpuconsole.tui.presentation.cells import Piece, bar, fit, labelled, wrapped
 from gpuconsole.tui.presentation.devices import fp16_words, link_words, memory_words, short_model
 
@@ -21,6 +22,7 @@ def inspector_lines(
     if host.devices:
         lines += [[], _gpu_heading(ink)]
         lines += [_gpu_line(ink, host, each, each is device) for each in host.devices]
+        lines += [[], *labelled(ink, "free", _free_words(host), width)]
     if device is not None:
         lines += [[], *device_lines(ink, picture, device, width)]
         lines += holders(ink, device, width)
@@ -108,6 +110,25 @@ def _trouble(device: Device) -> str:
     if device.ecc_uncorrected:
         words.append(f"{device.ecc_uncorrected} uncorrected ECC errors.")
     return " ".join(words)
+
+
+def _free_words(host: Host) -> str:
+    """Name the devices that are free now, and whether NVLink joins them all."""
+    healthy = (Condition.OK, Condition.THROTTLED)
+    free = [
+        device
+        for device in host.devices
+        if condition(host, device) in healthy and not is_busy(device)
+    ]
+    if not free:
+        return "none"
+    uuids = {device.uuid for device in free}
+    joined = len(free) > 1 and all(
+        uuids <= {device.uuid, *(p.uuid for p in device.peers if p.kind.startswith("NV"))}
+        for device in free
+    )
+    words = f"gpu {ranges([device.index for device in free])}"
+    return words + (" (NVLink)" if joined else "")
 
 
 def _gpu_heading(ink: Ink) -> list[Piece]:
