@@ -77,6 +77,9 @@ BY_CHANCE = 0.06
 LOOSE = {
     # Paddle's second derivatives of a bias addition take copies that are not followed.
     "gradient-penalty": 0.06,
+    # Of longer sums of products, and of the third order, a block or two are not followed.
+    "second-gradient-of-a-mixture": 0.08,
+    "third-gradient": 0.08,
 }
 
 

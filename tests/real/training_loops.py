@@ -15,6 +15,33 @@ for step in range(3):
 """
 
 
+def _field(mixed: str, residual: str, *, third: bool = False) -> str:
+    """A net of place and time whose derivatives make the loss, as physics asks of it."""
+    again = "u_xx = paddle.grad(u_x, place, create_graph=True)[0]" if third else ""
+    return f"""
+class Field(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(2, 64), nn.Linear(2, 64), nn.Linear(64, 1)
+    def forward(self, z):
+        u, v = paddle.tanh(self.a(z)), paddle.tanh(self.b(z))
+        return self.c({mixed})
+net = Field()
+opt = {_OPT}Adam(1e-3, parameters=net.parameters())
+for step in range(3):
+    when, place = paddle.randn([1024, 1]), paddle.randn([1024, 1])
+    when.stop_gradient = place.stop_gradient = False
+    out = net(paddle.concat([when, place], axis=1))
+    u_t = paddle.grad(out, when, create_graph=True)[0]
+    u_x = paddle.grad(out, place, create_graph=True)[0]
+    {again}
+    loss = (({residual}) ** 2).mean()
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
 _OPT = "paddle.optimizer."
 _ALL = "parameters=net.parameters()"
 OPTIMIZERS = {
@@ -419,4 +446,7 @@ for step in range(3):
     opt.step()
     opt.clear_grad()
 """,
+    "second-gradient-of-a-product": _field("u * v", "u_t + u_x"),
+    "second-gradient-of-a-mixture": _field("u * v + (1.0 - v) * paddle.tanh(u)", "u_t + u_x"),
+    "third-gradient": _field("u * v", "u_t + out * u_x - 0.1 * u_xx", third=True),
 }

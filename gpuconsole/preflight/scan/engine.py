@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from gpuconsole.preflight.scan.second_order import mirror
+from gpuconsole.preflight.scan.second_order import IN_PARTS, mirror, summed
 from gpuconsole.preflight.scan.tensors import Edge, Gradient, Node, Parameter, Tensor
 from gpuconsole.preflight.trace import Kind, Storage
 
@@ -167,6 +167,8 @@ class _Pass:
         if results is None:
             results = _made(run, node, grads, apart=self.graph)
         if self.graph:
+            if node.name in IN_PARTS:
+                run.block(run.unknown(f"the second derivative of {node.name}"))
             mirror(node, grads, results)
         grads.clear()
         del scratch
@@ -184,6 +186,8 @@ class _Pass:
             slots[slot] = before if grad is None else grad
         elif before.rows:
             slots[slot] = self._joined(before, grad)
+        elif self.graph:
+            slots[slot] = summed(self.run, before, grad)
 
     def _joined(self, before: Gradient, grad: Gradient) -> Gradient:
         """Add to a gradient of rows: rows are put behind rows, and dense tensors take them in."""

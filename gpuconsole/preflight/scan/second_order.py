@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.scan.tensors import Edge, Gradient, Node
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Run
+
+IN_PARTS = frozenset({"divide", "silu", "swish"})
+"""Operators whose second derivative Paddle builds of others, each of which keeps its own."""
 
 _FLAT = frozenset({"relu", "relu6", "leaky_relu", "hardtanh", "abs", "dropout"})
 """Operators whose derivative does not change with their input: no second gradient reaches it."""
@@ -40,3 +47,16 @@ def mirror(node: Node, grads: list[Gradient | None], results: deque[Gradient | N
     for slot, result in enumerate(results):
         if result is not None:
             result.maker = (made, slot)
+
+
+def summed(run: Run, before: Gradient, grad: Gradient) -> Gradient:
+    """Return the sum of two gradients of one tensor: in a graph that is differentiated again it is
+    an addition like any other, into a block of its own."""
+    both = Gradient(run.storage(before.storage.nbytes, "gradients"))
+    makers = [one.maker for one in (before, grad) if one.maker is not None]
+    if makers:
+        size = both.storage.nbytes
+        made = Node([Edge.to(*maker, size) for maker in makers], [size], [], "inplace", 0)
+        made.name = "add"
+        both.maker = made, 0
+    return both
