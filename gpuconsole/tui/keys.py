@@ -464,6 +464,10 @@ def markdown() -> str:
         "",
         "Made from `gpuconsole/tui/keys.py` by `python -m gpuconsole.tui.keys > docs/keys.md`.",
         "Keys marked * change something and are absent in read-only mode.",
+        "",
+        "Any key can be changed by its id in `config.yaml`, several with commas between them:",
+        "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is told with the nearest, and so are",
+        "two things under one key.",
     ]
     for area, title in AREAS.items():
         lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]

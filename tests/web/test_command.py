@@ -1,0 +1,35 @@
+"""`gpuconsole serve` before it serves: what is missing or contradictory is told."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from gpuconsole.cli.entry import main
+
+
+def test_without_its_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: None if name == "textual_serve" else found(name, package),
+    )
+    assert main(["serve", "--demo"]) == 2
+    assert "pip install 'gpuconsole[serve]'" in capsys.readouterr().err
+
+
+def test_to_write_and_to_only_look_contradict_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("textual_serve", reason="needs the extra `serve`")
+    assert main(["serve", "--write", "--read-only"]) == 2
+    assert "contradict" in capsys.readouterr().err
+
+
+def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "70000"]) == 2
+    assert "--port" in capsys.readouterr().err
