@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuconsole.core.fleet import FleetSnapshot
@@ -96,7 +96,8 @@ class Foresight:
         async with self._making:
             now, jobs = self._bench.clock.now(), self._bench.journal.jobs()
             if jobs is not self._made_for or not 0 <= now - self._made_at < FRESH_S:
-                standing, snapshot = self._standing()
+                # Of a long queue even gathering what is to be foreseen takes a while.
+                standing, snapshot = await asyncio.to_thread(self._gatherer())
                 self._known = await asyncio.to_thread(_expected, standing, snapshot, now)
                 self._made_for, self._made_at = jobs, now
             return self._known
@@ -109,7 +110,7 @@ class Foresight:
         if change.verb == "priority":
             jobs = self._bench.journal.jobs()
             change = replace(change, subject=queue.find(jobs, change.subject).id)
-        standing, snapshot = self._standing()
+        standing, snapshot = await asyncio.to_thread(self._gatherer())
         now = self._bench.clock.now()
         changed = _changed(standing, snapshot, change)
         return await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
@@ -118,16 +119,17 @@ class Foresight:
         """Return where so many devices with so much memory are free now."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._leases.refresh(), PATIENCE_S)
-        standing, snapshot = self._standing()
+        standing, snapshot = await asyncio.to_thread(self._gatherer())
         held = {uuid: holder.user for uuid, holder in standing.holders.items()}
         return where(ask, snapshot, held)
 
-    def _standing(self) -> tuple[Standing, FleetSnapshot]:
+    def _gatherer(self) -> Callable[[], tuple[Standing, FleetSnapshot]]:
+        """Return what gathers the queue as it is now; may be called in a thread."""
         journal = self._bench.journal
         snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
-        others = self._leases.others(journal.id)
+        jobs, others = journal.jobs(), self._leases.others(journal.id)
         now = self._bench.clock.now()
-        return self._placer.standing(journal.jobs(), snapshot, others, now), snapshot
+        return lambda: (self._placer.standing(jobs, snapshot, others, now), snapshot)
 
 
 def _changed(

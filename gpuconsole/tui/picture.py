@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
-from gpuconsole.core.jobs import Job
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.levels import BUSY_MEMORY_MIB, BUSY_UTILIZATION, SLOWING, Condition
 
 
@@ -88,6 +88,10 @@ class Picture:
     sums: Mapping[str, HostSums] = field(default_factory=dict)
     """Host name to its figures."""
 
+    waiting: int = 0
+    """How many jobs wait or are held."""
+    active: int = 0
+    """How many jobs may hold devices."""
     incidents: tuple[Incident, ...] = ()
     """What is wrong, and what was lately."""
 
@@ -141,6 +145,7 @@ class Gallery:
         self._jobs: tuple[Job, ...] = ()
         self._owners: dict[str, Job] = {}
         self._users: dict[str, str] = {}
+        self._counts = (0, 0)
 
     def picture(self, snapshot: FleetSnapshot, jobs: tuple[Job, ...], now: float) -> Picture:
         """Return the picture of this moment."""
@@ -154,9 +159,13 @@ class Gallery:
                 for uuid in part.device_uuids
             }
             self._users = {uuid: job.user for uuid, job in self._owners.items()}
+            waiting = sum(job.state in (JobState.QUEUED, JobState.HELD) for job in jobs)
+            self._counts = waiting, sum(job.state.active for job in jobs)
         self._sum_up(snapshot)
         totals = Totals.of(self._sums.values())
-        return Picture(snapshot, jobs, now, totals, self._owners, self._users, self._sums)
+        return Picture(
+            snapshot, jobs, now, totals, self._owners, self._users, self._sums, *self._counts
+        )
 
     def _sum_up(self, snapshot: FleetSnapshot) -> None:
         known, sums = self._hosts, self._sums

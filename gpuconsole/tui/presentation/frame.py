@@ -9,7 +9,6 @@ from datetime import datetime
 from rich.cells import cell_len
 from rich.style import Style
 
-from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.keys import Key
 from gpuconsole.tui.picture import Picture, Totals
@@ -112,9 +111,8 @@ def nav_line(
     ink: Ink, picture: Picture, mode: str, crumbs: str, width: int, tabs: Iterable[Tab] = TABS
 ) -> list[Piece]:
     """Return line 2: the numbered screens, and at the right where one is."""
-    waiting = sum(job.state in (JobState.QUEUED, JobState.HELD) for job in picture.jobs)
-    running = sum(job.state.active for job in picture.jobs)
-    numbers = {"queue": waiting, "job": running, "triage": len(picture.open_incidents)}
+    wrong = len(picture.open_incidents)
+    numbers = {"queue": picture.waiting, "job": picture.active, "triage": wrong}
     left: list[Piece] = [(" ", ink.text)]
     for tab in tabs:
         number = numbers.get(tab.mode, 0)
