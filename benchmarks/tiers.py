@@ -169,9 +169,9 @@ def four_times_parameters(script: Script, batch: int) -> float:
 
 def line_through_two(script: Script, batch: int) -> float | None:
     """Return a line through the two smallest measured batches; None at these themselves."""
-    one, two = script.points[:2]
-    if batch <= two.batch:
+    if len(script.points) < 2 or batch <= script.points[1].batch:
         return None
+    one, two = script.points[:2]
     return one.peak + (two.peak - one.peak) / (two.batch - one.batch) * (batch - one.batch)
 
 
