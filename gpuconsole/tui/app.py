@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -52,6 +53,9 @@ sample is seen soon after it was taken. A beat without news costs nothing, one w
 changed."""
 THEMES_EVERY_S = 1.0
 """How often the files of the themes are looked at."""
+SWITCH_S = 0.0005
+"""A thread that plans or searches gives way after so long: Python's own 5 ms, waited for at each
+query of the journal while a screen is drawn, would be felt in every key."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
 
@@ -111,6 +115,7 @@ class ConsoleApp(App[None]):
 
     def on_mount(self) -> None:
         """Paint first, then open the session."""
+        sys.setswitchinterval(SWITCH_S)
         for file in self.wardrobe.themes.values():
             self.register_theme(file.theme())
         self.theme = self.ink.theme.name

@@ -34,6 +34,10 @@ from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.rows import Rows
 
+WHY_S = 2.0
+"""So long an answer is good for: every beat asks for each row in sight."""
+MOST_WHYS = 2000
+
 
 class QueueScreen(ConsoleScreen):
     """All jobs: active, waiting, ended."""
@@ -55,6 +59,8 @@ class QueueScreen(ConsoleScreen):
         self._ids: Sequence[str] = ()
         self._columns: Sized = ()
         self._looking = False
+        self._whys: dict[str, tuple[Job, float, Why]] = {}
+        """Why jobs stand where they do: of which job, asked when, and the answer."""
 
     def body(self) -> ComposeResult:
         """Rows above, the chosen job's reasons below."""
@@ -275,11 +281,18 @@ class QueueScreen(ConsoleScreen):
     # -- within -----------------------------------------------------------------------------
 
     def _why(self, job: Job) -> Why | None:
+        known = self._whys.get(job.id)
+        if known is not None and known[0] is job and 0 <= self.picture.now - known[1] < WHY_S:
+            return known[2]
         try:
-            return self.session.why(job.id)
+            why = self.session.why(job.id)
         except ConsoleError:
             # The job left the journal between two beats; the next picture lacks it.
             return None
+        if len(self._whys) > MOST_WHYS:
+            self._whys.clear()
+        self._whys[job.id] = (job, self.picture.now, why)
+        return why
 
     @property
     def _chosen(self) -> Job | None:
