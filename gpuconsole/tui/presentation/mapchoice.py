@@ -79,3 +79,11 @@ class Choice:
             self._placed = (picture.now, self.order)
         places = self._places or {}
         return sorted(chosen, key=lambda item: places.get(item.host.name, len(places)))
+
+
+def same_places(one: tuple[Shown, ...], other: tuple[Shown, ...]) -> bool:
+    """Tell whether the same hosts stand at the same places, with as many devices."""
+    return len(one) == len(other) and all(
+        a is b or (a.name == b.name and len(these) == len(those))
+        for (a, these), (b, those) in zip(one, other, strict=True)
+    )

@@ -57,6 +57,10 @@ class FleetScreen(ConsoleScreen):
         yield AskBar("where fit", "4x24, or 2 x 40 GiB nvlink", id="where")
         yield FilterBar(id="filter")
 
+    def on_mount(self) -> None:
+        """The inspector follows the cursor at once."""
+        self.watch(self.query_one(FleetMap), "moved", self._draw_inspector, init=False)
+
     def draw(self, picture: Picture) -> None:
         """Hand the picture to the map; the inspector follows the cursor."""
         self.query_one(FleetMap).show(picture)

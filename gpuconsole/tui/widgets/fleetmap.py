@@ -9,7 +9,7 @@ from functools import partial
 from textual import events
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -19,7 +19,7 @@ from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import strip
 from gpuconsole.tui.presentation.devices import columns_for, heading
-from gpuconsole.tui.presentation.mapchoice import Choice
+from gpuconsole.tui.presentation.mapchoice import Choice, same_places
 from gpuconsole.tui.presentation.maplayout import (
     UNGROUPED,
     Density,
@@ -51,6 +51,8 @@ class FleetMap(ScrollView, can_focus=True):
     group: reactive[str] = reactive(UNGROUPED)
     """The label by which hosts are grouped, `model`, or nothing."""
     order: reactive[str] = reactive("inventory")
+    moved: var[int] = var(0)
+    """Counts the cursor's moves: who watches it draws in the map's own paint, not one later."""
     lit: reactive[frozenset[str]] = reactive(frozenset())
     """Devices that are to stand out, by UUID."""
 
@@ -92,9 +94,9 @@ class FleetMap(ScrollView, can_focus=True):
         old, self._picture = self._picture, picture
         self._seen = None
         before, self._shown = self._shown, self._choice.of(picture)
-        same_places = self._layout is not None and _alike(before, self._shown)
-        if not same_places or old.owners is not picture.owners:
-            self._renew(keep_layout=same_places)
+        alike = self._layout is not None and same_places(before, self._shown)
+        if not alike or old.owners is not picture.owners:
+            self._renew(keep_layout=alike)
             return
         placed = self._placed()
         changed: set[int] = set()
@@ -118,7 +120,11 @@ class FleetMap(ScrollView, can_focus=True):
     @property
     def current(self) -> tuple[Host | None, Device | None]:
         """The host and device under the cursor."""
-        return self._current()
+        host, device = self._at
+        if not 0 <= host < len(self._shown):
+            return None, None
+        item = self._shown[host]
+        return item.host, item.devices[device] if device < len(item.devices) else None
 
     @property
     def owners(self) -> Owners:
@@ -389,20 +395,6 @@ class FleetMap(ScrollView, can_focus=True):
         elif seen:
             self.refresh(*(Region(0, line, width, 1) for line in seen))
 
-    def _current(self) -> tuple[Host | None, Device | None]:
-        host, device = self._at
-        if not 0 <= host < len(self._shown):
-            return None, None
-        item = self._shown[host]
-        return item.host, item.devices[device] if device < len(item.devices) else None
-
     def _announce(self) -> None:
-        self.post_message(self.CursorMoved(*self._current()))
-
-
-def _alike(one: tuple[Shown, ...], other: tuple[Shown, ...]) -> bool:
-    """Tell whether the same hosts stand at the same places, with as many devices."""
-    return len(one) == len(other) and all(
-        a is b or (a.name == b.name and len(these) == len(those))
-        for (a, these), (b, those) in zip(one, other, strict=True)
-    )
+        self.moved += 1
+        self.post_message(self.CursorMoved(*self.current))
