@@ -21,8 +21,8 @@ from gpuconsole.tui.aside import aside
 from gpuconsole.tui.desktop import notification
 from gpuconsole.tui.expanding import toggle
 from gpuconsole.tui.ink import Ink, few_colors
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.keychoice import KeyChoice
-from gpuconsole.tui.keys import Key
 from gpuconsole.tui.look import Look
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols, farewell

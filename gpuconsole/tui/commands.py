@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.keys import Key
+from gpuconsole.tui.key import Key
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Device, Host

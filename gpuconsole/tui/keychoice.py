@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 from textual.keys import Keys, _character_to_key
 
-from gpuconsole.tui.keys import KEYS, Key, in_area
+from gpuconsole.tui.key import Key
+from gpuconsole.tui.keys import KEYS, in_area
 
 TOGETHER = (
     ("app", "go", "time", "fleet", "map"),

@@ -58,7 +58,6 @@ class Viewer(AppService):
         self._stdin = self._process.stdin
         return self._process
 
-
     async def stop(self) -> None:
         """Ask the console to leave, and see that it does."""
         process, self._process = self._process, None

@@ -11,7 +11,8 @@ from textual.dom import DOMNode
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.keys import AREAS, KEYS, Key, in_area, markdown
+from gpuconsole.tui.key import Key
+from gpuconsole.tui.keys import AREAS, KEYS, in_area, markdown
 from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen

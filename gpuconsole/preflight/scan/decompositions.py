@@ -20,7 +20,6 @@ def _square(name: str, x: Tensor) -> tuple[int, ...]:
     return x.shape
 
 
-
 def _complex(x: Tensor) -> str:
     return "complex128" if x.dtype == "float64" else "complex64"
 

@@ -153,7 +153,8 @@ class Recurrent(Layer):
             reserve=(self.reserve * layers - 1) * sides * cell,
             dropped=sides * cell // item,
             forward=forward + mask,
-            backward=unasked + max(
+            backward=unasked
+            + max(
                 backward * cell + self.recurred * state + mask + self.states * state * masked, last
             ),
         )

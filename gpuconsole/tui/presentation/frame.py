@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.keys import Key
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture, Totals
 from gpuconsole.tui.presentation.cells import Piece, fit
 

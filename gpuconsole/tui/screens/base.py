@@ -14,7 +14,8 @@ from textual.widgets import Static
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.keys import Key, in_area
+from gpuconsole.tui.key import Key
+from gpuconsole.tui.keys import in_area
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.frame import footer_line, nav_line, status_line
 from gpuconsole.tui.widgets.bindings import bindings
@@ -119,9 +120,7 @@ class ConsoleScreen(Screen[None]):
     def keys(self) -> list[Key]:
         """Return the keys of this screen that may be pressed now."""
         read_only = self.console.read_only
-        return [
-            key for key in self.console.keys_of(self.AREA) if not (read_only and key.writes)
-        ]
+        return [key for key in self.console.keys_of(self.AREA) if not (read_only and key.writes)]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Take the writing keys away in read-only mode."""

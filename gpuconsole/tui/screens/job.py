@@ -19,7 +19,7 @@ from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.retrying import Offer
 from gpuconsole.tui.aside import aside
-from gpuconsole.tui.keys import Key
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.presentation.jobs import Beside, Going, fact_lines, head_lines, short_head

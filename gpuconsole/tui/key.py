@@ -1,0 +1,65 @@
+"""One thing a person can press, and how its name is written.
+
+Must not import Textual, so that the documentation can be made without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing a person can press."""
+
+    id: str
+    keys: str
+    """Textual's names, separated by commas."""
+    action: str
+    label: str
+    """What the footer says."""
+    help: str
+    """What the help screen and the documentation say."""
+    footer: bool = False
+    pair: str = ""
+    """What the footer shows instead of the first key, where one entry stands for several."""
+    writes: bool = False
+    """Changes something outside the console; absent in read-only mode."""
+
+    @property
+    def area(self) -> str:
+        """The screen or widget that carries the binding."""
+        return self.id.partition(".")[0]
+
+    @property
+    def shown(self) -> str:
+        """The keys as a person reads them."""
+        return " ".join(_SHOWN.get(key, key) for key in self.keys.split(","))
+
+    @property
+    def short(self) -> str:
+        """The first of the keys, for the footer."""
+        return self.pair or _SHOWN.get(self.keys.split(",")[0], self.keys.split(",")[0])
+
+
+_SHOWN = {
+    "colon": ":",
+    "slash": "/",
+    "question_mark": "?",
+    "plus": "+",
+    "ampersand": "&",
+    "minus": "-",
+    "equals_sign": "=",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "comma": ",",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "at": "@",
+    "asterisk": "*",
+    "escape": "esc",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+    **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}

@@ -1,0 +1,67 @@
+"""The README's tour, key by key: what a newcomer with `make demo` finds without a manual."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.lab.jobs import submit_demo_jobs
+from gpuconsole.session.factory import DemoOptions, open_session
+from tests.tui.console import SIZES, Driven, opened
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| (`[^|]*) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
+
+
+def tour() -> list[tuple[str, ...]]:
+    """The keys of each row of the README's tour, as they are written there."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.partition("## Two minutes\n")[2].partition("\n## ")[0]
+    return [tuple(re.findall(r"`([^`]+)`", keys)) for keys in ROW.findall(section)]
+
+
+async def walk(console: Driven, words: tuple[str, ...]) -> None:
+    """Press a row of the tour: names of keys, and words that are typed."""
+    for word in words:
+        if word in ("enter", "esc", "down", "/") or len(word) == 1:
+            await console.press({"esc": "escape", "/": "slash"}.get(word, word))
+        else:
+            await console.type(word)
+
+
+FOUND: tuple[tuple[str, ...], ...] = (
+    (r"1 x 24 GiB  \d places?   ◆ \S+ gpu \d", "◆·|·◆|█◆"),
+    (r"rtx3090-01  rack:r2", r"▸ +1~ RTX 3090.* chen"),
+    (r"why is eight-cards queued\?", r"8 devices could do it"),
+    (r"WILL NOT FIT|will not fit", r"[Bb]atch size"),
+    (r"Queue > runs-out", r"Out of memory on GPU 0"),
+)
+"""What is on the screen after each row, as patterns: which devices are free changes."""
+
+
+def test_the_readme_tells_a_tour() -> None:
+    rows = tour()
+    assert len(rows) == len(FOUND)
+    assert all(rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_newcomer_finds_by_keys_alone(
+    size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    async with (
+        open_session(None, tmp_path / "state", demo=DemoOptions()) as session,
+        opened(session, size) as console,
+    ):
+        await submit_demo_jobs(session)
+        await console.until(lambda: any(job.state is JobState.OOM for job in session.jobs()))
+        for words, expected in zip(tour(), FOUND, strict=True):
+            await walk(console, words)
+            for one in expected:
+                await console.until(
+                    lambda one=one: re.search(one, console.text), f"`{one}` after {words}"
+                )
