@@ -144,6 +144,7 @@ def test_another_format_than_said(tmp_path: Path, capsys: pytest.CaptureFixture[
         (b"PK\x03\x04\xff\xfe\xfa", "not UTF-8"),
         (b"", "holds no line"),
     ],
+    ids=["no-gzip", "torn-gzip", "no-text", "empty"],
 )
 def test_a_file_that_is_no_trace(
     content: bytes, part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
