@@ -12,7 +12,7 @@ demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker
 	$(BIN)/gpuconsole demo $(ARGS)
 
 test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
-	$(BIN)/python -m pytest -m "not real" $(ARGS)
+	$(BIN)/python -m pytest -m "not real" -n auto $(ARGS)
 
 check: lint types layers        ## lint, types and the direction of imports
 

@@ -113,7 +113,10 @@ def wait(job: str) -> int:
 @click.argument("job")
 @common
 def why(job: str) -> int:
-    """Say why a job, or each of a sweep, stands where it does, and what would help."""
+    """Say why a job stands where it does, and what would help.
+
+    Of a sweep, of each of its jobs.
+    """
 
     async def told(session: Session) -> dict[str, Why]:
         found = session.group(job)

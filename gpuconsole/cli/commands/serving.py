@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuconsole.cli.commands.service import stopping
-from gpuconsole.cli.options import global_options, options
-from gpuconsole.cli.output import note
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.places import state_dir
 from gpuconsole.errors import UsageError
@@ -30,7 +30,7 @@ PORT = 8765
 )  # fmt: skip
 @click.option("--write", is_flag=True, help="Let viewers submit, cancel and change what they see.")
 @click.option("--demo", is_flag=True, help="Serve the simulated lab.")
-@global_options
+@common
 def serve(port: int, write: bool, demo: bool) -> int:
     """Serve the console to browsers on this machine.
 
@@ -79,7 +79,12 @@ async def _serve(session: Session, state: Path, port: int, write: bool, *, site:
         ]  # fmt: skip
         async with Share(session, socket, site), served(guard, viewer, port) as found:
             note(f"Serving {'with writing' if write else 'to look only'}. Open in a browser:")
-            print(guard.address(found), flush=True)
+            address = guard.address(found)
+            if options().as_json:
+                print_document({"address": address, "writable": write})
+                sys.stdout.flush()
+            else:
+                print(address, flush=True)
             note("Whoever has this address may come in. Stop with Ctrl-C.")
             await stop.wait()
     return 0
