@@ -47,6 +47,11 @@ async def take(folder: Path) -> None:
                 break
         await pilot.pause(1)
         _save(app, folder / "queue.svg", "the queue")
+        await pilot.press("5")
+        await _until(lambda: "642 MiB" in _text(app))
+        await pilot.press("j")
+        await pilot.pause(1)
+        _save(app, folder / "triage.svg", "triage")
         await pilot.press("4")
         await pilot.pause(1)
         for letter in "too_big.py":

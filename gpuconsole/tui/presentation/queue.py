@@ -146,8 +146,8 @@ def where(entry: Entry) -> str:
 
 COLUMNS: tuple[Column, ...] = (
     Column("#", 4, 1, _number, right=True),
-    Column("job", 17, 0, _name, grow=15),
-    Column("user", 7, 0, _plain(lambda entry: entry.job.user), grow=5),
+    Column("job", 17, 0, _name, grow=7),
+    Column("user", 7, 0, _plain(lambda entry: entry.job.user), grow=3),
     Column("gpus", 4, 0, _plain(lambda entry: shape(entry.job), right=True), right=True),
     Column("state", 11, 0, _state),
     Column("time", 6, 0, _plain(lambda entry: elapsed(entry.job, entry.now), right=True),
@@ -156,7 +156,7 @@ COLUMNS: tuple[Column, ...] = (
            right=True),
     Column("prio", 4, 4, _plain(lambda entry: str(entry.job.task.priority), right=True),
            right=True),
-    Column("where/start", 14, 0, _plain(where), grow=8),
+    Column("where/start", 14, 0, _plain(where), grow=4),
     Column("why", 16, 5, _why),
 )  # fmt: skip
 GAP = 1
