@@ -20,7 +20,7 @@ from gpuconsole.placement.model import (
     Request,
     Waiting,
 )
-from gpuconsole.placement.policy import POLICIES, lab_policy, named_policy, policy_for
+from gpuconsole.placement.policy import POLICIES, lab_policy, named_policy
 
 __all__ = [
     "POLICIES",
@@ -46,6 +46,5 @@ __all__ = [
     "need_on",
     "pass_over",
     "plan",
-    "policy_for",
     "why_waiting",
 ]

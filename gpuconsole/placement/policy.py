@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.jobs import Task
 from gpuconsole.placement.model import Learned, Policy
 
 if TYPE_CHECKING:
@@ -92,13 +91,6 @@ def named_policy(
     if name != "rl_based":
         return policy
     return replace(policy, learned=learned, note="" if learned else note or _UNTRAINED)
-
-
-def policy_for(
-    settings: LabSettings, task: Task, learned: Learned | None = None, note: str = ""
-) -> Policy:
-    """Return the policy of a task: its own algorithm, else the lab's, with the lab's limits."""
-    return lab_policy(settings, learned, note, name=task.algorithm)
 
 
 def lab_policy(

@@ -26,10 +26,10 @@ from gpuconsole.placement import (
     Request,
     Waiting,
     decide,
+    lab_policy,
     named_policy,
     pass_over,
     plan,
-    policy_for,
 )
 from gpuconsole.placement.engine import held_devices
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
@@ -266,9 +266,9 @@ def test_a_device_where_a_stranger_works_comes_last_among_equals() -> None:
 
 def test_the_defaults_of_config_and_placement_are_the_same() -> None:
     assert LabSettings().weights.model_dump() == dict(DEFAULT_WEIGHTS)
-    policy = policy_for(LabSettings(memory_threshold=0.7), Task("t", algorithm="best_fit"))
+    policy = lab_policy(LabSettings(memory_threshold=0.7), name="best_fit")
     assert (policy.name, policy.memory_threshold) == ("best_fit", 0.7)
-    assert policy_for(LabSettings(policy="balanced"), Task("t")).name == "balanced"
+    assert lab_policy(LabSettings(policy="balanced")).name == "balanced"
 
 
 # --- several devices ----------------------------------------------------------------------------
