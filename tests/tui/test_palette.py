@@ -251,7 +251,7 @@ async def test_all_toasts_of_the_session_are_kept() -> None:
         await console.press("enter")
         await console.shows("messages of this session: 2", "!  [b]second", "Copied a100-01")
         assert isinstance(console.app.screen, MessagesScreen)
-        assert console.text.index("second") < console.text.index("Copied")
+        assert console.text.index("!  [b]second") < console.text.rindex("Copied")
         await console.press("y")
         assert "information" in console.app.clipboard
         await console.press("escape")
