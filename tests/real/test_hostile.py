@@ -140,7 +140,7 @@ def test_a_script_that_prints_anything_is_shown_harmlessly(docker_lab: Lab, tmp_
         console.press("Escape")
         console.until(lambda text: "/ nul" not in text)
         console.press("Escape")
-        console.until(lambda text: "goes there" not in text)
+        console.until(lambda text: "only those" not in text)
         console.press("2")
         console.shows("[red]job[bold]", "[red]why[/red]")
         assert untouched(console)

@@ -97,6 +97,12 @@ def test_the_plot_shows_bound_and_limit_and_what_goes_over() -> None:
     assert {len(row) for row in rows} == {40}
 
 
+def test_nothing_held_and_nothing_predicted_is_an_empty_plot() -> None:
+    rows = plotted("block", series(0, 0), Bounds(None, None))
+    assert "peak 0.0 MiB" in rows[-1]
+    assert not "".join(rows[:-1]).strip()
+
+
 def test_a_far_limit_is_only_named() -> None:
     rows = plotted("block", series(900, 1000), Bounds(1200.0, 34000.0))
     assert "limit 33.2 GiB" in rows[-1]

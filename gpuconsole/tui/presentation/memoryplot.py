@@ -44,7 +44,8 @@ def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: i
     peak = series.peak
     if peak is None:
         return [[("No memory was seen of it yet.", ink.muted)]]
-    most = max(peak[1], bounds.predicted or 0.0)
+    # A device that holds nothing yet, of a job without an estimate, is drawn on an axis too.
+    most = max(peak[1], bounds.predicted or 0.0, 1.0)
     near = bounds.limit is not None and bounds.limit <= most * _NEAR
     top = max(most, bounds.limit or 0.0) if near else most
     top *= 1.08
