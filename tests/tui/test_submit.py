@@ -17,6 +17,7 @@ from gpuconsole.placement.model import Rejection
 from gpuconsole.tui.presentation.placement import refusals
 from gpuconsole.tui.screens import submit
 from gpuconsole.tui.screens.dialogs import AskScreen
+from gpuconsole.tui.widgets.form import Form
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 
@@ -24,9 +25,13 @@ from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 async def form(console: Driven, script: str = "train.py") -> None:
     await console.press("4")
     await console.type(script)
-    await console.until(
-        lambda: "estimate is current" in console.text or "estim" not in console.text
-    )
+    await console.until(lambda: answered(console, script) or "estimating" in console.text)
+
+
+def answered(console: Driven, script: str) -> bool:
+    screen = console.app.screen
+    assert isinstance(screen, submit.SubmitScreen)
+    return screen.answered and screen.query_one(Form).values["script"] == script
 
 
 def value(console: Driven, field: str) -> str:
@@ -53,7 +58,7 @@ async def test_the_verdict_appears_as_one_types() -> None:
                             "rtx-01 (RTX 3090): the device is lost.",
                             "rtx-01 (2 x RTX 3090): needs up to 14.8 GiB", "docker run",
                             "device=GPU-a0")  # fmt: skip
-        assert asked(session).script == "train.py"
+        await console.until(lambda: asked(session).script == "train.py")
         assert len(session.named("preflight")) < len("train.py"), "typing is debounced"
         assert all(len(line) == 120 for line in console.text.splitlines())
 

@@ -111,7 +111,12 @@ class SubmitScreen(RecallingScreen):
         """What state the draft is in."""
         if self._draft.slow:
             return "estimating"
-        return "" if self._draft.answer.report is None else "estimate is current"
+        return "estimate is current" if self.answered else ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether what is shown answers what is typed, not what was typed before."""
+        return not self._draft.stale and self._draft.answer.task is not None
 
     # -- actions ----------------------------------------------------------------------------
 
