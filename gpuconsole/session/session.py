@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from gpuconsole.core.containers import PruneResult
@@ -19,12 +19,13 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
-from gpuconsole.core.sweeps import Axis
-from gpuconsole.errors import JournalError, ReadOnlyError
+from gpuconsole.errors import JournalError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
+from gpuconsole.session.acting import Acting
 from gpuconsole.session.arrivals import first_frames
+from gpuconsole.session.asking import Asking
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.dispatcher import Dispatcher
@@ -34,21 +35,18 @@ from gpuconsole.session.follow import log_file
 from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.measurements import Mode
-from gpuconsole.session.measuring import Progress
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.policies import Policies
-from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered
 from gpuconsole.session.results import fetch_results
-from gpuconsole.session.retrying import Offer, Retrying, is_due
+from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
@@ -59,11 +57,9 @@ from gpuconsole.session.whys import why_of
 __all__ = ["Event", "Parts", "Session", "Why"]
 
 LOOK_EVERY_S = 0.5
-STOP_MARGIN_S = 20.0
-"""How much longer than the grace time `cancel` waits for the end."""
 
 
-class Session:
+class Session(Acting, Asking):
     """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
 
     def __init__(self, parts: Parts) -> None:
@@ -145,10 +141,6 @@ class Session:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
         return self._journal.jobs()
 
-    def job(self, reference: str) -> Job:
-        """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
-        return self._journal.job(reference) or queue.find(self.jobs(), reference)
-
     def group(self, reference: str) -> tuple[Job, ...]:
         """Return the jobs of a sweep by its name, or the one job that is meant."""
         return queue.find_all(self.jobs(), reference)
@@ -156,44 +148,6 @@ class Session:
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""
         return self._news.subscribe(listener)
-
-    async def preflight(self, task: Task, *, tier: str = "") -> Report:
-        """Estimate a task and hold it against the fleet; never blocks the event loop."""
-        return await self._estimating.report(task, tier)
-
-    def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
-        """Answer questions of preflight about a script from now on; an empty value forgets one.
-
-        Returns all answers for it. UsageError for one that cannot be read.
-        """
-        self._require_writable("Answering")
-        return self._estimating.assume(script, given)
-
-    @property
-    def isolation(self) -> str:
-        """What keeps a script in that is measured on this machine, as a sentence."""
-        from gpuconsole.remote.sandbox import Sandbox
-
-        return Sandbox().isolation
-
-    def can_measure(self, task: Task) -> bool:
-        """Tell whether a host is there to measure on."""
-        return self._estimating.can_measure(task)
-
-    async def measure(
-        self, task: Task, mode: Mode, progress: Progress, *, host: str = "", local: bool = False
-    ) -> None:
-        """Measure a script with real Paddle in a sandbox; the estimates that follow use it.
-
-        In a container of the job's image, or with `local` on this machine. Cancelling ends it.
-        RefusedError when the script cannot be measured, UsageError without a host.
-        """
-        self._require_writable("Measuring")
-        await self._estimating.measure(task, mode, progress, host=host, local=local)
-
-    def assumptions(self, script: str | Path) -> dict[str, str]:
-        """Return the remembered answers for a script: name to value."""
-        return self._estimating.assumptions(script)
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
@@ -207,67 +161,6 @@ class Session:
             self.now(),
             work_of(report.estimate),
         )
-
-    async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
-        """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
-
-        RefusedError when it will not fit or will fail and `force` is not set; where that cannot
-        be told, a warning.
-        """
-        self._require_writable("Submitting")
-        return await self._submitting.submit(task, force=force, hold=hold)
-
-    async def sweep(
-        self, task: Task, axes: Sequence[Axis], *, force: bool = False, hold: bool = False
-    ) -> tuple[Job, ...]:
-        """Queue a task once for each combination of values, all or none; errors as of `submit`."""
-        self._require_writable("Submitting")
-        return await self._submitting.sweep(task, axes, force=force, hold=hold)
-
-    async def cancel(self, reference: str) -> Job:
-        """End a job: leave the queue, or SIGTERM, grace, SIGKILL.
-
-        Returns once it has ended, or is known to end only when its host is back.
-        """
-        self._require_writable("Cancelling")
-        job = queue.cancel(self._journal, self.job(reference), self.user)
-        if not job.state.active:
-            return job
-        return await self._stopped(job, lambda now: now.state.ended)
-
-    async def retry(self, reference: str, offer: Offer | None = None) -> Job:
-        """Queue an ended job, or one whose host left the inventory, again: as a new attempt, or as
-        `retrying.offer` has offered."""
-        self._require_writable("Retrying")
-        if offer is not None:
-            return await self.retrying.accept(offer)
-        job = self.job(reference)
-        hosts = [host.name for host in self.snapshot().hosts]
-        return queue.retry(self._journal, job, self._bench.bundle(job.id), self.now(), hosts)
-
-    async def hold(self, reference: str) -> Job:
-        """Keep a queued job from starting; a held one is released."""
-        self._require_writable("Holding")
-        return queue.hold(self._journal, self.job(reference), self.now())
-
-    async def release(self, reference: str) -> Job:
-        """Let a held job join the queue again."""
-        self._require_writable("Releasing")
-        return queue.release(self._journal, self.job(reference), self.now())
-
-    async def preempt(self, reference: str) -> Job:
-        """Stop a running job and queue it again; it goes on from its checkpoint.
-
-        Returns once it has stopped. RefusedError when it does not run or keeps no checkpoints.
-        """
-        self._require_writable("Preempting")
-        job = preempt(self._journal, self.job(reference), f"Preempted by {self.user}.")
-        return await self._stopped(job, lambda now: is_over(job, now))
-
-    async def set_priority(self, reference: str, priority: int) -> Job:
-        """Change the priority of a queued or held job."""
-        self._require_writable("Changing a priority")
-        return queue.set_priority(self._journal, self.job(reference), priority)
 
     async def first_frames(self, wait_s: float = 5.0, host: str = "") -> FleetSnapshot:
         """Wait until every host, or the named one, has answered or failed, at most so long."""
@@ -360,12 +253,6 @@ class Session:
             self._dispatching = True
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
 
-    async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
-        """Return a job that is to be stopped once it is, or its host is out of sight."""
-        self._dispatch()
-        within = self.settings.stop_grace + STOP_MARGIN_S
-        return await until_over(self._bench, job, over, within)
-
     async def _watch_queue(self) -> None:
         """Keep others' leases, and why jobs wait, fresh while one does."""
         while True:
@@ -390,11 +277,3 @@ class Session:
             if not task.cancelled():
                 # It should have run until now: what ended it must not stay hidden.
                 task.result()
-
-    def _require_writable(self, doing: str) -> None:
-        if self.read_only:
-            raise ReadOnlyError(
-                "Read-only",
-                f"{doing} was refused: this console was opened to look only.",
-                "Open it again without --read-only.",
-            )

@@ -1,0 +1,104 @@
+"""`Acting`: what a session does to the queue on a user's word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.sweeps import Axis
+from gpuconsole.session import jobs as queue
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.preempting import is_over, preempt, until_over
+from gpuconsole.session.retrying import Offer, Retrying
+from gpuconsole.session.submitting import Submitting
+from gpuconsole.session.writing import Writing
+
+STOP_MARGIN_S = 20.0
+"""How much longer than the grace time `cancel` waits for the end."""
+
+
+class Acting(Writing):
+    """Submit, cancel, retry, hold, preempt."""
+
+    user: str
+    retrying: Retrying
+    _bench: Bench
+    _submitting: Submitting
+
+    async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
+        """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
+
+        RefusedError when it will not fit or will fail and `force` is not set; where that cannot
+        be told, a warning.
+        """
+        self._require_writable("Submitting")
+        return await self._submitting.submit(task, force=force, hold=hold)
+
+    async def sweep(
+        self, task: Task, axes: Sequence[Axis], *, force: bool = False, hold: bool = False
+    ) -> tuple[Job, ...]:
+        """Queue a task once for each combination of values, all or none; errors as of `submit`."""
+        self._require_writable("Submitting")
+        return await self._submitting.sweep(task, axes, force=force, hold=hold)
+
+    async def cancel(self, reference: str) -> Job:
+        """End a job: leave the queue, or SIGTERM, grace, SIGKILL.
+
+        Returns once it has ended, or is known to end only when its host is back.
+        """
+        self._require_writable("Cancelling")
+        job = queue.cancel(self._bench.journal, self.job(reference), self.user)
+        if not job.state.active:
+            return job
+        return await self._stopped(job, lambda now: now.state.ended)
+
+    async def retry(self, reference: str, offer: Offer | None = None) -> Job:
+        """Queue an ended job, or one whose host left the inventory, again: as a new attempt, or as
+        `retrying.offer` has offered."""
+        self._require_writable("Retrying")
+        if offer is not None:
+            return await self.retrying.accept(offer)
+        job = self.job(reference)
+        hosts = [host.name for host in self._bench.hosts.snapshot().hosts]
+        return queue.retry(
+            self._bench.journal, job, self._bench.bundle(job.id), self._bench.clock.now(), hosts
+        )
+
+    async def hold(self, reference: str) -> Job:
+        """Keep a queued job from starting; a held one is released."""
+        self._require_writable("Holding")
+        return queue.hold(self._bench.journal, self.job(reference), self._bench.clock.now())
+
+    async def release(self, reference: str) -> Job:
+        """Let a held job join the queue again."""
+        self._require_writable("Releasing")
+        return queue.release(self._bench.journal, self.job(reference), self._bench.clock.now())
+
+    async def preempt(self, reference: str) -> Job:
+        """Stop a running job and queue it again; it goes on from its checkpoint.
+
+        Returns once it has stopped. RefusedError when it does not run or keeps no checkpoints.
+        """
+        self._require_writable("Preempting")
+        job = preempt(self._bench.journal, self.job(reference), f"Preempted by {self.user}.")
+        return await self._stopped(job, lambda now: is_over(job, now))
+
+    async def set_priority(self, reference: str, priority: int) -> Job:
+        """Change the priority of a queued or held job."""
+        self._require_writable("Changing a priority")
+        return queue.set_priority(self._bench.journal, self.job(reference), priority)
+
+    def job(self, reference: str) -> Job:
+        """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
+        journal = self._bench.journal
+        return journal.job(reference) or queue.find(journal.jobs(), reference)
+
+    def _dispatch(self) -> None:
+        """Take part in dispatching."""
+        raise NotImplementedError
+
+    async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
+        """Return a job that is to be stopped once it is, or its host is out of sight."""
+        self._dispatch()
+        within = self._bench.settings.stop_grace + STOP_MARGIN_S
+        return await until_over(self._bench, job, over, within)
