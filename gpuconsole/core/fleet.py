@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-Backend = Literal["gpu", "npu", "xpu", "dcu", "cpu"]
-"""Paddle's word for a kind of device: CUDA, Ascend, Kunlunxin, Hygon/ROCm, none."""
+Backend = Literal[
+    "gpu", "npu", "xpu", "dcu", "mlu", "gcu", "iluvatar_gpu", "metax_gpu", "musa", "cpu"
+]
+"""Paddle's word for a kind of device: CUDA, Ascend, Kunlunxin, Hygon and AMD, Cambricon, Enflame,
+Iluvatar, MetaX, none. `musa` (Moore Threads) is its maker's word: Paddle has no build for it."""
 
 
 class HostState(str, Enum):
@@ -75,6 +78,7 @@ class Device:
     `power-brake`."""
     ecc_uncorrected: int | None = None
     retired_pages: int | None = None
+    """Pages out of use, or rows that a spare one stands in for."""
     xid: int | None = None
     """The last XID seen since the agent started."""
     mig: bool = False
@@ -85,6 +89,33 @@ class Device:
     lost: bool = False
     error: str = ""
     """Why the device or some of its fields cannot be read."""
+    vendor: str = ""
+    """Who made it, as `core.vendors` knows it: `nvidia`, `ascend`, …; "" when it is not told."""
+    health: str = ""
+    """What its own tool complains of, in words; "" when it complains of nothing."""
+    ecc_corrected: int | None = None
+    remap_pending: bool | None = None
+    """Whether a bad row or page of its memory goes out of use only with the next reset."""
+    remap_failed: bool | None = None
+    """Whether a bad row found no spare one: the device needs repair."""
+    clock_notes: tuple[str, ...] = ()
+    """What else decides its clocks, and is no trouble: `application-clocks`, `sync-boost`,
+    `display-clocks`."""
+    energy_j: float | None = None
+    """Joules since its driver was loaded."""
+    nvlinks_up: int | None = None
+    nvlinks_down: int | None = None
+    nvlink_errors: int | None = None
+    """Replays, recoveries and checksum errors of all its NVLinks."""
+    parent_uuid: str = ""
+    """Of a MIG instance: the device of which it is a part."""
+    mig_profile: str = ""
+    """Of a MIG instance: its profile, such as `1g.5gb`."""
+
+    @property
+    def divided(self) -> bool:
+        """Whether only its MIG instances take jobs, not the device itself."""
+        return self.mig and not self.parent_uuid and not self.uuid.startswith("MIG-")
 
     @property
     def memory_free_mib(self) -> float | None:
