@@ -111,6 +111,9 @@ class Device:
     """Of a MIG instance: the device of which it is a part."""
     mig_profile: str = ""
     """Of a MIG instance: its profile, such as `1g.5gb`."""
+    sampled_at: float | None = None
+    """When it was read, on the console's clock, where that is not with its host's frame: a
+    vendor's tool is a program, which runs seldom."""
 
     @property
     def divided(self) -> bool:
