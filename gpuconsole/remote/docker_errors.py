@@ -114,6 +114,11 @@ def translate(error: Exception, host: str, doing: str) -> ConsoleError:
     )
 
 
+def translated(answer: str, host: str, doing: str) -> EngineError:
+    """Return the console's error for what an engine said in the middle of a stream."""
+    return _answered(answer, host, doing)
+
+
 def unreachable(host: str, doing: str, error: Exception) -> UnreachableError:
     """Return the error for an engine that broke off or never answered."""
     reason = "no answer in time" if _is_timeout(error) else "the connection broke"
@@ -132,6 +137,15 @@ def image_error(image: str, host: str, reason: str) -> ImageError:
         "Try `docker pull` on the host.",
     )
     return ImageError("Image cannot be had", f"{image} on {host}: {said}", hint)
+
+
+def no_registry_has(image: str, host: str) -> ImageError:
+    """Return the error for an image that is named by its id, which only hosts know."""
+    return ImageError(
+        "Image cannot be had",
+        f"{host} does not have {clean(image, 200)}, and no registry can be asked for an id.",
+        f"Bring it from a host that has it: gpuconsole image copy {image} --from HOST --to {host}",
+    )
 
 
 def checked(response: requests.Response) -> requests.Response:

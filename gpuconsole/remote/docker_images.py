@@ -54,6 +54,21 @@ def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
 def open_pull(client: docker.APIClient, image: str) -> requests.Response:
     """Ask the engine to pull, with the console user's own Docker login for the registry."""
     repository, tag = parse_repository_tag(image)
+    return checked(
+        client.post(
+            f"{client.base_url}/v{client.api_version}/images/create",
+            params={"fromImage": repository, "tag": tag or "latest"},
+            headers=login_header(client, image),
+            stream=True,
+            timeout=(client.timeout, None),
+        )
+    )
+
+
+def login_header(client: docker.APIClient, image: str) -> dict[str, str]:
+    """Return the header that carries the console user's own Docker login for an image's registry;
+    none where there is no login. ImageError when it cannot be read."""
+    repository, _ = parse_repository_tag(image)
     registry, _ = resolve_repository_name(repository)
     try:
         with warnings.catch_warnings():
@@ -66,15 +81,7 @@ def open_pull(client: docker.APIClient, image: str) -> requests.Response:
             f"{image}: this machine's Docker settings for {registry}: {clean(str(error), 300)}",
             f"Repair ~/.docker/config.json, or run `docker login {registry}`.",
         ) from error
-    return checked(
-        client.post(
-            f"{client.base_url}/v{client.api_version}/images/create",
-            params={"fromImage": repository, "tag": tag or "latest"},
-            headers={"X-Registry-Auth": login} if login else {},
-            stream=True,
-            timeout=(client.timeout, None),
-        )
-    )
+    return {"X-Registry-Auth": login} if login else {}
 
 
 @dataclass(slots=True)

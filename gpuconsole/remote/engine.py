@@ -29,13 +29,15 @@ from gpuconsole.core.containers import (
     PruneResult,
 )
 from gpuconsole.core.handover import container_labels
+from gpuconsole.core.images import parse_reference
 from gpuconsole.errors import EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
-from gpuconsole.remote.docker_errors import answer_of, image_error, status_of
+from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
 from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
+from gpuconsole.remote.image_store import DockerImageStore
 from gpuconsole.remote.link import Link
 
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
@@ -55,11 +57,14 @@ class DockerEngine:
         *,
         lease_grace_s: float = docker_leases.GRACE_S,
         interface: str = "",
+        road: str = "",
     ) -> None:
-        """`interface` is the one over which gangs talk; "" means the one that is reached."""
+        """`interface` is the one over which gangs talk; "" means the one that is reached. `road`
+        names the link that the host shares with others."""
         self.host = host
         self._link = link
         self._calls = DockerCalls(link, host, socket_path)
+        self.images = DockerImageStore(self._calls, host, road)
         self._lease_grace_s = lease_grace_s
         self._interface = interface
 
@@ -97,6 +102,8 @@ class DockerEngine:
         """Make the image present, pulling it if it is not."""
         if await self._calls.run(f"looking for {image}", is_present, image):
             return
+        if parse_reference(image).id:
+            raise no_registry_has(image, self.host)
         progress(f"pulling {image}")
         pulled = PullProgress(image)
         try:

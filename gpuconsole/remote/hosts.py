@@ -131,6 +131,7 @@ class RemoteHosts:
             entry.docker_socket,
             lease_grace_s=self._grace,
             interface=entry.interface,
+            road=entry.jump or "",
         )
 
     def _entry(self, host: str) -> HostEntry:
