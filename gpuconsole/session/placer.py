@@ -201,12 +201,12 @@ class Placer:
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
 
-    def prospect(
-        self, job: Job, jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
-    ) -> Prospect:
-        """Return what can be foreseen of a job by the journal it is in."""
+    def prospects(
+        self, asked: Sequence[Job], jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
+    ) -> list[Prospect]:
+        """Return what can be foreseen of each of some jobs by the journal they are in."""
         self._other.follow(jobs, snapshot)
-        return prospect_of(job, self._other, now)
+        return [prospect_of(job, self._other, now) for job in asked]
 
     def _rules(
         self, tasks: Sequence[Task], snapshot: FleetSnapshot, ledger: Ledger, now: float

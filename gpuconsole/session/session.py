@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from gpuconsole.core.containers import PruneResult
@@ -178,11 +178,27 @@ class Session(Acting, Asking):
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does: reason, blockers, estimated start, options."""
         job = self.job(reference)
-        waiting = self._outlook.plan.waiting if job.state is JobState.QUEUED else {}
-        nobody, now = not self.dispatcher, self.now()
-        expected = self.foresight.known.get(job.id)
-        prospect = self._placer.prospect(job, self.jobs(), self.snapshot(), now)
-        return why_of(job, waiting, nobody=nobody, expected=expected, prospect=prospect, now=now)
+        return self.whys((job,))[job.id]
+
+    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+        """Say why each of these jobs stands where it does, by id, after one look at the journal
+        and the fleet: made for all rows of a list at once."""
+        asked = tuple(jobs)
+        queued = any(job.state is JobState.QUEUED for job in asked)
+        waiting = self._outlook.plan.waiting if queued else {}
+        nobody, now, known = not self.dispatcher, self.now(), self.foresight.known
+        foreseen = self._placer.prospects(asked, self.jobs(), self.snapshot(), now)
+        return {
+            job.id: why_of(
+                job,
+                waiting,
+                nobody=nobody,
+                expected=known.get(job.id),
+                prospect=prospect,
+                now=now,
+            )
+            for job, prospect in zip(asked, foreseen, strict=True)
+        }
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -413,6 +413,9 @@ class FakeSession:
 
     def why(self, reference: str) -> Why:
         return Why(self.job(reference).state.value)
+
+    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+        return {one.id: self.why(one.id) for one in jobs}
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """A file that is written the first time it is asked for; rank by rank the same lines."""

@@ -122,11 +122,11 @@ def why(job: str) -> int:
         found = session.group(job)
         # Only what waits for devices needs a look at the hosts.
         waits = any(one.state is JobState.QUEUED for one in found)
-        return {} if waits else {one.id: session.why(one.id) for one in found}
+        return {} if waits else session.whys(found)
 
     async def asked(session: Session) -> dict[str, Why]:
         await session.look_around(_PICTURE_S)
-        return {one.id: session.why(one.id) for one in session.group(job)}
+        return session.whys(session.group(job))
 
     found = drive(told, fleet=False) or drive(asked)
     documents = {name: each.as_json() for name, each in found.items()}

@@ -281,18 +281,30 @@ class QueueScreen(ConsoleScreen):
     # -- within -----------------------------------------------------------------------------
 
     def _why(self, job: Job) -> Why | None:
+        if not self._told(job):
+            self._ask(job)
         known = self._whys.get(job.id)
-        if known is not None and known[0] is job and 0 <= self.picture.now - known[1] < WHY_S:
-            return known[2]
+        return None if known is None else known[2]
+
+    def _told(self, job: Job) -> bool:
+        """Whether the answer for a job is still good."""
+        known = self._whys.get(job.id)
+        return known is not None and known[0] is job and 0 <= self.picture.now - known[1] < WHY_S
+
+    def _ask(self, job: Job) -> None:
+        """Ask for a job, and with it for all others in sight: the rows of a page cost one look at
+        the journal, not one each."""
+        seen = (self._jobs[job_id] for job_id in self.query_one(Rows).in_sight)
+        rows = (one for one in seen if one.state is JobState.QUEUED and not self._told(one))
         try:
-            why = self.session.why(job.id)
+            found = self.session.whys({one.id: one for one in (job, *rows)}.values())
         except ConsoleError:
-            # The job left the journal between two beats; the next picture lacks it.
-            return None
+            # The journal cannot be read now; what was told before stays.
+            return
         if len(self._whys) > MOST_WHYS:
             self._whys.clear()
-        self._whys[job.id] = (job, self.picture.now, why)
-        return why
+        now = self.picture.now
+        self._whys |= {one: (self._jobs[one], now, why) for one, why in found.items()}
 
     @property
     def _chosen(self) -> Job | None:

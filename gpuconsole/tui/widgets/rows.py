@@ -96,6 +96,12 @@ class Rows(ScrollView, can_focus=True):
         if key in self._places:
             self._stand(self._places[key])
 
+    @property
+    def in_sight(self) -> Sequence[str]:
+        """The keys of the rows that are seen, from the top."""
+        seen = self._in_sight()
+        return self.keys[seen.start : seen.stop]
+
     def jump_places(self) -> list[Place]:
         """Return the rows in sight."""
         top = self.scroll_offset.y
