@@ -295,6 +295,8 @@ class LabSettings(Section):
     """What is watched for, and who is told."""
     theme: Text = "night"
     """Colours of the console."""
+    language: Literal["auto", "en", "zh"] = "auto"
+    """What the screens are written in: English, Chinese, or as LC_ALL, LC_MESSAGES or LANG say."""
     symbols: SymbolSet = "block"
     """What the console draws with: block characters and lines, or plain ASCII."""
     keys: dict[str, Text] = Field(default_factory=dict)

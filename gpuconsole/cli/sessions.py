@@ -83,6 +83,7 @@ def show_console(
         theme=settings.theme,
         keys=settings.keys,
         symbols=settings.symbols,
+        language=settings.language,
         bell=settings.triage.notify if settings.triage.bell else "",
         meanwhile=meanwhile,
     )

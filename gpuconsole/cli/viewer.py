@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     settings = greeting.settings
     return run_console(
         session, site=greeting.site, theme=settings.theme, keys=settings.keys,
-        symbols=settings.symbols,
+        symbols=settings.symbols, language=settings.language,
     )  # fmt: skip
 
 

@@ -126,6 +126,7 @@ def _demo_session(
             gang_network="host",
             theme=mine.theme,
             symbols=mine.symbols,
+            language=mine.language,
             keys=mine.keys,
             # Nobody outside is told of troubles that are made up.
             triage=mine.triage.model_copy(update={"webhook": ""}),

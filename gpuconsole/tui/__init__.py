@@ -25,6 +25,7 @@ def run_console(
     theme: str = "night",
     keys: Mapping[str, str] | None = None,
     symbols: Literal["block", "ascii"] = "block",
+    language: str = "en",
     theme_folders: tuple[Path, ...] | None = None,
     bell: str = "",
     opened: bool = False,
@@ -35,19 +36,24 @@ def run_console(
     The session is entered after the first paint and left when the console closes. `keys` maps
     ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
     by default `themes/` beside the user's settings. `bell` is the least severe incident at which
-    the terminal rings. With `opened` the caller has entered the session, or wants only pictures.
-    `meanwhile` runs beside the console once it is open, and is given up when it closes.
+    the terminal rings. `language` is `en`, `zh`, or `auto` for that of the environment. With
+    `opened` the caller has entered the session, or wants only pictures. `meanwhile` runs beside
+    the console once it is open, and is given up when it closes.
     """
     import asyncio
     import gc
+    import os
 
     from gpuconsole.config import config_path
     from gpuconsole.tui.app import ConsoleApp
+    from gpuconsole.tui.language import spoken
     from gpuconsole.tui.look import Look
 
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)
-    look = Look(site, theme, dict(keys or {}), symbols, theme_folders, bell)
+    look = Look(
+        site, theme, dict(keys or {}), symbols, theme_folders, bell, spoken(language, os.environ)
+    )
     app = ConsoleApp(session, look, opened=opened)
 
     async def drive() -> None:

@@ -23,6 +23,7 @@ from gpuconsole.tui.expanding import toggle
 from gpuconsole.tui.ink import Ink, few_colors
 from gpuconsole.tui.key import Key
 from gpuconsole.tui.keychoice import KeyChoice
+from gpuconsole.tui.language import language
 from gpuconsole.tui.look import Look
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols, farewell
@@ -84,7 +85,8 @@ class ConsoleApp(App[None]):
         self.wardrobe = Wardrobe((shipped_folder(), *self.look.theme_folders))
         _, self._theme_errors = self.wardrobe.look()
         chosen = self.wardrobe.themes.get(self.look.theme)
-        self.ink = Ink(chosen or BUILT_IN, self.look.symbols)
+        self._language = language(self.look.language)
+        self.ink = Ink(chosen or BUILT_IN, self.look.symbols, language=self._language)
         self.keychoice = KeyChoice(self.look.keys)
         self.recent = Recent()
         self.messages: Messages = Messages(maxlen=MOST)
@@ -208,7 +210,7 @@ class ConsoleApp(App[None]):
         system = "truecolor" if self.is_headless else self.console.color_system
         few = few_colors(system, no_color=self.no_color)
         chosen = self.wardrobe.themes.get(self.theme, BUILT_IN)
-        self.ink = Ink(chosen, self.look.symbols, few_colors=few)
+        self.ink = Ink(chosen, self.look.symbols, few_colors=few, language=self._language)
 
     def _restyle(self) -> None:
         self._dip()
@@ -287,6 +289,8 @@ class ConsoleApp(App[None]):
     def change_look(self, look: Look) -> None:
         """Look otherwise until the console closes."""
         self.look = look
+        if look.language != self._language.code:
+            self._language = language(look.language)
         self._restyle()
         self.refresh(layout=True)
 
@@ -356,6 +360,9 @@ class ConsoleApp(App[None]):
         markup: bool = True,
     ) -> None:
         """Show a toast, and keep it for `:messages`."""
+        say = self.ink.say
+        message = "\n".join(say(line) for line in message.split("\n"))
+        title = say(title)
         self.messages.append(Said(time.time(), severity, title, message))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpuconsole.core.text import clean
 from gpuconsole.tui.key import Key
+from gpuconsole.tui.language import NAMES
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Device, Host
@@ -193,6 +194,9 @@ class Settings:
         for symbols, words in sets:
             wear = partial(self.console.change_look, replace(look, symbols=symbols))
             values.append((words, f"symbols {symbols}", look.symbols == symbols, wear))
+        for code, words in NAMES.items():
+            speak = partial(self.console.change_look, replace(look, language=code))
+            values.append((words, f"language {code}", look.language == code, speak))
         for level in ("critical", "warning", "info", ""):
             words = f"Ring at incidents: {level} and worse" if level else "Never ring"
             ring = partial(self.console.change_look, replace(look, bell=level))

@@ -1,4 +1,4 @@
-"""Ink: the styles and glyphs with which Line API widgets draw, made once per theme.
+"""Ink: the styles, glyphs and words with which widgets draw, made once per theme and language.
 
 Every segment gets a style from here: a segment without one breaks drawing under NO_COLOR.
 """
@@ -13,6 +13,7 @@ from rich.style import Style
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import Condition
+from gpuconsole.tui.language import Language
 from gpuconsole.tui.themes import ThemeFile
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpuconsole.tui.app import ConsoleApp
 
 Symbols = Literal["block", "ascii"]
+ENGLISH = Language()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,20 @@ class Ink:
     """Styles of one theme, and the glyphs in use."""
 
     def __init__(
-        self, theme: ThemeFile, symbols: Symbols = "block", *, few_colors: bool = False
+        self,
+        theme: ThemeFile,
+        symbols: Symbols = "block",
+        *,
+        few_colors: bool = False,
+        language: Language | None = None,
     ) -> None:
         colors = theme.colors
         ground = colors["background"]
         self.theme = theme
         self.ascii = symbols == "ascii"
+        # Where only ASCII may be seen, English is what can be said.
+        self.language = ENGLISH if language is None or self.ascii else language
+        self.say = self.language.say
         self.few_colors = few_colors
         """Nine colours cannot be told apart here: a step of the ramp must be seen by its glyph."""
         self.glyphs = ASCII if self.ascii else STEPPED if few_colors else BLOCK

@@ -20,3 +20,5 @@ class Look:
     theme_folders: tuple[Path, ...] = ()
     bell: str = ""
     """The least severe incident at which the terminal rings; "" for none."""
+    language: str = "en"
+    """Of `gpuconsole.tui.language.CODES`."""

@@ -14,11 +14,12 @@ from textual.strip import Strip
 from gpuconsole.core.text import clean
 from gpuconsole.tui.ink import Ink
 
+Align = Literal["left", "right"]
 Piece = tuple[str, Style]
 """Text and its style."""
 
 
-def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
+def fit(text: str, width: int, align: Align = "left") -> str:
     """Return foreign text as exactly `width` cells."""
     if width <= 0:
         return ""
@@ -84,7 +85,9 @@ def labelled(
 ) -> list[list[Piece]]:
     """Return `label  value` lines, the value wrapped beside its label."""
     room = max(8, width - label_width)
-    parts = wrapped(value, room)
+    # One word may be somebody's name, which is in no language.
+    parts = wrapped(ink.say(value) if " " in value else value, room)
+    label = ink.say(label)
     return [
         [(fit(label if number == 0 else "", label_width), ink.muted), (part, ink.text)]
         for number, part in enumerate(parts)
@@ -96,5 +99,5 @@ def bullets(ink: Ink, sentences: Sequence[str], width: int) -> list[list[Piece]]
     return [
         [("    " if at else "  " + ink.glyphs.dot + " ", ink.rule), (part, ink.text)]
         for sentence in sentences
-        for at, part in enumerate(wrapped(sentence, width - 4))
+        for at, part in enumerate(wrapped(ink.say(sentence), width - 4))
     ]

@@ -120,7 +120,7 @@ def nav_line(
         count = f" {number}{urgent}" if number else ""
         here = tab.mode == mode
         go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
-        words = f" {tab.key} {tab.label}{count} "
+        words = f" {tab.key} {ink.say(tab.label)}{count} "
         if here and (ink.ascii or ink.few_colors):
             words = f"[{words[1:-1]}]"
         left += [(words, (ink.here if here else ink.muted) + go), (" ", ink.text)]
@@ -135,17 +135,18 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     tail: list[Piece] = []
     for name, label in last:
         go = Style.from_meta({"@click": _TAIL_CLICKS[label]})
-        tail += [(name, ink.key + go), (f" {label}  ", ink.muted + go)]
+        tail += [(name, ink.key + go), (f" {ink.say(label)}  ", ink.muted + go)]
     tail_width = sum(cell_len(text) for text, _ in tail)
     pieces: list[Piece] = [(" ", ink.text)]
     used = 1
     for key in keys[:MOST_KEYS]:
-        needed = cell_len(key.short) + cell_len(key.label) + 3
+        label = ink.say(key.label)
+        needed = cell_len(key.short) + cell_len(label) + 3
         if used + needed + tail_width > width:
             continue
         click = key.action if key.action.startswith("app.") else f"screen.{key.action}"
         go = Style.from_meta({"@click": click if click.endswith(")") else f"{click}()"})
-        pieces += [(key.short, ink.key + go), (f" {key.label}  ", ink.text + go)]
+        pieces += [(key.short, ink.key + go), (f" {label}  ", ink.text + go)]
         used += needed
     return [*pieces, *tail]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.cells import Piece, bullets, fit, labelled, wrapped
+from gpuconsole.tui.presentation.cells import Align, Piece, bullets, fit, labelled, wrapped
 from gpuconsole.tui.presentation.jobs import Lines, elapsed, places, state_words
 
 
@@ -185,7 +185,8 @@ def heading(ink: Ink, columns: Sized) -> list[Piece]:
     """Return the line above the rows."""
     pieces: list[Piece] = []
     for column, width in columns:
-        pieces.append((fit(column.title, width, "right" if column.right else "left"), ink.muted))
+        align: Align = "right" if column.right else "left"
+        pieces.append((fit(ink.say(column.title), width, align), ink.muted))
         pieces.append((" " * GAP, ink.text))
     return pieces[:-1]
 

@@ -20,6 +20,7 @@ from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.frame import footer_line, nav_line, status_line
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.line import Line
+from gpuconsole.tui.widgets.panel import Panel
 from gpuconsole.tui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class ConsoleScreen(Screen[None]):
 
     def restyle(self) -> None:
         """Draw everything again in the ink of now."""
+        for panel in self.query(Panel):
+            panel.retitle()
         self.show(self.picture)
 
     def on_resize(self, event: events.Resize) -> None:

@@ -9,6 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from gpuconsole.core.text import clean
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -25,11 +26,12 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """Question, consequence, two buttons."""
+        say = ink_of(self).say
         with Vertical(id="dialog", classes="panel"):
-            yield Static(clean(self._consequence), markup=False, id="dialog-text")
+            yield Static(clean(say(self._consequence)), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button("Keep it", id="no", compact=True)
-                yield Button(self._yes, id="yes", variant="error", compact=True)
+                yield Button(say("Keep it"), id="no", compact=True)
+                yield Button(say(self._yes), id="yes", variant="error", compact=True)
 
     def on_mount(self) -> None:
         """Name the box."""
@@ -64,8 +66,9 @@ class AskScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """Explanation, input, a line for what is wrong."""
+        say = ink_of(self).say
         with Vertical(id="dialog", classes="panel"):
-            yield Static(clean(self._explanation), markup=False, id="dialog-text")
+            yield Static(clean(say(self._explanation)), markup=False, id="dialog-text")
             yield Input(
                 self._value, id="answer", compact=True, type="integer" if self._number else "text"
             )
@@ -86,8 +89,12 @@ class AskScreen(ModalScreen[str | None]):
     def _entered(self, event: Input.Submitted) -> None:
         answer = event.value.strip()
         if self._must_be and answer != self._must_be:
-            self.query_one("#dialog-wrong", Static).update("That is not what is asked for.")
+            self.query_one("#dialog-wrong", Static).update(
+                ink_of(self).say("That is not what is asked for.")
+            )
         elif self._number and not answer.lstrip("-").isdigit():
-            self.query_one("#dialog-wrong", Static).update("A whole number is needed.")
+            self.query_one("#dialog-wrong", Static).update(
+                ink_of(self).say("A whole number is needed.")
+            )
         else:
             self.dismiss(answer)

@@ -48,8 +48,9 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Write the help."""
         about = self._about
+        say = ink_of(self).say
         box = self.query_one("#help")
-        name_box(box, f"Help: {AREAS[about.AREA]}", "esc closes")
+        name_box(box, f"{say('Help')}: {say(AREAS[about.AREA])}", "esc closes")
         box.focus()
         self.query_one("#help-text", Static).update(text(self._lines()))
 
@@ -62,22 +63,23 @@ class HelpScreen(ModalScreen[None]):
         about = self._about
         shared = ("app",) if about.FORM else ("go", "time", "app")
         focused = areas_of(about.focused)
-        title = {area: f"{AREAS[area]} (it has the focus)" for area in focused}
+        say = ink.say
+        title = {area: f"{say(AREAS[area])} {say('(it has the focus)')}" for area in focused}
         lines: list[list[Piece]] = []
         for area in dict.fromkeys((about.AREA, *focused, *about.WIDGET_AREAS, *shared)):
-            lines += [[(title.get(area, AREAS[area]), ink.title)]]
+            lines += [[(title.get(area, say(AREAS[area])), ink.title)]]
             for key in about.console.keys_of(area):
                 off = key.writes and about.console.read_only
                 style = ink.rule if off else ink.text
-                note = "   (read-only)" if off else ""
+                note = "   " + say("(read-only)") if off else ""
                 lines.append(
                     [("  ", ink.text), (fit(key.shown, 16), ink.rule if off else ink.key),
-                     (key.help + note, style)]
+                     (say(key.help) + note, style)]
                 )  # fmt: skip
             lines.append([])
-        lines += [[("Legend", ink.title)], *legend_lines(ink), []]
+        lines += [[(say("Legend"), ink.title)], *legend_lines(ink), []]
         return [
             *lines,
-            [("Thresholds and filter", ink.title)],
+            [(say("Thresholds and filter"), ink.title)],
             *threshold_lines(ink, about.session.settings),
         ]

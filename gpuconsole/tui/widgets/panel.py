@@ -20,8 +20,9 @@ Pieces = tuple[Piece, ...]
 
 def name_box(box: Widget, title: str, subtitle: str | list[Piece] = "") -> None:
     """Set a border's titles; they may hold foreign names and are never markup."""
-    upper = Content(clean(title)) if title else None
-    lower = _content(subtitle) if subtitle else None
+    say = ink_of(box).say
+    upper = Content(clean(say(title))) if title else None
+    lower = _content(say(subtitle) if isinstance(subtitle, str) else subtitle) if subtitle else None
     box.border_title = upper
     box.border_subtitle = lower
 
@@ -38,8 +39,15 @@ class Panel(ScrollView, can_focus=False):
     def __init__(self, title: str = "", *, id: str | None = None, classes: str = "") -> None:
         super().__init__(id=id, classes=f"panel {classes}".strip())
         self._lines: tuple[Pieces, ...] | None = None
-        self._titles = ("", "")
-        self.entitle(title)
+        self._titles = (title, "")
+
+    def on_mount(self) -> None:
+        """Show the title that the box was made with."""
+        self.retitle()
+
+    def retitle(self) -> None:
+        """Write the titles again, where the language has changed."""
+        name_box(self, *self._titles)
 
     def entitle(self, title: str, subtitle: str = "") -> None:
         """Name the box; titles hold foreign names and are no markup."""

@@ -1,0 +1,127 @@
+"""`Language`: what the screens say, in the language of the one who reads.
+
+The code says everything in English, and what is drawn passes `say`. A catalogue is a file that
+maps English texts to others; a `{name}` in a text stands for whatever is there on the screen, so
+that sentences which preflight, placement or a host's fault have written are found again by their
+shape. What no text of the catalogue is like stays English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+ENGLISH, CHINESE = "en", "zh"
+CODES = (ENGLISH, CHINESE)
+NAMES: Mapping[str, str] = {ENGLISH: "English", CHINESE: "中文"}
+
+_PLACE = re.compile(r"\{(\w+)\}")
+_TRANSLATED = "_text"
+"""The end of the names of places whose own text is in the catalogue too."""
+_REMEMBERED = 8192
+_LONGEST = 600
+"""Longer texts are not sentences of ours: logs, plots, source lines."""
+
+
+class _Shape(NamedTuple):
+    pattern: re.Pattern[str]
+    other: str
+
+
+class Language:
+    """A language that the screens may speak."""
+
+    def __init__(self, code: str = ENGLISH, texts: Mapping[str, str] | None = None) -> None:
+        self.code = code
+        self._exact: dict[str, str] = {}
+        self._shapes: dict[str, list[_Shape]] = defaultdict(list)
+        """Shapes by their first letter; "" for those that begin with a place."""
+        self._known: dict[str, str] = {}
+        # What says more is tried first: `{n} of {m} free` before `{n} free`.
+        for text in sorted(texts or {}, key=_letters, reverse=True):
+            other = (texts or {})[text]
+            if _PLACE.search(text):
+                first = "" if text.startswith("{") else text[0]
+                self._shapes[first].append(_Shape(_pattern(text), other))
+            else:
+                self._exact[text] = other
+
+    def say(self, text: str) -> str:
+        """Return an English text in this language, or as it is where the catalogue has none."""
+        if self.code == ENGLISH or not text:
+            return text
+        known = self._known.get(text)
+        if known is None:
+            known = self._translated(text)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[text] = known
+        return known
+
+    def _translated(self, text: str) -> str:
+        exact = self._exact.get(text)
+        if exact is not None:
+            return exact
+        words = text.strip(" ")
+        if words != text:
+            # Blanks around a text are layout.
+            start = text.index(words) if words else 0
+            return text[:start] + self.say(words) + text[start + len(words) :]
+        if len(text) > _LONGEST:
+            return text
+        for shape in (*self._shapes.get(text[0], ()), *self._shapes.get("", ())):
+            found = shape.pattern.fullmatch(text)
+            if found is not None:
+                return _PLACE.sub(partial(self._filled, found), shape.other)
+        return text
+
+    def _filled(self, found: re.Match[str], place: re.Match[str]) -> str:
+        name = place[1]
+        value = found[name]
+        return self.say(value) if name.endswith(_TRANSLATED) else value
+
+
+def language(code: str) -> Language:
+    """Return a language of `CODES`; its catalogue is read only when it is asked for."""
+    return Language() if code == ENGLISH else Language(code, catalogue(code))
+
+
+def catalogue(code: str) -> dict[str, str]:
+    """Return the shipped texts of a language other than English."""
+    import yaml
+
+    source = files("gpuconsole") / "data" / "languages" / f"{code}.yaml"
+    sections: dict[str, dict[str, Any]] = yaml.safe_load(source.read_text("utf-8"))
+    return {text: str(other) for part in sections.values() for text, other in part.items()}
+
+
+def spoken(wanted: str, environment: Mapping[str, str]) -> str:
+    """Return the code of a language: the wanted one, or with `auto` that of the environment."""
+    if wanted in CODES:
+        return wanted
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := environment.get(name, ""):
+            return CHINESE if value.lower().startswith("zh") else ENGLISH
+    return ENGLISH
+
+
+def places(text: str) -> Iterable[str]:
+    """Give the names of the places in a text of a catalogue."""
+    return _PLACE.findall(text)
+
+
+def _letters(text: str) -> int:
+    return len(_PLACE.sub("", text))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return what a text of a catalogue looks like on the screen."""
+    parts, at = [], 0
+    for place in _PLACE.finditer(text):
+        parts += [re.escape(text[at : place.start()]), f"(?P<{place[1]}>.+?)"]
+        at = place.end()
+    return re.compile("".join((*parts, re.escape(text[at:]))), re.DOTALL)
