@@ -108,6 +108,12 @@ class ImageFacts:
     env: Mapping[str, str] = field(default_factory=dict)
     """Of its variables only those that name a device's tools; others may be secret."""
     architecture: str = ""
+    id: str = ""
+    """`sha256:` and 64 digits: the same on every host that has the image."""
+    paddle: str = ""
+    """Version of the Paddle that a check found in it; "" while none has looked."""
+    paddle_cuda: str = ""
+    """The CUDA that this Paddle is built for: a version, `none`, or "" where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 What is not known is no fault: the engine has the last word, and `image_note` says what was unknown.
 
 An image made with a CUDA toolkit runs under a driver that knows that CUDA version or a later one.
-Since CUDA 11 it also runs under any driver of the same major version from `MINOR_FROM` on (NVIDIA,
-"CUDA Compatibility", minor version compatibility). NVIDIA's container toolkit asks for what the
-image itself demands in NVIDIA_REQUIRE_CUDA, and does not start the container otherwise: words
-between spaces are alternatives, those joined by commas must all hold.
+Since CUDA 11 it also runs under any driver of the same major version from that version's first on
+(minor version compatibility, `placement.cuda`). NVIDIA's container toolkit asks for what the image
+itself demands in NVIDIA_REQUIRE_CUDA, and does not start the container otherwise: words between
+spaces are alternatives, those joined by commas must all hold.
 """
 
 from __future__ import annotations
@@ -16,23 +16,10 @@ from enum import Enum
 
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import HostFacts
+from gpuconsole.placement.cuda import Version, first_driver, runs, text, version
 
-Version = tuple[int, ...]
-
-MINOR_FROM: dict[int, Version] = {11: (450, 80, 2), 12: (525, 60, 13), 13: (580, 65, 6)}
-"""First Linux driver under which every toolkit of a major CUDA version runs (NVIDIA's release
-notes of the CUDA toolkit, table of minimum drivers for minor version compatibility)."""
-FIRST_DRIVER: dict[Version, Version] = {
-    (8, 0): (375, 26),
-    (9, 0): (384, 81),
-    (9, 1): (390, 46),
-    (9, 2): (396, 26),
-    (10, 0): (410, 48),
-    (10, 1): (418, 39),
-    (10, 2): (440, 33),
-}
-"""Before CUDA 11 each toolkit has its own first driver (same release notes)."""
-
+NO_CUDA = "none"
+"""What `ImageFacts.paddle_cuda` says of a Paddle that knows no CUDA."""
 _WORDS = {"gpu": "CUDA", "npu": "Ascend NPUs", "xpu": "Kunlunxin XPUs", "dcu": "Hygon DCUs"}
 _WORDS["cpu"] = "processors alone"
 _VARIABLES = {
@@ -54,6 +41,7 @@ _CUDA = re.compile(r"cuda[-_:]?(\d{1,2})\.(\d{1,2})(?!\d)")
 _CUDA_IMAGE = re.compile(r"(?:^|/)cuda:(\d{1,2})\.(\d{1,2})")
 _PLAIN_PADDLE = re.compile(r"(?:^|/)paddlepaddle/paddle:\d+\.\d+\.\d+(?:rc\d+|-rc\d+)?$")
 """Paddle's own tag without a word for a device is the build without devices."""
+_PADDLE = re.compile(r"paddle[\w-]*:v?(\d+\.\d+\.\d+(?:-?rc\d+)?)(?![\d.])")
 _CONDITION = re.compile(r"(cuda|driver|brand|arch)(>=|<=|!=|=|<|>)([\w.]+)")
 
 
@@ -81,7 +69,11 @@ def image_fault(
             f"The image {image} is made for {_WORDS[made_for]},"
             f" the task wants {_WORDS.get(task_backend, task_backend)}."
         )
-    return _cuda_fault(image, image_facts, host_facts) if task_backend == "gpu" else ""
+    if task_backend != "gpu":
+        return ""
+    return _paddle_fault(image, image_facts, host_facts) or _cuda_fault(
+        image, image_facts, host_facts
+    )
 
 
 def image_note(
@@ -96,18 +88,24 @@ def image_note(
     if task_backend != "gpu":
         return "Whether the image's tools suit the host's driver is not checked for this back end."
     wanted = cuda_version(image, image_facts)
-    driver, known = _version(host_facts.driver_version), _version(host_facts.runtime_version)
+    built = version(image_facts.paddle_cuda) if image_facts is not None else ()
+    if wanted and built and wanted[0] != built[0]:
+        return (
+            f"Paddle in the image is built for CUDA {text(built[:2])}, beside a toolkit of CUDA"
+            f" {text(wanted[:2])}: custom operators that are compiled there may not load."
+        )
+    driver, known = version(host_facts.driver_version), version(host_facts.runtime_version)
     if wanted is None:
         return f"Which CUDA version {image} needs cannot be told."
     if not driver and not known:
         return "The host does not say which driver it has."
     if known and wanted[:2] > known[:2]:
         return (
-            f"The image's CUDA {_text(wanted[:2])} is newer than the {_text(known[:2])} of the"
+            f"The image's CUDA {text(wanted[:2])} is newer than the {text(known[:2])} of the"
             f" host's driver {host_facts.driver_version}: it runs by minor version compatibility,"
             " without what only the newer driver has."
             if wanted[0] == known[0]
-            else f"The image's CUDA {_text(wanted[:2])} runs under driver"
+            else f"The image's CUDA {text(wanted[:2])} runs under driver"
             f" {host_facts.driver_version} by its compatibility libraries, on data-centre cards"
             " alone."
         )
@@ -132,7 +130,7 @@ def image_backend(image: str, facts: ImageFacts | None) -> str:
 
 def cuda_version(image: str, facts: ImageFacts | None) -> Version | None:
     """Return the CUDA toolkit in an image: as its variables say, or its name."""
-    said = _version(facts.env.get("CUDA_VERSION", "")) if facts is not None else ()
+    said = version(facts.env.get("CUDA_VERSION", "")) if facts is not None else ()
     if len(said) >= 2:
         return said
     name = image.partition("@")[0].lower()
@@ -140,8 +138,35 @@ def cuda_version(image: str, facts: ImageFacts | None) -> Version | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
+def paddle_version(image: str) -> str:
+    """Return the version of Paddle that an image's tag names, as Paddle's own do; "" for others."""
+    found = _PADDLE.search(image.partition("@")[0].lower())
+    return found[1] if found else ""
+
+
+def _paddle_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
+    """Return why the Paddle that was found in an image cannot use a host's driver; the wheel
+    brings its own CUDA libraries, whatever toolkit lies beside it."""
+    if facts is None or not facts.paddle:
+        return ""
+    if facts.paddle_cuda == NO_CUDA:
+        return f"Paddle {facts.paddle} in the image {image} is built without CUDA."
+    built = version(facts.paddle_cuda)
+    if len(built) < 2 or runs(built, version(host.driver_version), version(host.runtime_version)):
+        return ""
+    return (
+        f"Paddle {facts.paddle} in the image {image} is built for CUDA {_with_driver(built)};"
+        f" {_driver_words(host)}."
+    )
+
+
+def _with_driver(wanted: Version) -> str:
+    first = first_driver(wanted)
+    return text(wanted[:2]) + (f" (driver {text(first)} or later)" if first else "")
+
+
 def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
-    driver, known = _version(host.driver_version), _version(host.runtime_version)
+    driver, known = version(host.driver_version), version(host.runtime_version)
     demand = "" if facts is None else facts.env.get("NVIDIA_REQUIRE_CUDA", "")
     if facts is not None and facts.env.get("NVIDIA_DISABLE_REQUIRE", "") not in ("", "0", "false"):
         demand = ""
@@ -152,22 +177,9 @@ def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
         wants = f"CUDA {least[1]}" if least else "another driver"
         return f"The image {image} asks for {wants}; {_driver_words(host)}."
     wanted = cuda_version(image, facts)
-    if wanted is None or _runs(wanted, driver, known):
+    if wanted is None or runs(wanted, driver, known):
         return ""
-    first = MINOR_FROM.get(wanted[0]) or FIRST_DRIVER.get(wanted[:2])
-    least_text = f" (driver {_text(first)} or later)" if first else ""
-    return f"The image {image} needs CUDA {_text(wanted[:2])}{least_text}; {_driver_words(host)}."
-
-
-def _runs(wanted: Version, driver: Version, known: Version) -> bool:
-    """Tell whether a driver runs a toolkit; one of which nothing is known may."""
-    if known and known[:2] >= wanted[:2]:
-        return True
-    first = MINOR_FROM.get(wanted[0]) or FIRST_DRIVER.get(wanted[:2])
-    if driver and first is not None:
-        return driver >= first
-    # A major version that is not in the table: only the host's own word counts.
-    return not known or known[0] >= wanted[0]
+    return f"The image {image} needs CUDA {_with_driver(wanted)}; {_driver_words(host)}."
 
 
 def _demand(text: str, driver: Version, known: Version) -> Held:
@@ -182,7 +194,7 @@ def _demand(text: str, driver: Version, known: Version) -> Held:
 def _condition(text: str, driver: Version, known: Version) -> Held:
     found = _CONDITION.fullmatch(text)
     have = {"cuda": known, "driver": driver}.get(found[1], ()) if found else ()
-    wanted = _version(found[3]) if found else ()
+    wanted = version(found[3]) if found else ()
     if found is None or not have or not wanted:
         return Held.PERHAPS
     # As the toolkit does: as many parts are compared as the demand names.
@@ -201,17 +213,3 @@ def _condition(text: str, driver: Version, known: Version) -> Held:
 def _driver_words(host: HostFacts) -> str:
     offers = f", which offers CUDA {host.runtime_version}" if host.runtime_version else ""
     return f"the host has driver {host.driver_version or 'of unknown version'}{offers}"
-
-
-def _version(text: str) -> Version:
-    """Return a version's numbers; () where the text is none."""
-    found = re.match(r"\d{1,6}(?:\.\d{1,6}){0,3}", text.strip())
-    return () if found is None else tuple(int(part) for part in found[0].split("."))
-
-
-def _text(version: Version) -> str:
-    # Drivers are written with two digits: 450.80.02.
-    head, *rest = version
-    if head < 100:
-        return ".".join(map(str, version))
-    return ".".join([str(head), *(f"{part:02d}" for part in rest)])

@@ -48,7 +48,9 @@ def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
     pairs = (str(item).partition("=") for item in (found.get("Config") or {}).get("Env") or ())
     # Whoever made the image wrote them, and others may hold secrets.
     env = {name: clean(value, VALUE_LIMIT) for name, _, value in pairs if name in READ}
-    return ImageFacts(env, clean(str(found.get("Architecture", "")), 40))
+    return ImageFacts(
+        env, clean(str(found.get("Architecture", "")), 40), clean(str(found.get("Id", "")), 80)
+    )
 
 
 def open_pull(client: docker.APIClient, image: str) -> requests.Response:

@@ -28,15 +28,25 @@ PARALLEL = 8
 _Key = tuple[str, str]
 """Host and image."""
 _Env = tuple[tuple[str, str], ...]
+_Facts = tuple[_Env, str, str]
+"""Variables, Paddle's version and its CUDA: all by which an image is judged, and hashable."""
 
 
 class ImageBoard:
     """Knows the images on hosts, as far as somebody wanted to place a job with them there."""
 
-    def __init__(self, hosts: Hosts, clock: Clock, default_image: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        clock: Clock,
+        default_image: Callable[[str], str],
+        checked: Callable[[ImageFacts], ImageFacts] = lambda facts: facts,
+    ) -> None:
+        """`checked` adds what a check has found in an image."""
         self._hosts = hosts
         self._clock = clock
         self._default_image = default_image
+        self._checked = checked
         self._wanted: dict[_Key, float] = {}
         self._seen: dict[_Key, tuple[float, ImageFacts | None]] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
@@ -81,13 +91,16 @@ class ImageBoard:
     def _suits(self, request: Request, host: Host) -> str:
         return self.fault(request.task, host)
 
-    def _known(self, task: Task, host: Host) -> tuple[str, str, _Env | None, str, str]:
+    def _known(self, task: Task, host: Host) -> tuple[str, str, _Facts | None, str, str]:
         image = task.image or self._default_image(host.name)
         key = (host.name, image)
         self._wanted[key] = self._clock.now()
         _, facts = self._seen.get(key, (0.0, None))
-        env = None if facts is None else tuple(sorted(facts.env.items()))
-        return task.backend, image, env, host.facts.driver_version, host.facts.runtime_version
+        known: _Facts | None = None
+        if facts is not None:
+            facts = self._checked(facts)
+            known = (tuple(sorted(facts.env.items())), facts.paddle, facts.paddle_cuda)
+        return task.backend, image, known, host.facts.driver_version, host.facts.runtime_version
 
     def _is_due(self, key: _Key, now: float) -> bool:
         at, facts = self._seen.get(key, (float("-inf"), None))
@@ -108,9 +121,12 @@ def _judged(
     judge: Callable[[str, str, ImageFacts | None, HostFacts], str],
     backend: str,
     image: str,
-    env: _Env | None,
+    known: _Facts | None,
     driver: str,
     runtime: str,
 ) -> str:
-    facts = None if env is None else ImageFacts(dict(env))
+    facts = None
+    if known is not None:
+        env, paddle, cuda = known
+        facts = ImageFacts(dict(env), paddle=paddle, paddle_cuda=cuda)
     return judge(backend, image, facts, HostFacts(driver_version=driver, runtime_version=runtime))
