@@ -36,12 +36,17 @@ def survey(made: Profile, board: Board) -> Survey:
     count = made.request.devices
     for site in board.sites:
         ruled = host_code(made, board, site, made.request.least_on_host) if made.picky else ""
-        for cell in (*site.cells.values(), *site.held):
+        for cell in site.cells.values():
             code = made.views[cell.kind].code or ruled or _code(made, board, cell, count)
             if code:
                 result.refused.append((cell, code))
             else:
                 result.eligible.append(cell)
+        for cell in site.held:
+            code = (
+                made.views[cell.kind].code or ruled or cell.fault or _held_code(made, board, cell)
+            )
+            result.refused.append((cell, code))
     result.eligible.sort(key=lambda cell: cell.order)
     return result
 
@@ -49,15 +54,17 @@ def survey(made: Profile, board: Board) -> Survey:
 def _code(made: Profile, board: Board, cell: Cell, count: int) -> str:
     if cell.fault:
         return cell.fault
-    if cell.holder is not None:
-        shared = shared_code(made, board, cell) if made.policy.sharing else "leased"
-        # A shared device is a last resort, and `picking` looks for it: here it is not free.
-        return shared or "leased"
     assert cell.shelf is not None
     code = cell_code(made, cell.shelf)
     if code:
         return code
     return "" if allowed(made, board, cell.shelf, count) else "reserved"
+
+
+def _held_code(made: Profile, board: Board, cell: Cell) -> str:
+    shared = shared_code(made, board, cell) if made.policy.sharing else ""
+    # A shared device is a last resort, and `picking` looks for it: here it is not free.
+    return shared or "leased"
 
 
 def time_left(ends: float, now: float) -> str:

@@ -34,6 +34,7 @@ _COUNTED = {
     "quota": "beyond what this user may have there",
     "count": "free, but too few together",
 }
+_IN_USE = frozenset({"leased", "utilization"})
 Refused = Sequence[tuple[Cell, str]]
 Group = tuple[int, int]
 """A host by its place on the board, and a kind of device."""
@@ -43,26 +44,28 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
     """Explain why none of the refused devices will do now."""
     if survey.ruling is not None:
         return Waiting(survey.ruling.sentence, (), None, _RULED, True)
-    # A device that is too full to be shared is leased, not too small.
-    codes = [
-        (cell, "leased" if code == "memory" and not _too_small(survey, cell) else code)
-        for cell, code in refused
-    ]
-    able = [(cell, code) for cell, code in codes if code not in PERMANENT]
+    able: list[tuple[Cell, str]] = []
     sizes: dict[Group, int] = defaultdict(int)
-    for cell, _ in able:
+    for cell, code in refused:
+        if code in PERMANENT:
+            if code != "memory" or _too_small(survey, cell):
+                continue
+            # A device that is too full to be shared is leased, not too small.
+            code = "leased"
+        able.append((cell, code))
         sizes[cell.site.place, cell.kind] += len(cell.spots)
     each = survey.profile.request.devices
     hosts = survey.profile.request.task.hosts
     enough = _enough(sizes, each, hosts)
-    able = [pair for pair in able if (pair[0].site.place, pair[0].kind) in enough]
+    if len(enough) < len(sizes):
+        able = [pair for pair in able if (pair[0].site.place, pair[0].kind) in enough]
     if not able:
         return _impossible(survey, refused, max(sizes.values(), default=0))
     start = _estimated_start(survey, able)
     blockers = (
         Blocker(holder.job, holder.name, holder.user, cell.site.host.name, spot.device.uuid)
         for cell, code in able
-        if code in ("leased", "utilization")
+        if code in _IN_USE
         for holder in (cell.holder, cell.guest)
         if holder is not None
         for spot in cell.spots
@@ -97,9 +100,12 @@ def _enough(sizes: Mapping[Group, int], devices: int, hosts: int) -> set[Group]:
 
 def _reason(survey: Survey, able: Refused, start: float | None) -> str:
     made = survey.profile
-    by_text: Counter[str] = Counter()
+    by_code: dict[str, int] = defaultdict(int)
     for cell, code in able:
-        by_text[_COUNTED[code]] += len(cell.spots)
+        by_code[code] += len(cell.spots)
+    by_text: Counter[str] = Counter()
+    for code, devices in by_code.items():
+        by_text[_COUNTED[code]] += devices
     parts = [f"{count} {text}" for text, count in by_text.most_common()]
     count = made.request.devices
     wanted = "" if count == 1 else f" ({count} together are needed)"
@@ -136,7 +142,7 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
     ready: dict[Group, list[float]] = defaultdict(list)
     for cell, code in able:
         moment = math.inf
-        if code in ("leased", "utilization") and cell.holder is not None:
+        if code in _IN_USE:
             moment = _told_end(cell, made.now)
             if made.preference_ends is not None and made.views[cell.kind].rank is None:
                 moment = max(moment, made.preference_ends)
@@ -146,14 +152,16 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
             moment = made.now
         elif code == "reserved" and survey.board.reservation is not None:
             moment = survey.board.reservation.when
-        ready[cell.site.place, cell.kind] += [moment] * len(cell.spots)
+        if moment < math.inf:
+            ready[cell.site.place, cell.kind] += [moment] * len(cell.spots)
     count, hosts = made.request.devices, made.request.task.hosts
-    first = min(
+    moments = (
         _moment(ready, kind, count // parts, parts)
         for parts in range(1, hosts + 1)
         if count % parts == 0
         for kind in {kind for _, kind in ready}
     )
+    first = min(moments, default=math.inf)
     return None if math.isinf(first) else first
 
 
@@ -163,10 +171,14 @@ def _first(count: int) -> str:
 
 def _told_end(cell: Cell, now: float) -> float:
     """Return when all who hold a cell should be gone; inf where nothing was predicted of one."""
-    holders = [holder for holder in (cell.holder, cell.guest) if holder is not None]
-    if any(holder.ends_at is None for holder in holders):
+    holder, guest = cell.holder, cell.guest
+    if holder is None or holder.ends_at is None:
         return math.inf
-    return max(expected_end(holder, now) for holder in holders)
+    if guest is None:
+        return expected_end(holder, now)
+    if guest.ends_at is None:
+        return math.inf
+    return max(expected_end(holder, now), expected_end(guest, now))
 
 
 def _moment(ready: dict[Group, list[float]], kind: int, each: int, parts: int) -> float:
