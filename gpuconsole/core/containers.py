@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from gpuconsole.core.batch import Batch
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.sharing import Share
@@ -58,6 +59,8 @@ class ContainerSpec:
     """A folder in which Python looks before those that the image or `env` name."""
     share: Share | None = None
     """What it takes of its device where it lets another job beside it."""
+    batch: Batch | None = None
+    """What an engine with a queue of its own is asked for; None where the console placed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class ContainerStatus:
     id: str
     name: str
     state: str
-    """Docker's word: created, running, paused, restarting, removing, exited, dead."""
+    """Docker's word: created, running, paused, restarting, removing, exited, dead; or `pending`
+    where the engine has a queue of its own and the container waits in it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     exit_code: int | None = None
     oom_killed: bool = False
@@ -75,6 +79,8 @@ class ContainerStatus:
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    note: str = ""
+    """What the engine says of it while it waits or runs, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,9 @@ class Host:
     """Why its container engine could not be asked lately; the session, which asks, fills it in."""
     drained: str = ""
     """Why a person lets no new job start here, or ""; the session fills it in."""
+    cluster: str = ""
+    """The Slurm entry of the inventory that this is a node of, or is: Slurm alone places jobs
+    there. "" for a host on which the console does."""
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last frame."""
