@@ -26,6 +26,7 @@ _THROTTLES = (
     (0x20, "sw-thermal"),
     (0x04, "power-cap"),
 )
+_NOTES = ((0x02, "application-clocks"), (0x10, "sync-boost"), (0x100, "display-clocks"))
 _IDLE = 0x01
 
 
@@ -145,7 +146,10 @@ class Picture:
             raise FrameError(f"readings of a device {position} that was not announced")
         readings = self._readings[position]
         for key, value in values.items():
-            if key in _DEVICE_FIELDS:
+            if key == "r":
+                mask = _count(value) or 0
+                readings["throttle"], readings["clock_notes"] = _throttle(mask), _words(mask)
+            elif key in _DEVICE_FIELDS:
                 name, convert = _DEVICE_FIELDS[key]
                 readings[name] = convert(value)
             elif key == "p":
@@ -188,6 +192,9 @@ def _static(entry: dict[str, Any]) -> dict[str, Any]:
         "index": index,
         "model": clean(_text(entry["n"]), 96) or "unreadable GPU",
         "pci_bus_id": clean(_text(entry.get("b", "")), 32),
+        "vendor": "nvidia",
+        "parent_uuid": clean(_text(entry.get("P", "")), 96),
+        "mig_profile": clean(_text(entry.get("g", "")), 32),
         "numa_node": None if numa is None else int(_number(numa, 0, 65535)),
         "peers": tuple(
             PeerLink(clean(_text(uuid), 96), clean(_text(kind), 8)) for uuid, kind in peers
@@ -233,12 +240,19 @@ def _count(value: Any) -> int | None:
     return None if value is None else int(_number(value, 0, 2**53))
 
 
+def _flag(value: Any) -> bool | None:
+    return None if value is None else bool(_number(value, 0, 1))
+
+
 def _label(value: Any) -> str:
     return "" if value is None else clean(_text(value), 64)
 
 
-def _throttle(value: Any) -> tuple[str, ...]:
-    mask = _count(value) or 0
+def _words(mask: int) -> tuple[str, ...]:
+    return tuple(word for bit, word in _NOTES if mask & bit)
+
+
+def _throttle(mask: int) -> tuple[str, ...]:
     words = [word for bit, word in _THROTTLES if mask & bit]
     if mask & _IDLE and "power-cap" in words:
         # Idle cards report the power cap too; it means nothing then.
@@ -282,9 +296,15 @@ _DEVICE_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "W": ("power_limit_w", _bounded(0, 1e6, 10)),
     "s": ("sm_clock_mhz", _bounded(0, 1e6)),
     "k": ("memory_clock_mhz", _bounded(0, 1e6)),
-    "r": ("throttle", _throttle),
     "e": ("ecc_uncorrected", _count),
+    "E": ("ecc_corrected", _count),
     "g": ("retired_pages", _count),
+    "q": ("remap_pending", _flag),
+    "f": ("remap_failed", _flag),
+    "j": ("energy_j", _bounded(0, 2**53)),
+    "a": ("nvlinks_up", _count),
+    "b": ("nvlinks_down", _count),
+    "n": ("nvlink_errors", _count),
     "X": ("xid", _count),
     "i": ("mig", bool),
     "L": ("lost", bool),

@@ -9,7 +9,7 @@ from importlib import resources, util
 
 MARK = b"@gpuc "
 """What every line of the agent starts with; all else on the channel is noise."""
-_MODULES = ("main", "driver", "devices", "machine", "processes", "worker")
+_MODULES = ("main", "driver", "devices", "mig", "machine", "processes", "worker")
 # No backslash, no `!`, no nested quote: it reads the same in every login shell.
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 

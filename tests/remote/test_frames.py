@@ -63,6 +63,7 @@ def test_a_whole_line_draws_the_host() -> None:
         numa_node=1,
         peers=(PeerLink("GPU-b", "NV4"),),
         processes=(DeviceProcess(7, "alice", 0.5, "python train.py", CONTAINER),),
+        vendor="nvidia",
     )
 
 

@@ -1,4 +1,8 @@
-"""Readings of one NVIDIA device through NVML. Sizes are KiB, power tenths of a watt."""
+"""Readings of one NVIDIA device, or of a MIG instance of one, through NVML.
+
+Sizes are KiB, power tenths of a watt, energy joules. What a driver or a card does not have is left
+out field by field.
+"""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -14,6 +18,8 @@ _UNSUPPORTED = (
     pynvml.NVML_ERROR_NO_DATA,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 )
+# Of the data link layer: replay, recovery, checksum of flow control, checksum of data.
+_LINK_ERRORS = (0, 1, 2, 3)
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -62,8 +68,19 @@ class DeviceReader(object):
             Step("processes", ("p",), self._running),
             Step("power limit", ("W",), self._power_limit, every=10),
             Step("ECC errors", ("e",), self._ecc, every=10),
-            Step("retired pages", ("g",), self._retired, every=10),
+            Step("corrected ECC errors", ("E",), self._corrected, every=10),
+            Step("retired pages", ("g", "q", "f"), self._retired, every=10),
             Step("MIG mode", ("i",), self._mig, every=10),
+            Step("energy", ("j",), self._energy, every=10),
+            # Some hundred calls where there are 18 links.
+            Step("NVLink", ("a", "b", "n"), self._nvlinks, every=30),
+        ]
+
+    def instance_steps(self) -> List[Step]:
+        """Return the readings that NVML has of a MIG instance: all else is the whole device's."""
+        return [
+            Step("memory", ("M", "m"), self._memory),
+            Step("processes", ("p",), self._running),
         ]
 
     def _memory(self) -> Values:
@@ -108,21 +125,65 @@ class DeviceReader(object):
         return {"r": int(mask)}
 
     def _ecc(self) -> Values:
-        kind = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+        return {"e": self._errors(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)}
+
+    def _corrected(self) -> Values:
+        return {"E": self._errors(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED)}
+
+    def _errors(self, kind: int) -> int:
+        # Since the driver was loaded: what a person who has just reset a card wants to know.
         counter = pynvml.NVML_VOLATILE_ECC
-        return {"e": int(call("nvmlDeviceGetTotalEccErrors", self._handle, kind, counter))}
+        return int(call("nvmlDeviceGetTotalEccErrors", self._handle, kind, counter))
 
     def _retired(self) -> Values:
         # Ampere and later remap rows; earlier cards retire pages, for one of two causes.
         try:
-            rows = call("nvmlDeviceGetRemappedRows", self._handle)
-            return {"g": int(rows[0]) + int(rows[1])}
+            corrected, uncorrected, pending, failed = call(
+                "nvmlDeviceGetRemappedRows", self._handle
+            )[:4]
+            found = {"g": int(corrected) + int(uncorrected)}
+            return dict(found, q=int(bool(pending)), f=int(bool(failed)))
         except UnsupportedError:
             pages = [call("nvmlDeviceGetRetiredPages", self._handle, cause) for cause in (0, 1)]
-            return {"g": sum(len(found) for found in pages)}
+        values = {"g": sum(len(found) for found in pages)}
+        try:
+            pending = call("nvmlDeviceGetRetiredPagesPendingStatus", self._handle)
+            values["q"] = int(bool(pending))
+        except UnsupportedError:
+            pass
+        return values
 
     def _mig(self) -> Values:
         return {"i": int(call("nvmlDeviceGetMigMode", self._handle)[0] == 1)}
+
+    def _energy(self) -> Values:
+        return {"j": int(call("nvmlDeviceGetTotalEnergyConsumption", self._handle)) // 1000}
+
+    def _nvlinks(self) -> Values:
+        up = down = 0
+        errors: Optional[int] = 0
+        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+            try:
+                active = call("nvmlDeviceGetNvLinkState", self._handle, link)
+            except (UnsupportedError, pynvml.NVMLError):
+                # A link that the card does not have: an invalid argument, or not supported.
+                break
+            up, down = up + bool(active), down + (not active)
+            if active and errors is not None:
+                errors = self._link_errors(link, errors)
+        if not up + down:
+            raise UnsupportedError("NVLink")
+        return {"a": up, "b": down, "n": errors}
+
+    def _link_errors(self, link: int, before: int) -> Optional[int]:
+        """Add a link's errors to those before; None where the driver does not count them."""
+        try:
+            return before + sum(
+                int(call("nvmlDeviceGetNvLinkErrorCounter", self._handle, link, counter))
+                for counter in _LINK_ERRORS
+            )
+        except (UnsupportedError, pynvml.NVMLError):
+            return None
 
     def _running(self) -> Values:
         held: Dict[int, Optional[int]] = {}

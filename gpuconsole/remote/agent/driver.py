@@ -11,7 +11,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import pynvml
 
+from gpuconsole.remote.agent import mig
 from gpuconsole.remote.agent.devices import DeviceReader, call
+from gpuconsole.remote.agent.mig import text
 from gpuconsole.remote.agent.processes import Processes
 from gpuconsole.remote.agent.worker import LostError, UnsupportedError, Worker
 
@@ -25,15 +27,24 @@ _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 
 class Device(object):
-    """A device: what does not change, and the worker that reads the rest."""
+    """A device or MIG instance: what does not change, and the worker that reads the rest."""
 
-    def __init__(self, static: Dict[str, Any], handle: Any = None) -> None:
+    def __init__(
+        self, static: Dict[str, Any], handle: Any = None, instance: Optional[int] = None
+    ) -> None:
         self.static = static
         self.handle = handle
+        self.instance = instance
         self.reader = None if handle is None else DeviceReader(handle, Processes())
         self.worker: Optional[Worker] = None
         if self.reader is not None:
-            self.worker = Worker("gpu%d" % static["i"], self.reader.steps())
+            steps = self.reader.instance_steps() if self.divides else self.reader.steps()
+            self.worker = Worker("gpu%d" % static["i"], steps)
+
+    @property
+    def divides(self) -> str:
+        """The UUID of the device of which this is a MIG instance, or ""."""
+        return str(self.static.get("P", ""))
 
 
 class Driver(object):
@@ -72,13 +83,18 @@ class Driver(object):
 
     def _is_another(self) -> bool:
         """Tell whether devices came, went or came back, or the driver was reloaded."""
+        whole = [device for device in self.devices if not device.divides]
         try:
-            if pynvml.nvmlDeviceGetCount() != len(self.devices):
+            if pynvml.nvmlDeviceGetCount() != len(whole):
                 return True
         except pynvml.NVMLError as error:
             return error.value in (pynvml.NVML_ERROR_UNINITIALIZED, _NOT_LOADED)
-        for index, device in enumerate(self.devices):
-            if device.handle is None:
+        for index, device in enumerate(whole):
+            if device.handle is not None:
+                known = [one.static["u"] for one in self._parts_of(device)]
+                if mig.uuids(device.handle) != known:
+                    return True
+            else:
                 try:
                     _static(index, pynvml.nvmlDeviceGetHandleByIndex(index))
                     return True
@@ -97,11 +113,21 @@ class Driver(object):
                 found.append(Device({"i": index, "u": "", "n": "", "x": str(error)}))
                 continue
             found.append(Device(static, handle))
+        for device in list(found):
+            if device.handle is None:
+                continue
+            for handle, number, static in mig.instances(device.handle, device.static):
+                # Numbered after all whole devices: a number means one device on its host.
+                found.append(Device(dict(static, i=len(found)), handle, number))
         return found
+
+    def _parts_of(self, device: Device) -> List[Device]:
+        return [one for one in self.devices if one.divides and one.divides == device.static["u"]]
 
     def _link(self) -> None:
         """Find the links between devices once; hundreds of calls, so not before the first frame."""
-        whole = [device for device in self.devices if device.worker is not None]
+        # Between MIG instances there is no direct way, on one device or another.
+        whole = [one for one in self.devices if one.worker is not None and not one.divides]
         for device in whole:
             try:
                 links, switched = _nvlinks(device.handle)
@@ -126,7 +152,7 @@ class Driver(object):
             return
         registered = 0
         for device in self.devices:
-            if device.handle is None:
+            if device.handle is None or device.divides:
                 continue
             try:
                 kind = pynvml.nvmlEventTypeXidCriticalError
@@ -144,9 +170,20 @@ class Driver(object):
                 if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
                     time.sleep(EVENT_WAIT_MS / 1000.0)
                 continue
-            self.xids = dict(self.xids, **{str(index): int(event.eventData)})
+            self.xids = dict(self.xids, **self._told(index, event))
+
+    def _told(self, index: int, event: Any) -> Dict[str, int]:
+        """Return the XID by the numbers of the devices it is about: one that does not name a MIG
+        instance is about them all."""
+        number = int(event.eventData)
+        hit = {str(index): number}
+        for part in self._parts_of(self.devices[index]) if index < len(self.devices) else ():
+            if event.gpuInstanceId in (part.instance, _NO_INSTANCE):
+                hit[str(part.static["i"])] = number
+        return hit
 
 
+_NO_INSTANCE = 0xFFFFFFFF
 _NOT_LOADED = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
 
 
@@ -215,11 +252,6 @@ def _versions() -> Dict[str, str]:
         pass
     versions["k"] = os.uname()[2]
     return versions
-
-
-def text(value: Any) -> str:
-    """Return what NVML gives as bytes or text, as text."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _thread(target: Callable[[], None], name: str) -> None:

@@ -72,6 +72,14 @@ class DeviceNote:
     processes: tuple[DeviceProcess, ...] = ()
     lost: bool = False
     error: str = ""
+    health: str = ""
+    ecc_corrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    clock_notes: tuple[str, ...] = ()
+    nvlinks_up: int | None = None
+    nvlinks_down: int | None = None
+    nvlink_errors: int | None = None
 
 
 _HOST_NOTE = tuple(one.name for one in fields(HostNote))
@@ -80,6 +88,8 @@ _host_note, _device_note = attrgetter(*_HOST_NOTE), attrgetter(*_DEVICE_NOTE)
 _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
     one.name: one.default for one in fields(DeviceNote)
 }
+# A meter that never rests: the power that it sums up is in the columns.
+_BLANK_DEVICE["energy_j"] = None
 _BLANK_FACTS: dict[str, Any] = dict.fromkeys(_HOST_STEPS)
 
 
@@ -133,7 +143,15 @@ def _quick(host: Host) -> tuple[object, ...]:
         host.price_per_hour,
         (facts.memory_total_mib, facts.disk_total_mib, facts.driver_version, facts.source),
         *(
-            (one.uuid, one.index, one.model, one.memory_total_mib, one.power_limit_w, one.peers)
+            (
+                one.uuid,
+                one.index,
+                one.model,
+                one.memory_total_mib,
+                one.power_limit_w,
+                one.peers,
+                one.mig,
+            )
             for one in host.devices
         ),
     )

@@ -12,7 +12,11 @@
  *   call.GetTemperature=3   one function answers with this return code (1.call.… for one device)
  *   hang.GetPowerUsage=1    one function blocks until the line is gone
  *   slow.GetName=300        one function takes so many ms more
- *   0.xid=79                one XID event is delivered each time the value changes
+ *   0.xid=79                one XID event is delivered each time the value changes; with
+ *   0.xid_instance=2        it is about that GPU instance
+ *   0.mig=1, 0.slices=1g.5gb,3g.20gb        MIG instances of a device; they are devices of their
+ *   own, numbered 1000*(device+1)+place: 1001.used_mib=12 is the second one's of device 0
+ *   nvlinks=4, nvlinks_down=1               links of a device, and how many of them are down
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -38,7 +42,9 @@
 typedef struct { int index; } Device;
 typedef Device *Handle;
 
+#define MAX_SLICES 7
 static Device devices[MAX_DEVICES];
+static Device slices[MAX_DEVICES][MAX_SLICES];
 static struct { char key[96]; char value[1024]; } lines[MAX_LINES];
 static int line_count;
 static struct timespec seen_time;
@@ -116,19 +122,41 @@ static int fault(int device, const char *function) {
   snprintf(key, sizeof key, "hang.%s", function);
   while (number(device, key, 0) || number(device, "hang", 0)) sleep_ms(20);
   if (device >= 0 && number(device, "lost", 0)) return GPU_IS_LOST;
+  if (device >= 1000 && number(device / 1000 - 1, "lost", 0)) return GPU_IS_LOST;
   snprintf(key, sizeof key, "call.%s", function);
   return (int)number(device, key, 0);
 }
 
+#define FIRST_SLICE 1000
+static int is_slice(int device) { return device >= FIRST_SLICE; }
+static int parent_of(int device) { return is_slice(device) ? device / FIRST_SLICE - 1 : device; }
+static int place_of(int device) { return device % FIRST_SLICE; }
+
 static int device_of(Handle handle) {
+  uintptr_t at = (uintptr_t)handle;
+  if (at >= (uintptr_t)slices && at < (uintptr_t)(slices + MAX_DEVICES)) {
+    int place = (int)(handle - &slices[0][0]);
+    return FIRST_SLICE * (place / MAX_SLICES + 1) + place % MAX_SLICES;
+  }
   int index = handle ? (int)(handle - devices) : -1;
   return index >= 0 && index < MAX_DEVICES ? index : -1;
+}
+
+/* The few functions that take a handle of a MIG instance. */
+static int of_slices(const char *function) {
+  static const char *known[] = {"GetName", "GetUUID", "GetMemoryInfo", "GetMemoryInfo_v2", "GetAttributes",
+                                "GetComputeRunningProcesses", "GetGraphicsRunningProcesses",
+                                "GetGpuInstanceId", "GetComputeInstanceId", NULL};
+  for (int i = 0; known[i]; i++)
+    if (!strcmp(known[i], function)) return 1;
+  return 0;
 }
 
 #define DEVICE(function)                          \
   int device = device_of(handle);                 \
   if (device < 0) return INVALID_ARGUMENT;        \
   int faulted = fault(device, function);          \
+  if (!faulted && is_slice(device) && !of_slices(function)) return NOT_SUPPORTED; \
   if (faulted) return faulted;
 
 /* A field that only some devices have. */
@@ -183,8 +211,27 @@ API int nvmlDeviceGetCount_v2(unsigned *out) {
 }
 
 /* ---- handles and identity ---- */
+/* Writes the profile of the nth slice that `slices` names; 0 when there are fewer. */
+static int profile_of(int device, int place, char *out, size_t size) {
+  char text[1024];
+  int n = 0;
+  if (!number(device, "mig", 0) || !find(device, "slices", text, sizeof text)) return 0;
+  for (char *rest = NULL, *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest))
+    if (n++ == place) {
+      snprintf(out, size, "%s", part);
+      return 1;
+    }
+  return 0;
+}
 static void own_uuid(int device, char *out, size_t size) {
   char otherwise[80];
+  if (is_slice(device)) {
+    char parent[80];
+    own_uuid(parent_of(device), parent, sizeof parent);
+    snprintf(out, size, "MIG-%s", parent + 4);
+    if (strlen(out) > 8) snprintf(out + strlen(out) - 3, 4, "f0%c", '0' + place_of(device) % MAX_SLICES);
+    return;
+  }
   snprintf(otherwise, sizeof otherwise, "GPU-00000000-0000-4000-8000-%012d", device);
   if (text_of(device, "uuid", otherwise, out, (unsigned)size)) snprintf(out, size, "%s", otherwise);
 }
@@ -204,6 +251,12 @@ API int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *out) {
 }
 API int nvmlDeviceGetName(Handle handle, char *out, unsigned size) {
   DEVICE("GetName")
+  if (is_slice(device)) {
+    char model[80], profile[32];
+    if (!profile_of(parent_of(device), place_of(device), profile, sizeof profile)) return NOT_FOUND;
+    if (text_of(parent_of(device), "model", "NVIDIA A100-SXM4-40GB", model, sizeof model)) return INVALID_ARGUMENT;
+    return snprintf(out, size, "%s MIG %s", model, profile) >= (int)size ? INSUFFICIENT_SIZE : OK;
+  }
   return text_of(device, "model", "NVIDIA A100-SXM4-40GB", out, size);
 }
 API int nvmlDeviceGetUUID(Handle handle, char *out, unsigned size) {
@@ -261,9 +314,22 @@ API int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, Handle *out) {
 /* ---- samples ---- */
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
-static unsigned long long total_of(int device) { return (unsigned long long)(number(device, "total_mib", 40960) * MIB); }
+/* A slice has the memory that its profile names: 3g.20gb. */
+static double slice_mib(int device) {
+  char profile[32] = "";
+  profile_of(parent_of(device), place_of(device), profile, sizeof profile);
+  char *dot = strchr(profile, '.');
+  return dot ? atof(dot + 1) * 1024 : 0;
+}
+static unsigned long long total_of(int device) {
+  if (is_slice(device)) return (unsigned long long)(slice_mib(device) * MIB);
+  return (unsigned long long)(number(device, "total_mib", 40960) * MIB);
+}
 static unsigned long long used_of(int device) { return (unsigned long long)(number(device, "used_mib", 0) * MIB); }
-static unsigned long long reserved_of(int device) { return (unsigned long long)(number(device, "reserved_mib", 637) * MIB); }
+static unsigned long long reserved_of(int device) {
+  if (is_slice(device)) return 0;
+  return (unsigned long long)(number(device, "reserved_mib", 637) * MIB);
+}
 API int nvmlDeviceGetMemoryInfo(Handle handle, Memory *out) {
   DEVICE("GetMemoryInfo")
   out->total = total_of(device);
@@ -354,7 +420,11 @@ API int nvmlDeviceGetRetiredPages(Handle handle, unsigned cause, unsigned *n, un
   for (unsigned i = 0; i < have; i++) out[i] = 0x1000ull * i;
   return OK;
 }
-API int nvmlDeviceGetRetiredPagesPendingStatus(Handle handle, unsigned *out) { DEVICE("GetRetiredPagesPendingStatus") *out = 0; return OK; }
+API int nvmlDeviceGetRetiredPagesPendingStatus(Handle handle, unsigned *out) {
+  DEVICE("GetRetiredPagesPendingStatus")
+  *out = (unsigned)number(device, "retired_pending", 0);
+  return OK;
+}
 API int nvmlDeviceGetRemappedRows(Handle handle, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failure) {
   DEVICE("GetRemappedRows")
   *corrected = (unsigned)number(device, "remap_corrected", 0);
@@ -371,8 +441,38 @@ API int nvmlDeviceGetMigMode(Handle handle, unsigned *now, unsigned *next) {
   *next = *now;
   return failed;
 }
-API int nvmlDeviceGetMaxMigDeviceCount(Handle handle, unsigned *out) { DEVICE("GetMaxMigDeviceCount") *out = 0; return OK; }
-API int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned index, Handle *out) { (void)handle; (void)index; (void)out; return NOT_FOUND; }
+API int nvmlDeviceGetMaxMigDeviceCount(Handle handle, unsigned *out) {
+  DEVICE("GetMaxMigDeviceCount")
+  *out = number(device, "mig", 0) ? MAX_SLICES : 0;
+  return OK;
+}
+API int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned index, Handle *out) {
+  DEVICE("GetMigDeviceHandleByIndex")
+  char profile[32];
+  if (index >= MAX_SLICES) return INVALID_ARGUMENT;
+  if (!profile_of(device, (int)index, profile, sizeof profile)) return NOT_FOUND;
+  *out = &slices[device][index];
+  return OK;
+}
+API int nvmlDeviceIsMigDeviceHandle(Handle handle, unsigned *out) { *out = (unsigned)is_slice(device_of(handle)); return OK; }
+API int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Handle handle, Handle *out) {
+  int device = device_of(handle);
+  if (!is_slice(device)) return INVALID_ARGUMENT;
+  *out = &devices[parent_of(device)];
+  return OK;
+}
+API int nvmlDeviceGetGpuInstanceId(Handle handle, unsigned *out) {
+  DEVICE("GetGpuInstanceId")
+  if (!is_slice(device)) return NOT_SUPPORTED;
+  *out = (unsigned)place_of(device) + 1;
+  return OK;
+}
+API int nvmlDeviceGetComputeInstanceId(Handle handle, unsigned *out) {
+  DEVICE("GetComputeInstanceId")
+  if (!is_slice(device)) return NOT_SUPPORTED;
+  *out = 0;
+  return OK;
+}
 API int nvmlDeviceGetNumaNodeId(Handle handle, unsigned *out) { DEVICE("GetNumaNodeId") return optional(device, "numa", out); }
 API int nvmlDeviceGetTopologyCommonAncestor(Handle handle, Handle other, unsigned *out) {
   DEVICE("GetTopologyCommonAncestor")
@@ -387,13 +487,22 @@ static int nvlink_peer(int device, unsigned link) {
   int peers[MAX_DEVICES], n = 0;
   if (link >= (unsigned)number(device, "nvlinks", 0)) return -1;
   if (!find(device, "nvlink_peers", text, sizeof text)) return -1;
-  for (char *part = strtok(text, ","); part && n < MAX_DEVICES; part = strtok(NULL, ",")) peers[n++] = atoi(part);
+  for (char *rest = NULL, *part = strtok_r(text, ",", &rest); part && n < MAX_DEVICES; part = strtok_r(NULL, ",", &rest))
+    peers[n++] = atoi(part);
   return n ? peers[link % (unsigned)n] : -1;
 }
 API int nvmlDeviceGetNvLinkState(Handle handle, unsigned link, unsigned *out) {
   DEVICE("GetNvLinkState")
   if (nvlink_peer(device, link) < 0) return NOT_SUPPORTED;
-  *out = 1;
+  *out = link >= (unsigned)number(device, "nvlinks_down", 0);
+  return OK;
+}
+API int nvmlDeviceGetNvLinkErrorCounter(Handle handle, unsigned link, unsigned counter, unsigned long long *out) {
+  DEVICE("GetNvLinkErrorCounter")
+  if (nvlink_peer(device, link) < 0) return NOT_SUPPORTED;
+  char key[32];
+  snprintf(key, sizeof key, "nvlink_errors.%u", counter);
+  *out = (unsigned long long)number(device, key, 0);
   return OK;
 }
 API int nvmlDeviceGetNvLinkRemotePciInfo_v2(Handle handle, unsigned link, PciInfo *out) {
@@ -458,7 +567,8 @@ API int nvmlEventSetWait_v2(void *set, Event *out, unsigned timeout_ms) {
         out->device = &devices[i];
         out->type = 0x8;
         out->data = (unsigned long long)xid;
-        out->gpu_instance = out->compute_instance = ~0u;
+        out->gpu_instance = (unsigned)(int)number(i, "xid_instance", -1);
+        out->compute_instance = ~0u;
         return OK;
       }
     }

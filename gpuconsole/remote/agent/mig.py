@@ -1,0 +1,84 @@
+"""MIG instances of a device: which there are, and what they are called."""
+
+import re
+from typing import Any, Dict, List, Optional, Tuple
+
+import pynvml
+
+from gpuconsole.remote.agent.devices import call
+from gpuconsole.remote.agent.worker import LostError, UnsupportedError
+
+_PROFILE = re.compile(r"\bMIG (\S+)")
+FAULTS = (pynvml.NVMLError, LostError, UnsupportedError)
+Instance = Tuple[Any, Optional[int], Dict[str, Any]]
+"""A handle, the number of its GPU instance on the device, and what does not change."""
+
+
+def handles(device: Any) -> List[Any]:
+    """Return the handles of a device's MIG instances; none where it is not divided."""
+    try:
+        if call("nvmlDeviceGetMigMode", device)[0] != 1:
+            return []
+        most = int(call("nvmlDeviceGetMaxMigDeviceCount", device))
+    except FAULTS:
+        return []
+    found = []
+    # Places stay empty in between.
+    for place in range(most):
+        try:
+            found.append(call("nvmlDeviceGetMigDeviceHandleByIndex", device, place))
+        except FAULTS:
+            continue
+    return found
+
+
+def uuids(device: Any) -> List[str]:
+    """Return the UUIDs of a device's MIG instances."""
+    found = []
+    for handle in handles(device):
+        try:
+            found.append(text(call("nvmlDeviceGetUUID", handle)))
+        except FAULTS:
+            continue
+    return found
+
+
+def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
+    """Return a device's MIG instances; `parent` is what does not change of the device."""
+    found = []
+    for handle in handles(device):
+        try:
+            name = text(call("nvmlDeviceGetName", handle))
+            uuid = text(call("nvmlDeviceGetUUID", handle))
+        except FAULTS:
+            continue
+        profile = _profile(name, handle)
+        if profile and not _PROFILE.search(name):
+            # By its name it is known how much of the device it is.
+            name = "%s MIG %s" % (name, profile)
+        static = dict(parent, u=uuid, n=name, P=parent["u"], g=profile)
+        found.append((handle, _number(handle), static))
+    return found
+
+
+def _profile(name: str, handle: Any) -> str:
+    written = _PROFILE.search(name)
+    if written:
+        return written.group(1)
+    try:
+        facts = call("nvmlDeviceGetAttributes_v2", handle)
+    except FAULTS:
+        return ""
+    return "%dg.%dgb" % (facts.gpuInstanceSliceCount, round(facts.memorySizeMB / 1024.0))
+
+
+def _number(handle: Any) -> Optional[int]:
+    try:
+        return int(call("nvmlDeviceGetGpuInstanceId", handle))
+    except FAULTS:
+        return None
+
+
+def text(value: Any) -> str:
+    """Return what NVML gives as bytes or text, as text."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
