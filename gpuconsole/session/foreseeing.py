@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -27,10 +28,16 @@ from gpuconsole.session.placer import Placer, Standing
 
 FRESH_S = 10.0
 """A forecast is made anew at most so often while only figures of the fleet move."""
+FELT_S = 0.1
+"""Processor time of a forecast below which it is made whenever the queue changes."""
+REST = 19.0
+"""After a longer one no other is made for so many times as long: looking ahead in a queue of
+thousands costs a twentieth of a core."""
 MOST_DEVICES = 4096
 PATIENCE_S = 2.0
 """How long a question about free devices waits for the hosts to tell who holds them."""
 _ADD = re.compile(r"(\d+)\s*[x×]?\s+(.+)", re.IGNORECASE)
+Gather = Callable[[], tuple[Standing, FleetSnapshot]]
 FORMS = "drain HOST, add COUNT MODEL, priority JOB NUMBER"
 
 
@@ -84,6 +91,7 @@ class Foresight:
         self._known: Mapping[str, Expected] = {}
         self._made_for: object = None
         self._made_at = float("-inf")
+        self._rest_until = float("-inf")
         self._making = asyncio.Lock()
 
     @property
@@ -92,14 +100,17 @@ class Foresight:
         return self._known
 
     async def renew(self) -> Mapping[str, Expected]:
-        """Return the expected start of each waiting job that has one."""
+        """Return the expected start of each waiting job that has one; of a long queue as it was
+        foreseen a while ago."""
         async with self._making:
             now, jobs = self._bench.clock.now(), self._bench.journal.jobs()
-            if jobs is not self._made_for or not 0 <= now - self._made_at < FRESH_S:
-                # Of a long queue even gathering what is to be foreseen takes a while.
-                standing, snapshot = await asyncio.to_thread(self._gatherer())
-                self._known = await asyncio.to_thread(_expected, standing, snapshot, now)
-                self._made_for, self._made_at = jobs, now
+            known = jobs is self._made_for and 0 <= now - self._made_at < FRESH_S
+            if known or time.monotonic() < self._rest_until:
+                return self._known
+            # Of a long queue even gathering what is to be foreseen takes a while.
+            self._known, cost = await asyncio.to_thread(_looked_ahead, self._gatherer(), now)
+            self._made_for, self._made_at = jobs, now
+            self._rest_until = time.monotonic() + (REST * cost if cost > FELT_S else 0.0)
             return self._known
 
     async def what_if(self, change: Change) -> Comparison:
@@ -123,7 +134,7 @@ class Foresight:
         held = {uuid: holder.user for uuid, holder in standing.holders.items()}
         return where(ask, snapshot, held)
 
-    def _gatherer(self) -> Callable[[], tuple[Standing, FleetSnapshot]]:
+    def _gatherer(self) -> Gather:
         """Return what gathers the queue as it is now; may be called in a thread."""
         journal = self._bench.journal
         snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
@@ -164,6 +175,13 @@ def _compared(
     seen = any(host.devices for host in before[1].hosts)
     forecasts = (_expected(*before, now), _expected(*after, now))
     return compare(before[0].requests, *forecasts, now, seen=seen)
+
+
+def _looked_ahead(gather: Gather, now: float) -> tuple[dict[str, Expected], float]:
+    """Return when waiting jobs should start, and the processor time that it took to tell."""
+    began = time.thread_time()
+    found = _expected(*gather(), now)
+    return found, time.thread_time() - began
 
 
 def _expected(standing: Standing, snapshot: FleetSnapshot, now: float) -> dict[str, Expected]:

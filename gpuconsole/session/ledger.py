@@ -127,8 +127,12 @@ class Ledger:
             return watch.utilization
         task = job.task
         # Whoever ran it; with other arguments it says less, but more than nothing.
-        keys = ((user, task.script, args) for args in (task.args, None) for user in (job.user, ""))
-        return next((self._busy[key] for key in keys if key in self._busy), None)
+        for args in (task.args, None):
+            for user in (job.user, ""):
+                found = self._busy.get((user, task.script, args))
+                if found is not None:
+                    return found
+        return None
 
     def usual_wait(self) -> tuple[float, int] | None:
         """Return the median wait of the latest starts, and how many they are."""

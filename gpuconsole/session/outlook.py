@@ -18,8 +18,8 @@ SMALL = 20_000
 """Waiting jobs times devices up to which a plan takes some milliseconds and is made at once."""
 FEW_DEVICES = 100
 """A waiting job costs as much as so many devices, however few there are."""
-REST = 3.0
-"""A large plan rests for so many times as long as it took: it costs a quarter of a core at most."""
+REST = 7.0
+"""A large plan rests for so many times as long as it took: it costs an eighth of a core at most."""
 STALE_S = 5.0
 """After so long a plan is made anew although nothing moved: waiting for a preference ends."""
 

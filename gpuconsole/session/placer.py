@@ -196,8 +196,7 @@ class Placer:
         asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
         room = Room(None, self._ceiling(asked, ledger))
         wish = self._wish(asked, memory or Memory(), groups, work, room)
-        request = _request("", task, need, memory or Memory(), wish.devices, now)
-        request = _foreseen(replace(request, work=work), asked, ledger)
+        request = _request(asked, task, wish.devices, memory or Memory(), work, ledger)
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
 
@@ -262,30 +261,28 @@ class Placer:
         )
 
 
-def _foreseen(request: Request, job: Job, ledger: Ledger) -> Request:
-    """Return the request with what is known of its job's use, length and deadline."""
-    deadline = job.task.deadline
-    return replace(
-        request,
-        user=job.user,
-        run_time_s=ledger.run_time_s(job, request.devices),
-        utilization=ledger.utilization(job),
-        deadline=parse_time(deadline) if deadline else None,
-    )
-
-
 def _request_of(job: Job, count: int, ledger: Ledger) -> Request:
-    since = job.submitted_at if job.queued_at is None else job.queued_at
     task = job.task if willing(job) or not job.task.share else replace(job.task, share=False)
-    request = _request(job.id, task, job.estimate_mib, _memory_of(job), count, since)
-    return _foreseen(replace(request, work=recorded_work(job.estimate)), job, ledger)
+    return _request(job, task, count, _memory_of(job), recorded_work(job.estimate), ledger)
 
 
 def _request(
-    job: str, task: Task, need: float | None, memory: Memory, count: int, since: float
+    job: Job, task: Task, count: int, memory: Memory, work: Work | None, ledger: Ledger
 ) -> Request:
-    each = None if need is None else need_on(task, need, memory.optimizer_mib, count)
-    return Request(job, task, each, count, since)
+    """Return what a job asks for, with what is known of its use, length and deadline."""
+    need, deadline = job.estimate_mib, task.deadline
+    return Request(
+        job=job.id,
+        task=task,
+        need_mib=None if need is None else need_on(task, need, memory.optimizer_mib, count),
+        devices=count,
+        waiting_since=job.submitted_at if job.queued_at is None else job.queued_at,
+        work=work,
+        user=job.user,
+        run_time_s=ledger.run_time_s(job, count),
+        utilization=ledger.utilization(job),
+        deadline=parse_time(deadline) if deadline else None,
+    )
 
 
 def holders(

@@ -6,7 +6,9 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import UsageError
+from gpuconsole.session import foreseeing
 from gpuconsole.session.foreseeing import Change, parse_change
+from gpuconsole.state import Journal
 from tests.session.test_session import Room, opened, room  # noqa: F401
 
 
@@ -60,3 +62,40 @@ async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
                 await session.foresight.what_if(change)
         assert session.job(two.id).task.priority == 0
         assert [job.state for job in session.jobs()].count(JobState.QUEUED) == 2
+
+
+async def test_looking_far_ahead_rests_afterwards(
+    room: Room,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreseeing, "FELT_S", -1.0)
+    monkeypatch.setattr(foreseeing, "REST", 1e9)
+    async with opened(room) as session:
+        running = await session.submit(room.task("first", run_time_s=600.0))
+        await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
+        one = await session.submit(room.task("second", run_time_s=300.0))
+        known = await session.foresight.renew()
+        assert list(known) == [one.id]
+        await session.submit(room.task("third", run_time_s=300.0))
+        assert await session.foresight.renew() is known
+        session.foresight._rest_until = 0.0
+        assert len(await session.foresight.renew()) == 2
+
+
+async def test_reasons_of_many_jobs_cost_one_look_at_the_journal(
+    room: Room,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(room) as session:
+        running = await session.submit(room.task("first", run_time_s=600.0))
+        await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
+        for number in range(5):
+            await session.submit(room.task(f"waiting-{number}"))
+        await session.look_around()
+        looks = []
+        asked = Journal.role
+        monkeypatch.setattr(Journal, "role", lambda self: (looks.append(1), asked(self))[1])
+        found = session.whys(session.jobs())
+        assert len(looks) == 1
+        assert found == {job.id: session.why(job.id) for job in session.jobs()}
+        assert "runs on a" in found[running.id].reason
