@@ -25,6 +25,7 @@ from gpuconsole.preflight.analysis import MAX_BATCH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
     from rich.text import Text
 
 MOST_UNKNOWNS = 6
@@ -39,7 +40,7 @@ _VERDICTS = {
     "will-fail": ("✗ will fail", "red"),
     "unknown": ("? unknown", "yellow"),
 }
-_PARTS = (
+PARTS = (
     ("P", "parameters", "blue"),
     ("G", "gradients", "cyan"),
     ("O", "optimizer", "magenta"),
@@ -54,24 +55,24 @@ _PARTS = (
 def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
     estimate = found.estimate
-    yield _headline(found)
-    yield _hanging(_method(estimate), "dim")
-    yield from _troubles(estimate)
+    yield headline(found)
+    yield _hanging(method(estimate), "dim")
+    yield from troubles(estimate)
     if estimate.memory is not None:
         yield text("")
-        limit = _best_limit(found.verdicts)
+        limit = best_limit(found.verdicts)
         yield _bar(estimate.memory, limit)
         yield from _legend(estimate.memory, limit)
     if found.verdicts and estimate.memory is not None and not estimate.errors:
         yield text("")
-        yield _verdicts(found.verdicts)
+        yield verdict_table(found.verdicts)
         if explain:
             yield from _reasons(found.verdicts)
     if found.suggestions and not estimate.errors:
         yield text("")
         yield text("What would help", "bold")
-        for number, suggestion in enumerate(found.suggestions, start=1):
-            yield from _suggestion(number, suggestion)
+        for number, one in enumerate(found.suggestions, start=1):
+            yield from suggestion(number, one)
     if found.curve:
         yield from drawn(found)
     if found.explanation is not None:
@@ -101,7 +102,8 @@ def overall(found: Report) -> VerdictWord:
     return min(words, key=_ORDER.index, default="unknown")
 
 
-def _headline(found: Report) -> Text:
+def headline(found: Report) -> Text:
+    """Say in one line what the best device says, and what the script needs."""
     from rich.text import Text
 
     estimate, word = found.estimate, overall(found)
@@ -124,7 +126,8 @@ def _headline(found: Report) -> Text:
     return line.append(clean(rest), style="bold")
 
 
-def _method(estimate: Estimate) -> str:
+def method(estimate: Estimate) -> str:
+    """Say how the estimate was made: batch, back end, tier, coverage."""
     source = estimate.batch_source
     words = ["batch size unknown"]
     if estimate.batch_size is not None:
@@ -141,7 +144,8 @@ def _method(estimate: Estimate) -> str:
     return " · ".join((*words, *estimate.flags))
 
 
-def _troubles(estimate: Estimate) -> Iterator[RenderableType]:
+def troubles(estimate: Estimate) -> Iterator[RenderableType]:
+    """Tell what is wrong in the script, what could not be told, and what would settle it."""
     for fault in estimate.errors:
         yield text(f"✗ {_place(fault.file, fault.line)}{fault.message}", "red")
         if fault.shapes:
@@ -170,7 +174,8 @@ def _line(file: str, line: int) -> str:
 # --- memory -------------------------------------------------------------------------------------
 
 
-def _sizes(memory: Memory) -> tuple[float, ...]:
+def sizes(memory: Memory) -> tuple[float, ...]:
+    """Return the size of each of `PARTS`."""
     return (
         memory.parameters_mib, memory.gradients_mib, memory.optimizer_mib,
         memory.activations_mib, memory.inputs_mib, memory.workspace_mib,
@@ -178,7 +183,8 @@ def _sizes(memory: Memory) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def _best_limit(verdicts: Sequence[Verdict]) -> float | None:
+def best_limit(verdicts: Sequence[Verdict]) -> float | None:
+    """Return what may be used of the largest device."""
     return max((one.limit_mib for one in verdicts if one.limit_mib is not None), default=None)
 
 
@@ -189,7 +195,7 @@ def _bar(memory: Memory, limit: float | None) -> Text:
     scale = max(memory.high_mib, limit or 0.0, 1.0) * 1.02
     cells: list[tuple[str, str]] = []
     edge = 0.0
-    for (letter, _, style), size in zip(_PARTS, _sizes(memory), strict=True):
+    for (letter, _, style), size in zip(PARTS, sizes(memory), strict=True):
         edge += size
         cells += [(letter, style)] * (round(BAR_WIDTH * edge / scale) - len(cells))
     cells += [("░", "dim")] * (round(BAR_WIDTH * memory.high_mib / scale) - len(cells))
@@ -208,7 +214,7 @@ def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
 
     shown = [
         (letter, name, size, style)
-        for (letter, name, style), size in zip(_PARTS, _sizes(memory), strict=True)
+        for (letter, name, style), size in zip(PARTS, sizes(memory), strict=True)
         if size >= 0.05
     ]
     if limit is not None:
@@ -225,7 +231,8 @@ def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
     yield line
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> RenderableType:
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """Draw the verdicts, those of a host's equal devices as one."""
     # Common cards are of no host; their names need the room.
     hosts = any(verdict.host for verdict in verdicts)
     shown = table("VERDICT", "ROOM LEFT", "MAX BATCH", "OOM", "STEP", *(["HOST"] * hosts), "DEVICE",
@@ -288,7 +295,8 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 # --- what would help ----------------------------------------------------------------------------
 
 
-def _suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
+def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
+    """Tell one change that would help."""
     saves = f"  (saves {format_mib(one.saves_mib)})" if one.saves_mib > 0 else ""
     yield text(f"{number} {one.text}{saves}")
     if one.costs:

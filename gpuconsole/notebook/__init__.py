@@ -1,0 +1,1 @@
+"""The magics of a notebook, `%load_ext gpuconsole`: the commands' words, drawn as HTML."""
