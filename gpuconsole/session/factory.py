@@ -16,9 +16,11 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
+from gpuconsole.session.imaging import pinned
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
+from gpuconsole.state.images import ImageNotes
 
 if TYPE_CHECKING:
     from gpuconsole.remote.inventory import Inventory
@@ -159,7 +161,7 @@ def _session(
         settings=settings,
         user=_user(),
         pack=pack_project,
-        default_image=default_image,
+        default_image=pinned(ImageNotes(state), default_image),
         clock=clock,
         read_only=read_only,
         simulated=simulated,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.estimate import Report
+from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
@@ -19,11 +20,13 @@ from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.spec import require_gang_network
 from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
 from gpuconsole.state import new_job_id
 from gpuconsole.state.filesystem import make_folder
+from gpuconsole.state.images import ImageNotes
 
 _Reporter = Callable[[Task], Awaitable[Report]]
 _UNKNOWN = "its memory cannot be told, so it waits for an empty device"
@@ -40,6 +43,7 @@ class Submitting:
         self._journal = parts.journal
         self._estimating = estimating
         self._bundle = bundle
+        self._notes = ImageNotes(parts.journal.folder)
 
     async def submit(self, task: Task, *, force: bool, hold: bool) -> Job:
         """Queue one task; see `Session.submit`."""
@@ -61,7 +65,7 @@ class Submitting:
         return jobs
 
     def _resolved(self, task: Task) -> Task:
-        task = completed(task)
+        task = with_pin(completed(task), self._notes)
         require_gang_network(task, self._parts.settings)
         if task.deadline and parse_time(task.deadline) <= self._parts.clock.now():
             raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
@@ -141,7 +145,8 @@ class Submitting:
 
     def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
         unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()
-        for sentence in (*unknown, *skipped):
+        floating = filter(None, (floating_note(jobs[0].task.image),))
+        for sentence in (*unknown, *floating, *skipped):
             self._warn(jobs[0], sentence)
 
     def _warn(self, job: Job, sentence: str) -> None:

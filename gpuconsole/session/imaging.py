@@ -1,0 +1,315 @@
+"""`Imaging`: the images of a lab's hosts, what waiting jobs need of them, and which are pinned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gpuconsole.core.containers import Engine, ImageFacts
+from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.images import (
+    ImageRecord,
+    ImageStore,
+    KeepsImages,
+    Progress,
+    familiar,
+    parse_reference,
+)
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import (
+    ConsoleError,
+    EngineError,
+    ImageError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
+from gpuconsole.placement.images import image_fault, image_note
+from gpuconsole.placement.prepull import Fetch, lanes, wanted
+from gpuconsole.session import imagecheck
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.imagecopy import Copied, End, copy_image
+from gpuconsole.state.images import ImageCheck, ImageNotes, Pin
+
+PARALLEL = 4
+"""Roads over which images are fetched at once."""
+Told = Callable[[str, str], None]
+"""Hears a host's name and a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostImages:
+    """The images of one host, or why they cannot be told."""
+
+    host: Host
+    images: tuple[ImageRecord, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """How a fetch ended: `error` says why the host does not have the image."""
+
+    fetch: Fetch
+    error: ConsoleError | None = None
+
+
+class Imaging:
+    """Look at images, fetch, pin, check and copy them. Nothing here starts a job."""
+
+    def __init__(self, bench: Bench, guard: Callable[[str], None]) -> None:
+        """`guard` refuses what a console may not do that only looks."""
+        self._bench = bench
+        self._guard = guard
+        self.notes = ImageNotes(bench.state)
+
+    def learned(self, facts: ImageFacts) -> ImageFacts:
+        """Return what an engine said of an image with what a check has found in it."""
+        return imagecheck.learned(facts, self.notes.checks().get(facts.id))
+
+    def image_of(self, task: Task, host: str) -> str:
+        """Return the image that a task runs in on a host."""
+        return task.image or self._bench.default_image(host)
+
+    def wanted(self, hosts: Sequence[str] = ()) -> tuple[Fetch, ...]:
+        """Return the images that waiting jobs need on hosts where they may come to run."""
+        return wanted(
+            self._bench.journal.jobs(),
+            [host for host in self._bench.hosts.snapshot().hosts if _named(host, hosts)],
+            self.image_of,
+            lambda task, host: image_fault(
+                task.backend, self.image_of(task, host.name), None, host.facts
+            ),
+        )
+
+    async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
+        """Ask hosts for their images, all at once; those that cannot be asked say why."""
+        self._require(hosts)
+        asked = [host for host in self._bench.hosts.snapshot().hosts if _named(host, hosts)]
+        return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
+
+    async def fetch(self, fetches: Sequence[Fetch], told: Told) -> tuple[Fetched, ...]:
+        """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
+        pulls; layers that are whole stay. The result names every fetch, also those of hosts that
+        had the image."""
+        self._guard("Fetching images")
+        roads, broken = await self._roads({fetch.host for fetch in fetches})
+        present, ended = set(), []
+        for fetch in fetches:
+            fault = broken.get(fetch.host)
+            if fault is None and await self._has(fetch):
+                present.add((fetch.host, fetch.image))
+            if fault is not None or (fetch.host, fetch.image) in present:
+                ended.append(Fetched(fetch, fault))
+        due = [fetch for fetch in fetches if fetch.host not in broken]
+        slots = asyncio.Semaphore(PARALLEL)
+
+        async def drive(lane: Sequence[Fetch]) -> list[Fetched]:
+            async with slots:
+                return [await self._pull(fetch, told) for fetch in lane]
+
+        for lane in await asyncio.gather(*(drive(lane) for lane in lanes(due, roads, present))):
+            ended += lane
+        return tuple(ended)
+
+    async def pin(self, image: str, host: str = "") -> Pin:
+        """Find the one image that a name means and remember it: tasks that are submitted from now
+        on with that name run that image.
+
+        By the digest that hosts know it by, else its registry, else its id. RefusedError when
+        hosts hold different images under the name and `host` does not say whose is meant.
+        """
+        self._guard("Pinning an image")
+        pin = await self.resolve(image, host)
+        self.notes.pin(pin)
+        return pin
+
+    async def resolve(self, image: str, host: str = "") -> Pin:
+        """Return what `pin` would remember, and remember nothing."""
+        reference = parse_reference(image)
+        if reference.pinned:
+            raise UsageError("It is pinned", f"{image} can only mean one image already.", "")
+        holders = await self._holders(image, host)
+        ids = {record.id for _, record in holders}
+        if len(ids) > 1:
+            each = ", ".join(f"{name} {record.id[7:19]}" for name, record in holders)
+            raise RefusedError(
+                "Hosts hold different images", f"{image}: {each}.", "Say whose with --host HOST."
+            )
+        digest = next((found for _, one in holders if (found := one.digest_of(reference.name))), "")
+        known = holders[0][1].id if holders else ""
+        digest = digest or await self._asked(image, host, must=not known)
+        named = f"{reference.name}@{digest}" if digest else known
+        return Pin(image, named, known, self._bench.user, self._bench.clock.now())
+
+    def unpin(self, image: str) -> None:
+        """Forget a pin; RefusedError when there is none."""
+        self._guard("Unpinning an image")
+        if not self.notes.unpin(image):
+            raise RefusedError("It is not pinned", f"{clean(image, 200)} has no pin here.")
+
+    async def check(
+        self, image: str, host: str, progress: Progress, *, device: bool = True
+    ) -> tuple[ImageCheck, list[str]]:
+        """Run Paddle in an image on a host; returns what it said and what speaks against it.
+
+        With `device` on an idle device of the host, where there is one. What was found is
+        remembered, and placement holds it against every host's driver.
+        """
+        self._guard("Checking an image")
+        parse_reference(image)
+        engine, found = await self._reached(host)
+        idle = _idle(found) if device else None
+        check = await imagecheck.run_check(self._bench, engine, found, idle, image, progress)
+        if check.id:
+            self.notes.keep(check)
+        facts = await engine.image_facts(image)
+        backend = idle.backend if idle is not None else _backend(found)
+        return check, imagecheck.faults(check, backend, found, facts)
+
+    async def copy(
+        self, image: str, source: str, target: str, progress: Progress, *, replace: bool = False
+    ) -> Copied:
+        """Copy an image host to host through this console; see `imagecopy.copy_image`."""
+        self._guard("Copying an image")
+        parse_reference(image)
+        if source == target:
+            raise UsageError("Same host", f"{source} cannot be both ends.", "Name two hosts.")
+        ends = []
+        for name in (source, target):
+            engine, _ = await self._reached(name)
+            ends.append(End(name, _store(engine, name)))
+        return await copy_image(
+            image, ends[0], ends[1], self._bench.clock, progress, replace=replace
+        )
+
+    def doubts(self, image: str, backend: str, record: ImageRecord, host: Host) -> str:
+        """Return why a host cannot run one of its images, or what is not known of that."""
+        facts = self.learned(ImageFacts(record.env, record.architecture, record.id))
+        judged = (backend, image, facts, host.facts)
+        return image_fault(*judged) or image_note(*judged)
+
+    async def _listed(self, host: Host) -> HostImages:
+        try:
+            engine = await self._bench.hosts.engine(host.name)
+            return HostImages(host, await _store(engine, host.name).list())
+        except ConsoleError as error:
+            return HostImages(host, (), f"{error.title}: {error.message}")
+
+    async def _roads(self, hosts: set[str]) -> tuple[dict[str, str], dict[str, ConsoleError]]:
+        roads: dict[str, str] = {}
+        broken: dict[str, ConsoleError] = {}
+        for name in sorted(hosts):
+            try:
+                roads[name] = _store(await self._bench.hosts.engine(name), name).road
+            except ConsoleError as error:
+                broken[name] = error
+        return roads, broken
+
+    async def _has(self, fetch: Fetch) -> bool:
+        try:
+            engine = await self._bench.hosts.engine(fetch.host)
+            return await engine.image_facts(fetch.image) is not None
+        except ConsoleError:
+            # The pull itself will say what is wrong.
+            return False
+
+    async def _pull(self, fetch: Fetch, told: Told) -> Fetched:
+        try:
+            engine = await self._bench.hosts.engine(fetch.host)
+            await engine.ensure_image(fetch.image, lambda words: told(fetch.host, words))
+        except ConsoleError as error:
+            return Fetched(fetch, error)
+        told(fetch.host, f"has {fetch.image}")
+        return Fetched(fetch)
+
+    async def _holders(self, image: str, host: str) -> list[tuple[str, ImageRecord]]:
+        """Return hosts that have an image, with its record."""
+        self._require((host,) if host else ())
+        found = []
+        for one in self._bench.hosts.snapshot().hosts:
+            if one.state is HostState.UP and _named(one, (host,) if host else ()):
+                try:
+                    store = _store(await self._bench.hosts.engine(one.name), one.name)
+                    record = await store.find(image)
+                except (EngineError, UnreachableError):
+                    if host:
+                        raise
+                    continue
+                if record is not None:
+                    found.append((one.name, record))
+        return found
+
+    async def _asked(self, image: str, host: str, *, must: bool) -> str:
+        """Return the digest that the image's registry tells, or ""; where it `must`, ImageError."""
+        trouble: ConsoleError | None = None
+        for one in self._bench.hosts.snapshot().hosts:
+            if one.state is HostState.UP and _named(one, (host,) if host else ()):
+                try:
+                    store = _store(await self._bench.hosts.engine(one.name), one.name)
+                    return await store.registry_digest(image)
+                except (EngineError, UnreachableError) as error:
+                    # What one host cannot reach the next will hardly; one question is enough.
+                    trouble = error
+                    break
+        if must:
+            raise trouble or ImageError(
+                "Nobody can be asked", f"No host is up that could look for {image}.", ""
+            )
+        return ""
+
+    async def _reached(self, name: str) -> tuple[Engine, Host]:
+        self._require((name,))
+        host = self._bench.hosts.snapshot().host(name)
+        assert host is not None
+        return await self._bench.hosts.engine(name), host
+
+    def _require(self, names: Sequence[str]) -> None:
+        known = [host.name for host in self._bench.hosts.snapshot().hosts]
+        for name in names:
+            if name not in known:
+                listed = ", ".join(known[:10])
+                raise UsageError(
+                    "No such host", f"The inventory has no {clean(name, 80)!r}.", f"Known: {listed}"
+                )
+
+
+def pinned(notes: ImageNotes, default_image: Callable[[str], str]) -> Callable[[str], str]:
+    """Return the hosts' default images as their pins have them."""
+    return lambda host: notes.resolved(default_image(host))
+
+
+def with_pin(task: Task, notes: ImageNotes) -> Task:
+    """Return a task whose image is the pinned one; UsageError when it names no image at all."""
+    if not task.image:
+        return task
+    parse_reference(task.image)
+    return replace(task, image=notes.resolved(task.image))
+
+
+def same_image(record: ImageRecord, image: str) -> bool:
+    """Tell whether a record is the image that a name means on its host."""
+    wanted_name = familiar(image)
+    names = {familiar(name) for name in (*record.names, *record.digests)}
+    return wanted_name in names or f"{wanted_name}:latest" in names or image == record.id
+
+
+def _store(engine: Engine, host: str) -> ImageStore:
+    if isinstance(engine, KeepsImages):
+        return engine.images
+    raise EngineError("No images", f"{host} has no container engine that keeps images.")
+
+
+def _named(host: Host, names: Sequence[str]) -> bool:
+    return not names or host.name in names
+
+
+def _idle(host: Host) -> Device | None:
+    free = (one for one in host.devices if not one.processes and not one.lost)
+    return next(free, None)
+
+
+def _backend(host: Host) -> str:
+    return host.devices[0].backend if host.devices else "cpu"
