@@ -34,6 +34,7 @@ from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images import ImageBoard
+from gpuconsole.session.imaging import Imaging
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
@@ -72,18 +73,21 @@ class Session(Acting, Asking):
         self._clock = parts.clock
         self._journal = parts.journal
         self._estimating = Estimating(parts)
-        self._images = ImageBoard(parts.hosts, parts.clock, parts.default_image)
+        self.fleet = DrainedHosts(parts.hosts, parts.journal)
+        self._bench = bench_of(parts, self.fleet)
+        self.images = Imaging(self._bench, self._require_writable)
+        self._images = ImageBoard(
+            parts.hosts, parts.clock, parts.default_image, self.images.learned
+        )
         self._placer = Placer(
             parts.settings,
             user=parts.user,
             images=self._images,
             policies=Policies(parts.settings, parts.journal.folder),
         )
-        self.fleet = DrainedHosts(parts.hosts, parts.journal)
         self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, parts.clock)
-        self._bench = bench_of(parts, self.fleet)
         self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
