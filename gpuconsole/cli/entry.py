@@ -52,7 +52,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "Run without a terminal",
-        (("service", "dispatch"), ("serving", "serve"), ("lab", "demo")),
+        (("service", "dispatch"), ("serving", "serve"), ("watching", "metrics"), ("lab", "demo")),
     ),
 )
 _HOMES = {

@@ -36,6 +36,7 @@ from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.imaging import Imaging
 from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.metrics.watching import Metrics
 from gpuconsole.session.news import News
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
@@ -92,6 +93,7 @@ class Session(Acting, Asking):
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
+        self.metrics = Metrics(parts, self, self.triage.incidents)
         self.recorder = ring(self, parts, self._news)
         self._outlook = Outlook(self._bench, self._placer, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)

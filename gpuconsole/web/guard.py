@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from gpuconsole.errors import UsageError
+
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+SHORTEST_TOKEN = 16
+"""Letters of a token that a person brings."""
 
 
 class Guard:
@@ -31,11 +39,54 @@ class Guard:
 
     def knows(self, token: str) -> bool:
         """Whether that is the token; takes the same time for every wrong one."""
-        return hmac.compare_digest(token.encode(), self._token.encode())
+        return _same(token, self._token)
 
     def admits(self, cookie: str) -> bool:
         """Whether that is the cookie."""
-        return hmac.compare_digest(cookie.encode(), self.cookie.encode())
+        return _same(cookie, self.cookie)
+
+    def bears(self, authorization: str) -> bool:
+        """Whether an Authorization header is `Bearer` with the token."""
+        scheme, _, token = authorization.partition(" ")
+        return scheme.lower() == "bearer" and self.knows(token.strip())
+
+
+def _same(said: str, true: str) -> bool:
+    # What a client sends may be no text at all.
+    return hmac.compare_digest(said.encode(errors="replace"), true.encode())
+
+
+def given_token(path: Path | None, variable: str, environ: Mapping[str, str]) -> str:
+    """Return the token that a person brought in a file, else in a variable; "" where in neither.
+
+    Never as an argument: those are seen by every user of a machine. UsageError for a file that
+    others may read, and for a token that could be guessed.
+    """
+    source = str(path) if path is not None else f"${variable}"
+    token = environ.get(variable, "") if path is None else _secret(path)
+    token = token.strip()
+    if path is None and not token:
+        return ""
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise UsageError(
+            "Token cannot be used",
+            f"{source}: a token has {SHORTEST_TOKEN} or more letters, digits and signs.",
+            "Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
+        )
+    return token
+
+
+def _secret(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise UsageError(
+                    "Token is open to others", f"{path} may be read by other users.",
+                    f"Run: chmod 600 {path}",
+                )  # fmt: skip
+            return file.read(4096).decode(errors="replace")
+    except OSError as error:
+        raise UsageError("Token cannot be read", f"{path}: {error.strerror}.", "") from error
 
 
 def is_here(host: str) -> bool:

@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.scraping import Scraping
 from gpuconsole.cli.sessions import drive, open_session, show_console
+from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.events import Event
@@ -26,13 +29,21 @@ def open_console() -> int:
 
 
 @click.command()
+@click.option(
+    "--metrics", "listen", metavar="HOST:PORT", help="Serve metrics to Prometheus there too."
+)
+@click.option(
+    "--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Token that a scrape must bear; else $GPUCONSOLE_METRICS_TOKEN.",
+)  # fmt: skip
 @common
-def dispatch() -> int:
+def dispatch(listen: str | None, token_file: Path | None) -> int:
     """Start and follow queued jobs until SIGTERM.
 
     For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second
     one stands by. Jobs run on when it ends.
     """
+    scraping = _scraping(listen, token_file)
 
     async def work(session: Session) -> dict[str, int]:
         told = 0
@@ -45,8 +56,12 @@ def dispatch() -> int:
         stop = asyncio.Event()
         unsubscribe = session.subscribe(tell)
         with stopping(stop):
-            note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
-            await stop.wait()
+            async with contextlib.AsyncExitStack() as stack:
+                if scraping is not None:
+                    address = await stack.enter_async_context(scraping.serving(session))
+                    note(f"Metrics: {address}")
+                note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
+                await stop.wait()
         unsubscribe()
         return {"events": told, "jobs": len(session.jobs())}
 
@@ -56,6 +71,14 @@ def dispatch() -> int:
     else:
         note("Stopped; running jobs run on.")
     return 0
+
+
+def _scraping(listen: str | None, token_file: Path | None) -> Scraping | None:
+    if listen is not None:
+        return Scraping(listen, token_file)
+    if token_file is not None:
+        raise UsageError("Wrong usage", "--token-file guards metrics.", "Add --metrics HOST:PORT.")
+    return None
 
 
 @contextlib.contextmanager
