@@ -353,11 +353,13 @@ def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
 
 def _memory_of(job: Job) -> Memory:
     """Return what matters of an estimate as the journal has it; 0 where it has none."""
-    memory = (job.estimate or {}).get("memory")
-    said = memory if isinstance(memory, Mapping) else {}
+    high = job.estimate_mib or 0.0
+    said = job.estimate.get("memory") if job.estimate else None
+    if not isinstance(said, Mapping):
+        return Memory(high_mib=high)
     parts = {name: said.get(name) for name in ("optimizer_mib", "gradients_mib")}
     known = {name: float(size) for name, size in parts.items() if isinstance(size, (int, float))}
-    return Memory(**known, high_mib=job.estimate_mib or 0.0)
+    return Memory(**known, high_mib=high)
 
 
 def _reasoned(decision: Decision, wish: Wish) -> Decision:
