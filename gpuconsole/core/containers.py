@@ -61,6 +61,12 @@ class ContainerSpec:
     """What it takes of its device where it lets another job beside it."""
     batch: Batch | None = None
     """What an engine with a queue of its own is asked for; None where the console placed it."""
+    vendor: str = ""
+    """Who made its devices, as `core.vendors` knows it; "" for the usual one of its back end."""
+    runtime: str = ""
+    """The engine's runtime that adds its devices; "" for the engine's own."""
+    node_groups: tuple[int, ...] | None = None
+    """Groups that may open its devices' nodes on the host; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,8 @@ class HostAccount:
     uid: int
     gid: int
     results_dir: str
+    node_groups: tuple[int, ...] | None = None
+    """Groups that own nodes of accelerators there; None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,14 @@ class HostNetwork:
     interface: str
     busy_ports: frozenset[int] = frozenset()
     """TCP ports on which something listens there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A file that a job has left, by its path in the results folder."""
+
+    name: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +246,10 @@ class Engine(Protocol):
 
     def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
         """Give the job's results folder, or a folder in it, as a tar stream."""
+        ...
+
+    async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
+        """List the files in the job's results folder, the largest first."""
         ...
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:

@@ -56,6 +56,10 @@ def _options(spec: ContainerSpec) -> list[str]:
 def _devices(spec: ContainerSpec) -> list[str]:
     given = handover(spec)
     options = []
+    if given.runtime:
+        options += ["--runtime", given.runtime]
+    if given.privileged:
+        options.append("--privileged")
     if given.uuids:
         # Docker reads the value as CSV, so a list of devices needs quotes of its own.
         options += ["--gpus", f'"device={",".join(given.uuids)}"']
@@ -80,11 +84,14 @@ def _limits(spec: ContainerSpec) -> list[str]:
 
 
 def _confinement(spec: ContainerSpec) -> list[str]:
+    given = handover(spec)
     options = ["--network", spec.network]
-    for security in (*SECURITY_OPTIONS, *handover(spec).security):
+    for security in (*SECURITY_OPTIONS, *given.security):
         options += ["--security-opt", security]
     for capability in DROPPED_CAPABILITIES:
         options += ["--cap-drop", capability]
+    for capability in given.capabilities:
+        options += ["--cap-add", capability]
     if spec.read_only:
         options += ["--read-only", "--tmpfs", TMP]
     for folder in spec.scratch:

@@ -1,8 +1,7 @@
 """How a container is given its devices and nothing else, per kind of device.
 
-NVIDIA's toolkit adds the device nodes itself when asked by UUID. The other vendors' devices are
-handed over as nodes, driver folders and groups, as their container guides and Paddle's own
-installation pages name them.
+NVIDIA's toolkit adds the device nodes itself when asked by UUID. The other makers' devices are
+handed over as nodes, driver folders and groups, or by a runtime of theirs: see `core.vendors`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.sharing import share_label
+from gpuconsole.core.vendors import Vendor, vendor_of
 
 NO_DEVICE = "void"
 """The NVIDIA toolkit's word for "none": an image may say `all`, and a host whose default runtime
@@ -38,6 +38,9 @@ class Handover:
     mounts: tuple[Mount, ...] = ()
     groups: tuple[str, ...] = ()
     security: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    runtime: str = ""
+    privileged: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,10 +57,28 @@ def handover(spec: ContainerSpec) -> Handover:
             uuids=spec.device_uuids,
             env={"NVIDIA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
         )
-    makers = {"npu": _ascend, "xpu": _kunlunxin, "dcu": _hygon}
-    if spec.backend not in makers:
-        raise ValueError(f"unknown kind of device: {spec.backend}")
-    return makers[spec.backend](spec.device_indexes)
+    return _handed(spec, vendor_of(spec.backend, spec.vendor))
+
+
+def _handed(spec: ContainerSpec, vendor: Vendor) -> Handover:
+    numbers = ",".join(str(index) for index in spec.device_indexes)
+    env = {"NVIDIA_VISIBLE_DEVICES": NO_DEVICE}
+    env.update({name: numbers for name in (vendor.selects, vendor.visible) if name})
+    if vendor.runtime and spec.runtime == vendor.runtime:
+        # It adds nodes and driver by itself; given twice, they would be in each other's way.
+        return Handover(runtime=spec.runtime, env=env)
+    each = (node.format(index) for index in spec.device_indexes for node in vendor.nodes)
+    mounts = (*vendor.mounts, *(vendor.network_mounts if spec.network == "host" else ()))
+    groups = vendor.groups if spec.node_groups is None else map(str, spec.node_groups)
+    return Handover(
+        nodes=() if vendor.privileged else (*each, *vendor.shared),
+        mounts=tuple(Mount(path, path) for path in mounts),
+        groups=tuple(groups),
+        security=vendor.security,
+        capabilities=vendor.capabilities,
+        privileged=vendor.privileged,
+        env=env,
+    )
 
 
 def environment(spec: ContainerSpec) -> dict[str, str]:
@@ -76,49 +97,3 @@ def container_labels(spec: ContainerSpec) -> dict[str, str]:
     devices = {DEVICES_LABEL: ",".join(spec.device_uuids)} if spec.device_uuids else {}
     share = {} if spec.share is None else {SHARE_LABEL: share_label(spec.share)}
     return {**spec.labels, **devices, **share}
-
-
-def _ascend(indexes: tuple[int, ...]) -> Handover:
-    # N of /dev/davinciN is the physical id; inside, the framework counts from 0 again.
-    return Handover(
-        nodes=(
-            *(f"/dev/davinci{index}" for index in indexes),
-            "/dev/davinci_manager",
-            "/dev/devmm_svm",
-            "/dev/hisi_hdc",
-        ),
-        mounts=_same_inside(
-            "/usr/local/Ascend/driver",
-            "/usr/local/dcmi",
-            "/usr/local/bin/npu-smi",
-            "/etc/ascend_install.info",
-        ),
-        env={"NVIDIA_VISIBLE_DEVICES": NO_DEVICE, "ASCEND_VISIBLE_DEVICES": _listed(indexes)},
-    )
-
-
-def _kunlunxin(indexes: tuple[int, ...]) -> Handover:
-    return Handover(
-        nodes=(*(f"/dev/xpu{index}" for index in indexes), "/dev/xpuctrl"),
-        env={"NVIDIA_VISIBLE_DEVICES": NO_DEVICE},
-    )
-
-
-def _hygon(indexes: tuple[int, ...]) -> Handover:
-    # Render nodes are numbered with other display devices among them, so the whole folder is
-    # handed over and the variable chooses: cooperation, not a wall.
-    return Handover(
-        nodes=("/dev/kfd", "/dev/mkfd", "/dev/dri"),
-        mounts=_same_inside("/opt/hyhal"),
-        groups=("video",),
-        security=("seccomp=unconfined",),
-        env={"NVIDIA_VISIBLE_DEVICES": NO_DEVICE, "HIP_VISIBLE_DEVICES": _listed(indexes)},
-    )
-
-
-def _same_inside(*paths: str) -> tuple[Mount, ...]:
-    return tuple(Mount(path, path) for path in paths)
-
-
-def _listed(indexes: tuple[int, ...]) -> str:
-    return ",".join(str(index) for index in indexes)

@@ -16,13 +16,26 @@ import docker
 
 from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.text import clean
+from gpuconsole.core.vendors import VENDORS
 from gpuconsole.errors import EngineError, UsageError
 from gpuconsole.remote.link import Completed, Link
 
 # Constant scripts that take arguments: nothing is glued into them. They hold no newline, single
 # quote, backslash or exclamation mark, so every login shell passes them on unharmed.
 _BASE = 'base="$HOME/.local/state/gpuconsole/results"; '
-_PREPARE = 'umask 077; mkdir -p "$base/$1/$2" && id -u && id -g && cd "$base/$1" && pwd -P'
+_PREPARE = (
+    'umask 077; mkdir -p "$base/$1/$2" && id -u && id -g && cd "$base/$1" && pwd -P && '
+    # Which numbers the makers' groups have is each host's own; a name need not be in the image.
+    'for node in $3; do test -c "$node" && stat -c %g "$node"; done | sort -u | tr "[:space:]" " "'
+)
+NODES = " ".join(sorted(
+    {
+        f"{node.format('[0-9]*')}{'/*' if node == '/dev/dri' else ''}"
+        for vendor in VENDORS.values()
+        for node in (*vendor.nodes, *vendor.shared)
+    }
+))  # fmt: skip
+"""Patterns of all makers' nodes, for a shell."""
 _LOCATE = 'cd "$base/$1/$2" && pwd -P'
 _TIDY = (
     'cd "$base" 2>/dev/null || exit 0; '
@@ -106,9 +119,11 @@ def _keep(tar: tarfile.TarFile, member: tarfile.TarInfo, found: dict[str, bytes]
 
 async def prepare(link: Link, host: str, job_id: str, folder: str) -> HostAccount:
     """Make the job's results folder, and `folder` in it, open to their owner only."""
-    done = await _run(link, _PREPARE, job_id, folder)
-    uid, gid, folder = _lines(done, 3, f"making the results folder on {host}")
-    return HostAccount(int(uid), int(gid), folder)
+    done = await _run(link, _PREPARE, job_id, folder, extra=NODES)
+    uid, gid, folder, groups = _lines(done, 4, f"making the results folder on {host}")
+    # Not root's group: whoever owns more than devices there is not meant.
+    owners = tuple(sorted({int(word) for word in groups.split()} - {0}))
+    return HostAccount(int(uid), int(gid), folder, owners)
 
 
 async def locate(link: Link, host: str, job_id: str, folder: str) -> str:
@@ -129,11 +144,12 @@ async def tidy(link: Link, host: str, jobs: Sequence[str], keep: frozenset[str])
     return said.count("removed"), len(left - keep)
 
 
-async def _run(link: Link, script: str, *folders: str) -> Completed:
+async def _run(link: Link, script: str, *folders: str, extra: str = "") -> Completed:
     for folder in filter(None, folders):
         if not _JOB_ID.fullmatch(folder):
             raise UsageError("Not a job id", f"{clean(folder, 80)!r} cannot name a folder.")
-    return await link.run(["sh", "-c", _BASE + script, "sh", *folders])
+    more = (extra,) if extra else ()
+    return await link.run(["sh", "-c", _BASE + script, "sh", *folders, *more])
 
 
 def _lines(done: Completed, count: int, doing: str) -> list[str]:

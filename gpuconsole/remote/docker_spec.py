@@ -67,6 +67,9 @@ def _host_config(
         network_mode=spec.network,
         security_opt=[*SECURITY_OPTIONS, *given.security],
         cap_drop=list(DROPPED_CAPABILITIES),
+        cap_add=list(given.capabilities) or None,
+        privileged=given.privileged,
+        runtime=given.runtime or None,
         log_config=LogConfig(type=LOG_DRIVER, config=LOG_OPTIONS),
         init=init,
     )

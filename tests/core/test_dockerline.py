@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.dockerline import docker_line, docker_run
-from gpuconsole.core.handover import DEVICES_LABEL, container_labels, environment, handover
+from gpuconsole.core.handover import DEVICES_LABEL, container_labels, environment
 from gpuconsole.core.jobs import Mount
 
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30)
@@ -88,17 +87,3 @@ def test_the_task_sets_variables_but_never_which_devices() -> None:
 
 def test_without_devices_there_is_no_label_of_devices() -> None:
     assert container_labels(made(labels={"a": "b"})) == {"a": "b"}
-
-
-def test_other_vendors_get_their_own_nodes() -> None:
-    npu = handover(made(backend="npu", device_uuids=("a", "b"), device_indexes=(2, 5)))
-    assert npu.nodes[:2] == ("/dev/davinci2", "/dev/davinci5")
-    assert npu.env["ASCEND_VISIBLE_DEVICES"] == "2,5"
-    assert not npu.uuids
-    xpu = handover(made(backend="xpu", device_uuids=("a",), device_indexes=(3,)))
-    assert xpu.nodes == ("/dev/xpu3", "/dev/xpuctrl")
-    dcu = handover(made(backend="dcu", device_uuids=("a",), device_indexes=(1,)))
-    assert dcu.env["HIP_VISIBLE_DEVICES"] == "1"
-    assert dcu.groups == ("video",)
-    with pytest.raises(ValueError, match="abacus"):
-        handover(made(backend="abacus", device_uuids=("a",)))
