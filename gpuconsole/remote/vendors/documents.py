@@ -1,0 +1,52 @@
+"""JSON as vendors' tools print it: text may stand before it, any leaf may be `N/A`, and keys and
+nesting move between versions. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpuconsole.remote.vendors.model import VendorError
+
+
+def parsed(text: str) -> Any:
+    """Return the first JSON object or list in the text; VendorError when there is none."""
+    starts = sorted(place for place in (text.find("{"), text.find("[")) if place >= 0)
+    # A bracket of a warning may stand before the document itself.
+    for start in starts:
+        try:
+            return json.JSONDecoder().raw_decode(text, start)[0]
+        except (ValueError, RecursionError):
+            continue
+    raise VendorError("no JSON document" if not starts else "a JSON document that is not whole")
+
+
+def records(text: str, key: str) -> list[Mapping[str, Any]]:
+    """Return a list of objects that stands bare or under a key."""
+    document = parsed(text)
+    listed = document.get(key) if isinstance(document, Mapping) else document
+    if not isinstance(listed, list):
+        raise VendorError(f"a JSON document without a list of {key}")
+    return [one for one in listed if isinstance(one, Mapping)]
+
+
+def leaf(document: Any, *path: str) -> str | None:
+    """Return what stands at a path as text with its unit, or None.
+
+    A leaf is text, a number, or `{"value": 12, "unit": "W"}`; keys are matched without blanks at
+    their ends.
+    """
+    found = document
+    for step in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = next((value for key, value in found.items() if str(key).strip() == step), None)
+    if isinstance(found, Mapping):
+        value, unit = found.get("value"), found.get("unit")
+        found = f"{value} {unit}".strip() if _plain(value) and isinstance(unit, str) else value
+    return str(found) if _plain(found) else None
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)

@@ -1,0 +1,62 @@
+"""Enflame: the table of `efsmi`, framed by bars or by stars.
+
+Its memory column is the card's whole memory; how much of it is held is not told.
+"""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.model import (
+    Command,
+    Family,
+    Reading,
+    Texts,
+    Vendor,
+    VendorError,
+    Way,
+    cut_rows,
+    device,
+)
+
+VENDOR = Vendor(
+    "enflame",
+    "Enflame",
+    ("efsmi",),
+    "gcu",
+    "GCU",
+    frozenset(("memory in all", "utilisation", "temperature", "power", "power limit")),
+    "It tells neither processes nor how much memory is held.",
+)
+
+
+def read(texts: Texts) -> Reading:
+    """Read `efsmi`."""
+    text = texts["table"]
+    table = tables.find(text, ("dev", "name", "bus-id"))
+    if table is None or "mem" not in table.labels:
+        raise VendorError("a table without DEV, NAME, BUS-ID and Mem")
+    devices = tuple(_card(row) for row in table.rows)
+    return Reading(devices, tables.after(text, "Driver Ver:"), cut_rows(table.broken))
+
+
+def _card(row: tables.Row) -> Device:
+    power, limit = figures.pair(row.get("pwr"))
+    bus = row.word("bus-id")
+    if ":" not in bus:
+        raise VendorError("a card without a BUS-ID")
+    return device(
+        VENDOR,
+        bus,
+        figures.count(row.word("dev")),
+        row.get("name") or "",
+        memory_total_mib=figures.mib(row.get("mem")),
+        utilization=figures.percent(row.get("dused", "dev-util")),
+        temperature_c=figures.celsius(row.get("temp")),
+        power_w=figures.watts(power),
+        power_limit_w=figures.watts(limit),
+        pci_bus_id=bus,
+    )
+
+
+FAMILY = Family("enflame", (Way("efsmi", (Command("table", ("efsmi",)),), read),))

@@ -1,0 +1,72 @@
+"""MetaX: the table of `mx-smi`, of which three layouts are known (2.1, 2.2, 2.3)."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.model import (
+    Command,
+    Family,
+    Reading,
+    Texts,
+    Vendor,
+    VendorError,
+    Way,
+    attach,
+    cut_rows,
+    device,
+)
+
+VENDOR = Vendor(
+    "metax",
+    "MetaX",
+    ("mx-smi",),
+    "metax_gpu",
+    "MX",
+    frozenset(
+        ("memory in use", "memory in all", "utilisation", "temperature", "power", "power limit",
+         "health", "processes")
+    ),
+    "Tools older than 2.2 tell no state, which counts as health.",
+)  # fmt: skip
+_WELL = frozenset(("available", "n/a", "-", ""))
+
+
+def read(texts: Texts) -> Reading:
+    """Read `mx-smi`."""
+    text = texts["table"]
+    table = tables.find(text, ("gpu", "name", "bus-id")) or tables.find(
+        text, ("board", "gpu", "bus-id")
+    )
+    if table is None or "memory-usage" not in table.labels:
+        raise VendorError("a table without GPU, Name, Bus-id and Memory-Usage")
+    held = tables.processes(text, "gpu", "processname", "gpumemory")
+    devices = [_card(row) for row in table.rows]
+    driver = tables.after(text, "Kernel Mode Driver Version:")
+    return Reading(attach(devices, held), driver, cut_rows(table.broken))
+
+
+def _card(row: tables.Row) -> Device:
+    used, total = figures.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+    power, limit = figures.pair(row.get("pwr:usage/cap"))
+    state = row.word("gpu-state")
+    bus = row.word("bus-id")
+    if ":" not in bus:
+        raise VendorError("a card without a Bus-id")
+    return device(
+        VENDOR,
+        bus,
+        figures.count(row.word("gpu")),
+        row.get("name") or "",
+        memory_used_mib=used,
+        memory_total_mib=total,
+        utilization=figures.percent(row.word("gpu-util")),
+        temperature_c=figures.celsius(row.get("temp")),
+        power_w=figures.watts(power),
+        power_limit_w=figures.watts(limit),
+        pci_bus_id=bus,
+        health="" if state.lower() in _WELL else state,
+    )
+
+
+FAMILY = Family("metax", (Way("mx-smi", (Command("table", ("mx-smi",)),), read),))

@@ -1,0 +1,101 @@
+"""Moore Threads: the table of `mthreads-gmi`, and power and clocks from its JSON.
+
+The JSON is known in part only, so the table leads: whatever the JSON lacks is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.remote.vendors import documents, figures, tables
+from gpuconsole.remote.vendors.model import (
+    Command,
+    Family,
+    Reading,
+    Texts,
+    Vendor,
+    VendorError,
+    Way,
+    attach,
+    cut_rows,
+    device,
+)
+
+VENDOR = Vendor(
+    "moorethreads",
+    "Moore Threads",
+    ("mthreads-gmi",),
+    "musa",
+    "MTT",
+    frozenset(
+        ("memory in use", "memory in all", "utilisation", "temperature", "power", "clocks",
+         "processes")
+    ),
+    "Power and clocks come from the tool's JSON. Paddle has no build for these cards.",
+)  # fmt: skip
+
+
+def read(texts: Texts) -> Reading:
+    """Read `mthreads-gmi`, with what `mthreads-gmi -q --json` adds."""
+    text = texts["table"]
+    table = tables.find(text, ("id", "name", "pcie"))
+    if table is None or not {"%gpu", "mem"} <= table.labels:
+        raise VendorError("a table without ID, Name, PCIe, %GPU and Mem")
+    devices = tuple(_card(row) for row in table.rows)
+    faults = list(cut_rows(table.broken))
+    if "query" in texts:
+        try:
+            devices = _with_details(devices, texts["query"])
+        except VendorError as error:
+            faults.append(f"mthreads-gmi -q: {error}")
+    held = tables.processes(text, "id", "processname", "gpumemory")
+    return Reading(attach(devices, held), tables.after(text, "Driver Version:"), tuple(faults))
+
+
+def _card(row: tables.Row) -> Device:
+    used, _, total = (row.get("mem") or "").rstrip(")").partition("(")
+    bus = row.word("pcie")
+    if ":" not in bus:
+        raise VendorError("a card without a PCIe address")
+    return device(
+        VENDOR,
+        bus,
+        figures.count(row.word("id")),
+        row.get("name") or "",
+        memory_used_mib=figures.mib(used),
+        memory_total_mib=figures.mib(total),
+        utilization=figures.percent(row.get("%gpu")),
+        temperature_c=figures.celsius(row.get("temp")),
+        pci_bus_id=bus,
+    )
+
+
+def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
+    known = {documents.leaf(card, "Index"): card for card in documents.records(text, "GPU")}
+    return tuple(
+        replace(
+            one,
+            power_w=figures.watts(documents.leaf(card, "Power Readings", "Power Draw")),
+            sm_clock_mhz=figures.megahertz(documents.leaf(card, "Clocks", "Graphics")),
+            memory_clock_mhz=figures.megahertz(documents.leaf(card, "Clocks", "Memory")),
+        )
+        if (card := known.get(str(one.index))) is not None
+        else one
+        for one in devices
+    )
+
+
+FAMILY = Family(
+    "moorethreads",
+    (
+        Way(
+            "mthreads-gmi",
+            (
+                Command("table", ("mthreads-gmi",)),
+                Command("query", ("mthreads-gmi", "-q", "--json")),
+            ),
+            read,
+        ),
+    ),
+)
