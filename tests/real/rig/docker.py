@@ -81,6 +81,7 @@ class LabDocker:
 
     `popen` starts a program where the engine shall live (in a host's namespaces); without
     `toolkit` the host has no GPU runtime; with `live_restore` containers outlive the engine.
+    `runtimes` are further names of its runtime, as other makers' toolkits register theirs.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class LabDocker:
         uuids: Sequence[str] = (),
         toolkit: bool = True,
         live_restore: bool = False,
+        runtimes: Sequence[str] = (),
         popen: Popen = subprocess.Popen,
     ) -> None:
         self.root = root
@@ -98,6 +100,7 @@ class LabDocker:
         self._popen = popen
         self._toolkit = toolkit
         self._live_restore = live_restore
+        self._runtimes = runtimes
         self._process: subprocess.Popen[bytes] | None = None
         root.mkdir(parents=True, exist_ok=True)
         self._install()
@@ -171,7 +174,8 @@ class LabDocker:
         daemon += ["--pidfile", f"{root / 'pid'}", "--host", f"unix://{self.socket}"]
         daemon += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
         name = "nvidia" if self._toolkit else "lab"
-        daemon += ["--add-runtime", f"{name}={root / 'bin' / 'lab-runtime'}"]
+        for runtime in (name, *self._runtimes):
+            daemon += ["--add-runtime", f"{runtime}={root / 'bin' / 'lab-runtime'}"]
         daemon += ["--default-runtime", name, "--shutdown-timeout", "2"]
         daemon += ["--live-restore"] if self._live_restore else []
         to_log = ["sh", "-c", 'exec "$@" >>"$0" 2>&1', f"{root / 'log'}"]
