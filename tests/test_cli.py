@@ -507,6 +507,7 @@ def test_an_unknown_job_is_wrong_usage(run: Run, lab: Lab) -> None:
 def test_results_of_a_job_that_has_not_run_are_a_clear_no(run: Run, lab: Lab, script: Path) -> None:
     job = run("submit", script, *lab, "--json").document["job"]
     assert run("fetch", job, *lab, "--json").code == 1
+    assert run("fetch", job, *lab, "--list", "--json").code == 1
     assert run("logs", job, *lab, "--json").document == {"job": job, "lines": []}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from gpuconsole.core.containers import (
     ImageFacts,
     Lease,
     PruneResult,
+    ResultFile,
 )
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.sharing import fit_together
@@ -200,6 +203,17 @@ class SimulatedEngine:
 
     async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream; a folder in it is simply empty."""
+        ran = self._ran(job_id)
+        yield _EMPTY_TAR if folder else ran.results(self._host.time.now())
+
+    async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
+        """List what is in that tar."""
+        stream = io.BytesIO(self._ran(job_id).results(self._host.time.now()))
+        with tarfile.open(fileobj=stream) as tar:
+            files = [member for member in tar if member.isreg()]
+        return tuple(ResultFile(file.name.removeprefix("./"), file.size) for file in files)
+
+    def _ran(self, job_id: str) -> SimulatedContainer:
         self._reach()
         ran = self._host.ran.get(job_id)
         if ran is None:
@@ -208,7 +222,7 @@ class SimulatedEngine:
                 f"{self._host.site.name} has no results folder of {job_id}.",
                 "Nothing of it has run there.",
             )
-        yield _EMPTY_TAR if folder else ran.results(self._host.time.now())
+        return ran
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`."""

@@ -27,6 +27,7 @@ from gpuconsole.core.containers import (
     ImageFacts,
     Lease,
     PruneResult,
+    ResultFile,
 )
 from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
@@ -39,6 +40,7 @@ from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
 from gpuconsole.remote.image_store import DockerImageStore
 from gpuconsole.remote.link import Link
+from gpuconsole.remote.result_files import list_files
 
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
@@ -192,6 +194,11 @@ class DockerEngine:
         path = await docker_files.locate(self._link, self.host, job_id, folder)
         async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
             yield chunk
+
+    async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
+        """List the files in the job's results folder, the largest first."""
+        folder = await docker_files.locate(self._link, self.host, job_id, "")
+        return await list_files(self._link, self.host, folder)
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`.

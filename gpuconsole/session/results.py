@@ -7,12 +7,13 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from gpuconsole.core.containers import Hosts
-from gpuconsole.core.jobs import Job
+from gpuconsole.core.containers import Hosts, ResultFile
+from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import RefusedError, UsageError
@@ -27,13 +28,31 @@ async def fetch_results(hosts: Hosts, job: Job, folder: Path) -> Path:
     RefusedError when it has not run, UnreachableError when a host is out of sight: then nothing
     has been copied.
     """
-    if job.attempt is None:
-        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
-    first, *others = [await hosts.engine(part.host) for part in job.attempt.parts]
+    first, *others = [await hosts.engine(part.host) for part in _parts(job)]
     await save_results(first.results(job.id), folder)
     for rank, engine in enumerate(others, start=1):
         await save_results(engine.results(job.id), folder / f"rank-{rank}")
     return folder
+
+
+async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:
+    """Return what a job has left, the largest first; named as `fetch_results` would.
+
+    RefusedError when it has not run, UnreachableError when a host is out of sight.
+    """
+    found: list[ResultFile] = []
+    for rank, part in enumerate(_parts(job)):
+        engine = await hosts.engine(part.host)
+        prefix = f"rank-{rank}/" if rank else ""
+        listed = await engine.list_results(job.id)
+        found += [replace(file, name=prefix + file.name) for file in listed]
+    return tuple(sorted(found, key=lambda file: -file.size_bytes))
+
+
+def _parts(job: Job) -> Sequence[Attempt]:
+    if job.attempt is None:
+        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
+    return job.attempt.parts
 
 
 async def save_results(chunks: AsyncIterator[bytes], folder: Path) -> Path:

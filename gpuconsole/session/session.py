@@ -13,7 +13,7 @@ import platform
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
-from gpuconsole.core.containers import PruneResult
+from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
@@ -47,7 +47,7 @@ from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered
-from gpuconsole.session.results import fetch_results
+from gpuconsole.session.results import fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submitting import Submitting
@@ -237,6 +237,10 @@ class Session(Acting, Asking):
             await self._clock.sleep(LOOK_EVERY_S)
             job = self.job(job.id)
         return job
+
+    async def results(self, reference: str) -> tuple[ResultFile, ...]:
+        """List what a job has left on its hosts, the largest first."""
+        return await list_results(self.hosts, self.job(reference))
 
     async def fetch(self, reference: str, destination: Path) -> Path:
         """Copy a job's results folder into `destination/<job id>`; returns that folder."""

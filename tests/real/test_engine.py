@@ -258,7 +258,8 @@ async def test_code_goes_in_and_results_come_out(engine: DockerEngine, tmp_path:
             folder.chmod(0o755)
     script = (
         "python pkg/train.py; stat -c %u:%g . pkg pkg/train.py; touch new;"
-        "echo 1 >/results/a; ln -s a /results/b"
+        "echo 1 >/results/a; ln -s a /results/b;"
+        "mkdir /results/deep; head -c 3000 /dev/zero >'/results/deep/c d'"
     )
     made = spec(
         "code", "sh", "-ec", script, mounts=(Mount(account.results_dir, "/results", False),)
@@ -271,6 +272,10 @@ async def test_code_goes_in_and_results_come_out(engine: DockerEngine, tmp_path:
     fetched = b"".join([chunk async for chunk in engine.results("job-7")])
     with tarfile.open(fileobj=io.BytesIO(fetched)) as tar:
         assert {"./a", "./b"} < set(tar.getnames())
+    listed = await engine.list_results("job-7")
+    assert [(file.name, file.size_bytes) for file in listed] == [("deep/c d", 3000), ("a", 2)]
+    with pytest.raises(EngineError, match="job-8"):
+        await engine.list_results("job-8")
     with pytest.raises(EngineError, match="job-8"):
         await anext(aiter(engine.results("job-8")))
 

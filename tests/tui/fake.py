@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import ResultFile
 from gpuconsole.core.estimate import (
     BatchSource,
     Estimate,
@@ -307,6 +308,8 @@ class FakeSession:
     error: ConsoleError | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    left: tuple[ResultFile, ...] = ()
+    """What ended jobs have left on their hosts."""
     gate: asyncio.Event | None = None
     """When set, preflight waits for it."""
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
@@ -423,6 +426,10 @@ class FakeSession:
         if not path.exists():
             path.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
         return path
+
+    async def results(self, reference: str) -> tuple[ResultFile, ...]:
+        self._record("results", reference)
+        return self.left
 
     async def fetch(self, reference: str, destination: Path) -> Path:
         self.calls.append(("fetch", reference, destination))

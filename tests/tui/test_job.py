@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.containers import ResultFile
 from gpuconsole.core.jobs import JobState, Member
 from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.tui.screens.again import AgainScreen
@@ -124,6 +125,25 @@ async def test_hostile_lines_are_shown_harmlessly() -> None:
         await job_screen(console, lines=3)
         await console.shows("[red]boo[/red]", "ERROR evil")
         assert "\x1b" not in console.text
+
+
+async def test_what_an_ended_job_left_is_listed_once() -> None:
+    left = tuple(ResultFile(f"model-{at}.pdparams", (at + 1) << 20) for at in range(30))
+    done = job("vit", JobState.SUCCEEDED)
+    session = FakeSession(jobs_now=(done,), lines=LINES, left=left)
+    async with opened(session, (120, 60)) as console:
+        await job_screen(console)
+        await console.shows("model-0.pdparams  1.0 MiB", "more", "F copies them into ./ana-0001")
+        await console.beat()
+        assert session.named("results") == [("results", "ana-0001")]
+
+
+async def test_results_out_of_sight_are_told_beside_the_log() -> None:
+    session = FakeSession(jobs_now=(job("vit", JobState.FAILED),), lines=LINES)
+    session.error = UnreachableError("Out of sight", "a100-01 does not answer.")
+    async with opened(session, (120, 60)) as console:
+        await job_screen(console)
+        await console.shows("a100-01 does not answer.")
 
 
 async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

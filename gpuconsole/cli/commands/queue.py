@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,9 +16,11 @@ from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
+    from gpuconsole.core.containers import ResultFile
     from gpuconsole.session.placing import Why
     from gpuconsole.session.session import Session
 
@@ -142,7 +145,7 @@ def why(job: str) -> int:
 def _print_why(document: Mapping[str, Any], mark: str) -> None:
     print(clean(f"{mark}{document['state']}: {document['reason']}"))
     for blocker in document["blockers"]:
-        print(clean(f"  held up by {_blocker(blocker)}"))
+        print(clean(f"  held up by {blocker_text(blocker)}"))
     if document["estimated_start"]:
         print(f"  estimated start {document['estimated_start']}")
     for option in document["options"]:
@@ -261,16 +264,17 @@ def priority(job: str, number: int) -> int:
     metavar="DIR",
     help="Where the results folder is made; else here.",
 )
+@click.option("--list", "listing", is_flag=True, help="Only tell what there is to copy.")
 @common
-def fetch(job: str, folder: Path) -> int:
+def fetch(job: str, folder: Path, listing: bool) -> int:
     """Copy a job's results folder here."""
+    if listing:
+        return _list_results(job)
 
     target = folder.expanduser().absolute()
 
     async def work(session: Session) -> tuple[str, Path]:
-        found = session.job(job)
-        for part in found.attempt.parts if found.attempt is not None else ():
-            await session.first_frames(_REACH_S, part.host)
+        found = await _reached(session, job)
         return found.id, await session.fetch(job, target)
 
     job_id, made = drive(work)
@@ -278,6 +282,30 @@ def fetch(job: str, folder: Path) -> int:
         print_document({"job": job_id, "folder": str(made)})
     else:
         print(made)
+    return 0
+
+
+async def _reached(session: Session, reference: str) -> Job:
+    """Return a job once its hosts have been asked for."""
+    found = session.job(reference)
+    for part in found.attempt.parts if found.attempt is not None else ():
+        await session.first_frames(_REACH_S, part.host)
+    return found
+
+
+def _list_results(reference: str) -> int:
+    async def work(session: Session) -> tuple[str, tuple[ResultFile, ...]]:
+        found = await _reached(session, reference)
+        return found.id, await session.results(reference)
+
+    job_id, files = drive(work)
+    if options().as_json:
+        listed = [{"name": file.name, "size_bytes": file.size_bytes} for file in files]
+        print_document({"job": job_id, "files": listed})
+        return 0
+    for file in files:
+        print(f"{format_mib(file.size_bytes / MIB):>10}  {file.name}")
+    print(f"{len(files)} files of {job_id}", file=sys.stderr)
     return 0
 
 
@@ -330,7 +358,7 @@ def prune() -> int:
     return 0
 
 
-def _blocker(blocker: Mapping[str, Any]) -> str:
+def blocker_text(blocker: Mapping[str, Any]) -> str:
     """Say who stands in the way, whether a device's holder or something else."""
     if "text" in blocker:
         return str(blocker["text"])

@@ -59,7 +59,7 @@ class JobScreen(LogScreen):
         self._docker = ""
         self._docker_of: tuple[str, Attempt | None] = ("", None)
         self._results: dict[str, Sequence[str]] = {}
-        """What was fetched, by job."""
+        """What ended jobs have left, or where it was copied to, by job."""
 
     def body(self) -> ComposeResult:
         """Head above; log at the left, memory and facts at the right."""
@@ -94,6 +94,9 @@ class JobScreen(LogScreen):
         if (job.id, job.attempt) != self._docker_of:
             # The account and the devices are known only once the attempt is on its host.
             self._docker_of, self._docker = (job.id, job.attempt), self._rendered(job)
+        if job.state.ended and job.attempt is not None and job.id not in self._results:
+            self._results[job.id] = ()
+            aside(self, partial(self._ask_results, job.id), group="results")
         self._draw_head(job)
         self._draw_memory(job)
         self._draw_facts(job)
@@ -146,6 +149,16 @@ class JobScreen(LogScreen):
         self.tell("Fetching the results.")
         work = partial(self.session.fetch, job.id, Path.cwd())
         self.ask_session(work, fetched, group="fetch")
+
+    async def _ask_results(self, job_id: str) -> None:
+        try:
+            files = await self.session.results(job_id)
+        except ConsoleError as error:
+            self._results[job_id] = (error.message,)
+        else:
+            named = [f"{file.name}  {format_mib(file.size_bytes / MIB)}" for file in files]
+            self._results[job_id] = (*_few(named), f"F copies them into ./{job_id}")
+        self.show(self.picture)
 
     async def _list_results(self, job_id: str, folder: Path) -> None:
         self._results[job_id] = await asyncio.to_thread(_listed, folder)
@@ -305,6 +318,11 @@ def _listed(folder: Path) -> tuple[str, ...]:
         return (f"{folder} cannot be read: {error.strerror}.",)
     files = sorted(sizes, key=lambda path: -sizes[path])
     named = [f"{path.relative_to(folder)}  {format_mib(sizes[path] / MIB)}" for path in files]
+    return (f"in {folder}", *_few(named))
+
+
+def _few(named: Sequence[str]) -> tuple[str, ...]:
+    """Return the first names, and how many more there are."""
     more = len(named) - MOST_RESULTS
     found = (*named[:MOST_RESULTS], *([f"and {more} more"] if more > 0 else []))
-    return (f"in {folder}", *(found or ("no files",)))
+    return found or ("no files",)
