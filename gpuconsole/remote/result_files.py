@@ -19,7 +19,9 @@ async def list_files(link: Link, host: str, folder: str) -> tuple[ResultFile, ..
     if done.exit_status != 0:
         said = clean(done.stderr.decode(errors="replace").strip(), 300)
         raise EngineError(
-            "The results cannot be listed", f"{host} said: {said or done.exit_status}.", "Try again."
+            "The results cannot be listed",
+            f"{host} said: {said or done.exit_status}.",
+            "Try again.",
         )
     found = []
     for line in done.stdout.decode(errors="replace").splitlines():
