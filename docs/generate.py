@@ -42,17 +42,23 @@ def reference() -> str:
     parts = [_HEAD, _section("gpuconsole", gpuconsole, None)]
     for title, commands in sections():
         parts.append(f"\n## {title}\n")
-        parts += [
-            _section(f"gpuconsole {command.name}", command, "gpuconsole") for command in commands
-        ]
+        for command in commands:
+            whole = click.Context(gpuconsole, info_name="gpuconsole")
+            parts.append(_section(f"gpuconsole {command.name}", command, whole))
+            if isinstance(command, click.Group):
+                group = click.Context(command, info_name=command.name, parent=whole)
+                parts += [
+                    _section(f"gpuconsole {command.name} {one.name}", one, group)
+                    for one in command.commands.values()
+                ]
     return "".join(parts)
 
 
-def _section(name: str, command: click.Command, parent: str | None) -> str:
+def _section(name: str, command: click.Command, parent: click.Context | None) -> str:
     context = click.Context(
         command,
         info_name=command.name if parent else name,
-        parent=click.Context(gpuconsole, info_name=parent) if parent else None,
+        parent=parent,
         terminal_width=WIDTH,
         max_content_width=WIDTH,
         help_option_names=["-h", "--help"],

@@ -73,6 +73,11 @@ class Imaging:
         """Return the image that a task runs in on a host."""
         return task.image or self._bench.default_image(host)
 
+    def default(self, host: str) -> str:
+        """Return the image of tasks that name none, on a host or on any."""
+        hosts = self._bench.hosts.snapshot().hosts
+        return self._bench.default_image(host or (hosts[0].name if hosts else ""))
+
     def wanted(self, hosts: Sequence[str] = ()) -> tuple[Fetch, ...]:
         """Return the images that waiting jobs need on hosts where they may come to run."""
         return wanted(

@@ -1,0 +1,289 @@
+"""`image`: what hosts have, what waiting jobs need of them, and how it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import drive
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.session.imagecopy import Copied
+    from gpuconsole.session.imaging import Fetched, HostImages
+    from gpuconsole.session.session import Session
+    from gpuconsole.state.images import ImageCheck, Pin
+
+_WAIT_S = 15.0
+"""How long the hosts' first pictures are waited for."""
+_host = click.option(
+    "--host", "hosts", multiple=True, metavar="HOST", help="Only this; may repeat."
+)
+
+
+@click.group()
+def image() -> None:
+    """Look at the images of hosts, fetch, pin, check and copy them.
+
+    Nothing here starts a job. Without a network a host gets an image from another: `image copy`.
+    """
+
+
+@image.command("list")
+@_host
+@common
+def list_images(hosts: tuple[str, ...]) -> int:
+    """List the images of each host, and which waiting jobs want them.
+
+    Exit 3 when no host could be asked; one that could not says why in its place.
+    """
+    from gpuconsole.cli import image_views
+
+    async def work(session: Session) -> tuple[HostImages, ...]:
+        await _seen(session, hosts)
+        found = await session.images.listing(hosts)
+        rows = image_views.rows(session.images, found)
+        if options().as_json:
+            print_document(image_views.listing_document(session.images, found, rows))
+        else:
+            show(*image_views.listing(found, rows))
+        return found
+
+    found = drive(work)
+    return 3 if found and all(one.error for one in found) else 0
+
+
+@image.command()
+@click.argument("images", nargs=-1, metavar="[IMAGE...]")
+@click.option("--waiting", is_flag=True, help="The images of waiting jobs, the most urgent first.")
+@_host
+@common
+def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
+    """Fetch images before jobs need them.
+
+    Hosts behind one jump host share a link: they fetch one after another, others at once. Ctrl-C
+    ends the pulls; layers that are whole stay. Exit 3 when a host did not get what it should.
+    """
+    if bool(images) == waiting:
+        raise UsageError("What?", "Name images, or say --waiting.", "See: gpuconsole image --help")
+    from gpuconsole.cli import image_views
+    from gpuconsole.core.images import parse_reference
+    from gpuconsole.placement.prepull import Fetch
+
+    for name in images:
+        parse_reference(name)
+
+    async def work(session: Session) -> tuple[Fetched, ...]:
+        await _seen(session, hosts)
+        if waiting:
+            fetches = session.images.wanted(hosts)
+        else:
+            there = hosts or tuple(host.name for host in session.snapshot().hosts)
+            fetches = tuple(
+                Fetch(host, session.images.notes.resolved(name))
+                for name in images
+                for host in there
+            )
+        return await session.images.fetch(fetches, lambda host, said: note(f"{host}: {said}"))
+
+    done = drive(work)
+    if options().as_json:
+        print_document(image_views.fetched_document(done))
+    elif not done:
+        print("No waiting job needs an image.")
+    else:
+        show(image_views.fetched(done))
+    return 3 if any(one.error is not None for one in done) else 0
+
+
+@image.command()
+@click.argument("name", metavar="IMAGE")
+@click.option("--host", default="", metavar="HOST", help="The image that this host has.")
+@click.option(
+    "--task",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it into this task file instead.",
+)
+@click.option("--remove", is_flag=True, help="Forget the pin.")
+@common
+def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
+    """Let a name mean one image for ever: by its digest.
+
+    Tasks that are submitted from now on with that name run that image, as do hosts whose default
+    it is. An image that no registry knows is pinned by its id; hosts then get it by `image copy`.
+    """
+    from gpuconsole.cli import image_views
+
+    if remove:
+        drive(lambda session: _unpin(session, name), fleet=False)
+        if options().as_json:
+            print_document({"image": name, "pinned": False})
+        else:
+            print(clean(f"{name} is not pinned any more."))
+        return 0
+
+    async def work(session: Session) -> Pin:
+        await _seen(session, (host,) if host else ())
+        if task is None:
+            return await session.images.pin(name, host)
+        from gpuconsole.session.taskimage import write_image
+
+        found = await session.images.resolve(name, host)
+        write_image(task, found.reference)
+        return found
+
+    found = drive(work)
+    if options().as_json:
+        print_document(image_views.pin_document(found))
+    else:
+        print(clean(f"{found.image} is {found.reference}" + (f" in {task}" if task else "")))
+    return 0
+
+
+async def _unpin(session: Session, name: str) -> None:
+    session.images.unpin(name)
+
+
+@image.command()
+@click.argument("name", metavar="IMAGE")
+@click.option("--host", required=True, metavar="HOST", help="Where.")
+@click.option("--no-device", is_flag=True, help="Do not ask for a device, idle or not.")
+@common
+def check(name: str, host: str, no_device: bool) -> int:
+    """Run Paddle in an image: is it there, for what is it built, where does it compute?
+
+    A container of some seconds, on an idle device that is leased meanwhile. What was found is
+    remembered: placement holds it against the drivers of all hosts. Exit 1 when the image will not
+    do for that host.
+    """
+    from gpuconsole.cli import image_views
+
+    async def work(session: Session) -> tuple[ImageCheck, list[str]]:
+        await _seen(session, (host,))
+        return await session.images.check(name, host, note, device=not no_device)
+
+    found, faults = drive(work)
+    if options().as_json:
+        print_document(image_views.check_document(found, faults))
+    else:
+        show(*image_views.check(found, faults))
+    return 1 if faults else 0
+
+
+@image.command()
+@click.argument("name", metavar="IMAGE")
+@click.option("--from", "source", required=True, metavar="HOST", help="Who has it.")
+@click.option("--to", "targets", required=True, multiple=True, metavar="HOST", help="May repeat.")
+@click.option("--replace", is_flag=True, help="Take the name from another image there.")
+@common
+def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int:
+    """Copy an image from host to host through this console, for a host that cannot pull.
+
+    Nothing is stored on the way. What arrived is held against what was sent. Ctrl-C ends it; the
+    host drops what had come.
+    """
+
+    async def work(session: Session) -> list[tuple[str, Copied]]:
+        await _seen(session, (source, *targets))
+        done = []
+        for target in targets:
+            copied = await session.images.copy(
+                name, source, target, _telling(target), replace=replace
+            )
+            done.append((target, copied))
+        return done
+
+    done = drive(work)
+    if options().as_json:
+        from gpuconsole.cli import image_views
+
+        print_document(image_views.copied_document(source, done))
+    else:
+        for target, copied in done:
+            how = "had it already" if copied.already else f"has it after {copied.seconds:.0f} s"
+            print(clean(f"{target} {how}: {name} ({copied.id})"))
+    return 0
+
+
+@image.command("dockerfile")
+@click.argument("script", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--base", default="", metavar="IMAGE", help="Image with Paddle; else the default.")
+@click.option("--host", default="", metavar="HOST", help="Pin the base as this host has it.")
+@click.option(
+    "--project",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="What the build sees; else the script's folder.",
+)
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write it there, not on stdout; a file that exists is left alone.",
+)  # fmt: skip
+@common
+def dockerfile_command(
+    script: Path, base: str, host: str, project: Path | None, output: Path | None
+) -> int:
+    """Write a Dockerfile for a script.
+
+    In layers: a base (pinned where it can be), the packages of requirements.txt or of the script's
+    imports, a user who is not root, the code last. The script is read, never run.
+    """
+    from gpuconsole.session.dockerfile import dockerfile
+
+    async def work(session: Session) -> str:
+        name = base or session.images.default(host)
+        if not host:
+            return session.images.notes.resolved(name)
+        await _seen(session, (host,))
+        from gpuconsole.core.images import parse_reference
+
+        return (
+            name
+            if parse_reference(name).pinned
+            else (await session.images.resolve(name, host)).reference
+        )
+
+    source = script.expanduser().resolve()
+    folder = project.expanduser().resolve() if project else source.parent
+    made = dockerfile(source, folder, drive(work, fleet=bool(host)))
+    for sentence in made.notes:
+        note(sentence)
+    if output is not None:
+        _write_new(output, made.text)
+    if options().as_json:
+        file = str(output) if output else None
+        packages, notes = list(made.packages), list(made.notes)
+        document = {"dockerfile": made.text, "packages": packages, "notes": notes, "file": file}
+        print_document(document)
+    elif output is not None:
+        print(clean(f"Wrote {output}. Build it with: docker build -f {output} {folder}"))
+    else:
+        print(made.text, end="")
+    return 0
+
+
+def _telling(host: str) -> Callable[[str], None]:
+    return lambda said: note(f"{host}: {said}")
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError("File exists", f"{path} is left alone.", "Name another.") from None
+    except OSError as error:
+        raise UsageError("Cannot write", f"{path}: {error.strerror}.", "Name another.") from None
+
+
+async def _seen(session: Session, hosts: tuple[str, ...]) -> None:
+    """Wait until the named hosts, or all, have answered or failed."""
+    for name in hosts or ("",):
+        await session.first_frames(_WAIT_S, name)

@@ -1,0 +1,236 @@
+"""Tables and documents of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.cli.output import table, text
+from gpuconsole.core.containers import ImageFacts
+from gpuconsole.core.images import ImageRecord
+from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.placement.images import cuda_version, paddle_version
+from gpuconsole.session.imaging import same_image
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from gpuconsole.session.imagecopy import Copied
+    from gpuconsole.session.imaging import Fetched, HostImages, Imaging
+    from gpuconsole.state.images import ImageCheck, Pin
+
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One image of one host, under one name; or a name that is wanted there and missing."""
+
+    host: str
+    name: str
+    record: ImageRecord | None
+    paddle: str
+    cuda: str
+    jobs: tuple[str, ...]
+    note: str
+
+
+def rows(imaging: Imaging, found: Iterable[HostImages]) -> list[Row]:
+    """Return what each host has, and what waiting jobs want there."""
+    made = []
+    wanted = imaging.wanted([one.host.name for one in found])
+    for one in found:
+        host = one.host
+        due = {fetch.image: fetch.jobs for fetch in wanted if fetch.host == host.name}
+        backend = host.devices[0].backend if host.devices else "cpu"
+        for record in one.images:
+            facts = imaging.learned(ImageFacts(record.env, record.architecture, record.id))
+            for name in record.names or record.digests:
+                jobs = {job for image in due if same_image(record, image) for job in due[image]}
+                made.append(
+                    Row(
+                        host.name,
+                        name,
+                        record,
+                        facts.paddle or paddle_version(name),
+                        _cuda(name, facts),
+                        tuple(sorted(jobs)),
+                        imaging.doubts(name, backend, record, host) if jobs else "",
+                    )
+                )
+        missing = (
+            []
+            if one.error
+            else [
+                (image, jobs)
+                for image, jobs in due.items()
+                if not any(same_image(record, image) for record in one.images)
+            ]
+        )
+        for image, jobs in missing:
+            cuda = _cuda(image, ImageFacts())
+            made.append(Row(host.name, image, None, paddle_version(image), cuda, jobs, "not there"))
+    return made
+
+
+def listing(found: Sequence[HostImages], made: Iterable[Row]) -> list[RenderableType]:
+    """Return the table, and a line for each host that could not be asked."""
+    view = table("host", "image", "id", "size", "Paddle", "CUDA", "wanted by", right=("size",))
+    for row in made:
+        record = row.record
+        wanted = ", ".join(row.jobs)
+        view.add_row(
+            *map(
+                text,
+                (
+                    row.host,
+                    row.name,
+                    record.id.removeprefix("sha256:")[:_ID_DIGITS] if record else "-",
+                    format_mib(record.size_mib) if record else "-",
+                    row.paddle or "-",
+                    row.cuda or "-",
+                    f"{wanted}: {row.note}" if wanted and row.note else wanted,
+                ),
+            )
+        )
+    broken = [text(f"{one.host.name}: {one.error}") for one in found if one.error]
+    return [view, *broken]
+
+
+def listing_document(
+    imaging: Imaging, found: Iterable[HostImages], made: Sequence[Row]
+) -> dict[str, Any]:
+    """Return `image list --json`."""
+    return {
+        "hosts": [
+            {
+                "name": one.host.name,
+                "error": one.error or None,
+                "images": [_row_document(row) for row in made if row.host == one.host.name],
+            }
+            for one in found
+        ],
+        "pins": [pin_document(pin) for pin in imaging.notes.pins().values()],
+    }
+
+
+def _row_document(row: Row) -> dict[str, Any]:
+    record = row.record
+    return {
+        "name": row.name,
+        "present": record is not None,
+        "id": record.id if record else None,
+        "digests": list(record.digests) if record else [],
+        "size_mib": record.size_mib if record else None,
+        "created_at": iso_utc(record.created_at) if record else None,
+        "paddle": row.paddle or None,
+        "cuda": row.cuda or None,
+        "jobs": list(row.jobs),
+        "note": row.note or None,
+    }
+
+
+def fetched(done: Iterable[Fetched]) -> Table:
+    """Return how each fetch ended."""
+    view = table("host", "image", "outcome")
+    for one in done:
+        error = one.error
+        said = "there" if error is None else f"{error.title}: {error.message} {error.hint}"
+        view.add_row(*map(text, (one.fetch.host, one.fetch.image, said)))
+    return view
+
+
+def fetched_document(done: Iterable[Fetched]) -> dict[str, Any]:
+    """Return `image pull --json`."""
+    return {
+        "images": [
+            {
+                "host": one.fetch.host,
+                "image": one.fetch.image,
+                "jobs": list(one.fetch.jobs),
+                "error": one.error.as_json()["error"] if one.error is not None else None,
+            }
+            for one in done
+        ]
+    }
+
+
+def pin_document(pin: Pin) -> dict[str, Any]:
+    """Return a pin for `--json`."""
+    return {
+        "image": pin.image,
+        "pinned": True,
+        "reference": pin.reference,
+        "id": pin.id or None,
+        "by": pin.by,
+        "at": iso_utc(pin.at),
+    }
+
+
+def check(found: ImageCheck, faults: Sequence[str]) -> list[RenderableType]:
+    """Return what Paddle said, and what speaks against it."""
+    view = table("", "")
+    view.show_header = False
+    for name, value in _said(found).items():
+        view.add_row(name, text(value or "-"))
+    judged = [text(fault, "bold") for fault in faults]
+    return [view, *(judged or [text(f"{found.image} will do on {found.host}.")])]
+
+
+def _said(found: ImageCheck) -> Mapping[str, str]:
+    return {
+        "image": found.image,
+        "id": found.id,
+        "Python": found.python,
+        "Paddle": found.paddle,
+        "built for": found.built_for,
+        "CUDA": found.cuda,
+        "cuDNN": found.cudnn,
+        "given": found.given or "no device",
+        "computed on": found.device,
+    }
+
+
+def check_document(found: ImageCheck, faults: Sequence[str]) -> dict[str, Any]:
+    """Return `image check --json`."""
+    return {
+        "image": found.image,
+        "host": found.host,
+        "id": found.id or None,
+        "checked_at": iso_utc(found.at),
+        "python": found.python or None,
+        "paddle": found.paddle or None,
+        "built_for": found.built_for or None,
+        "cuda": found.cuda or None,
+        "cudnn": found.cudnn or None,
+        "given": found.given or None,
+        "device": found.device or None,
+        "faults": list(faults),
+    }
+
+
+def copied_document(source: str, done: Iterable[tuple[str, Copied]]) -> dict[str, Any]:
+    """Return `image copy --json`."""
+    return {
+        "from": source,
+        "copies": [
+            {
+                "to": target,
+                "image": copied.image,
+                "id": copied.id,
+                "already": copied.already,
+                "sent_mib": copied.sent_mib,
+                "seconds": copied.seconds,
+            }
+            for target, copied in done
+        ],
+    }
+
+
+def _cuda(name: str, facts: ImageFacts) -> str:
+    found = cuda_version(name, facts)
+    if found is not None:
+        return ".".join(map(str, found[:2]))
+    return facts.paddle_cuda if facts.paddle_cuda != "none" else ""
