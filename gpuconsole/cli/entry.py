@@ -30,6 +30,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("draining", "drain undrain"),
             ("recording", "record replay"),
             ("incidents", "incidents"),
+            ("images", "image"),
         ),
     ),
     (
