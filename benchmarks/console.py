@@ -24,12 +24,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
 from gpuconsole.tui import SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
-QUIET_S = 12.0
+QUIET_S = 15.0
 """How long nothing is pressed, to take the cost of refreshing alone."""
+WATCHED_S = 65.0
+"""The same for a whole session: it writes what it has recorded once a minute."""
 KEYS = 60
 BETWEEN_KEYS_S = 0.12
 
@@ -61,45 +64,46 @@ class Case:
 # -- the map ----------------------------------------------------------------------------------
 
 
-REFRESH_S = 1.2
-"""How often a large fleet is drawn anew: every third beat of the paint clock."""
-
-
 def fleet_map(
     size: tuple[int, int], more: str = "", *, whole: bool = False
 ) -> Callable[[str], Iterator[Row]]:
     """Measure the map of 1,000 hosts x 8 devices, all values changing once a second.
 
     `more` is pressed first, such as `+` for a greater density. The session only hands out pictures,
-    or with `whole` also keeps their history and looks for trouble in them.
+    or with `whole` also keeps their history, records them and looks for trouble in them.
     """
-    command = [sys.executable, "-m", "benchmarks.console_child"]
-    command += [] if whole else ["--drawing-only"]
 
     def run(case: str) -> Iterator[Row]:
-        with Terminal(command, size) as terminal:
-            terminal.until(b"n0000", 60)
-            time.sleep(SETTLED_S + 1.0)
-            for key in more:
-                terminal.press(key)
-                time.sleep(1.0)
-            cpu, refreshes, written = _quiet(terminal)
-            yield Row(case, "CPU per refresh", 1000 * cpu / refreshes, "ms", 25.0)
-            yield Row(case, "written per refresh", written / refreshes / 1024, "KiB")
-            times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
-            yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
-            yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 50.0)
-            yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "tally"
+            command = [sys.executable, "-m", "benchmarks.console_child", "--tally", str(file)]
+            command += [] if whole else ["--drawing-only"]
+            with tally(file) as counted, Terminal(command, size) as terminal:
+                terminal.until(b"n0000", 60)
+                time.sleep(SETTLED_S + 1.0)
+                for key in more:
+                    terminal.press(key)
+                    time.sleep(1.0)
+                yield from _refreshing(case, terminal, counted, WATCHED_S if whole else QUIET_S)
+                times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
+                yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
+                yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 50.0)
+                yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
 
     return run
 
 
-def _quiet(terminal: Terminal) -> tuple[float, float, int]:
-    """Return CPU seconds, refreshes and bytes of a while without keys."""
+def _refreshing(case: str, terminal: Terminal, counted: Tally, seconds: float) -> Iterator[Row]:
+    """Measure what a paint costs while nothing is pressed, without the making of the figures."""
     began, cpu, written = time.monotonic(), terminal.cpu_s(), terminal.written
-    time.sleep(QUIET_S)
-    refreshes = (time.monotonic() - began) / REFRESH_S
-    return terminal.cpu_s() - cpu, refreshes, terminal.written - written
+    paints, making = counted.paints, counted.making_s
+    time.sleep(seconds)
+    passed = time.monotonic() - began
+    paints = max(1, counted.paints - paints)
+    cpu = terminal.cpu_s() - cpu - (counted.making_s - making)
+    yield Row(case, "CPU per refresh", 1000 * cpu / paints, "ms", 25.0)
+    yield Row(case, "share of a core", 100 * cpu / passed, "%")
+    yield Row(case, "written per refresh", (terminal.written - written) / paints / 1024, "KiB")
 
 
 def _moved(terminal: Terminal, number: int) -> float:

@@ -11,8 +11,10 @@ import argparse
 import random
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.tally import Tally, count_paints, tally
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
@@ -31,8 +33,10 @@ FRAMES = len(STEPS)
 class MadeHosts:
     """A fleet in which every value changes once a second."""
 
-    def __init__(self, frames: list[tuple[Host, ...]]) -> None:
+    def __init__(self, frames: list[tuple[Host, ...]], counted: Tally | None = None) -> None:
+        """`counted` is told how long it took to give the pictures their time."""
         self._frames = frames
+        self._counted = counted
         self._known = FleetSnapshot()
 
     async def start(self) -> None:
@@ -43,10 +47,13 @@ class MadeHosts:
 
     def snapshot(self) -> FleetSnapshot:
         """Return the picture of this second."""
-        second = int(time.time())
-        if second != self._known.revision:
-            hosts = self._frames[second % FRAMES]
-            self._known = FleetSnapshot(second, time.time(), hosts, simulated=True)
+        now = time.time()
+        if int(now) != self._known.revision:
+            began = time.thread_time()
+            hosts = [replace(host, sampled_at=now) for host in self._frames[int(now) % FRAMES]]
+            self._known = FleetSnapshot(int(now), now, tuple(hosts), simulated=True)
+            if self._counted is not None:
+                self._counted.made(time.thread_time() - began)
         return self._known
 
     async def engine(self, host: str) -> Engine:
@@ -62,11 +69,13 @@ def main() -> None:
     parser.add_argument(
         "--drawing-only", action="store_true", help="a session that keeps and watches nothing"
     )
+    parser.add_argument("--tally", type=Path, required=True, help="file to count paints in")
     options = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tally(options.tally) as counted:
+        count_paints(counted)
         parts = Parts(
-            hosts=MadeHosts(frames(options.hosts, options.devices)),
+            hosts=MadeHosts(frames(options.hosts, options.devices), counted),
             journal=Journal(Path(folder), clock=time.time),
             settings=LabSettings(),
             user="bench",
@@ -85,8 +94,6 @@ def _refuse(*given: object, **more: object) -> Packed:
 
 def frames(hosts: int, devices: int) -> list[tuple[Host, ...]]:
     """Return the pictures that are shown in turn; every figure differs from one to the next."""
-    # Taken for new by every picture: the age of figures is none.
-    later = time.time() + 3600.0
     facts = HostFacts(31.0, 128, 1.0e6, 4.0e5, 3.6e6, 1.1e6, 40.0, "550.127.05", "12.4")
     dice = random.Random(7)
     bases = [[dice.randrange(101) for _ in range(devices)] for _ in range(hosts)]
@@ -100,7 +107,6 @@ def frames(hosts: int, devices: int) -> list[tuple[Host, ...]]:
                 12.0,
                 tuple(_device(number, at, base, frame) for at, base in enumerate(loads)),
                 facts,
-                later,
             )
             for number, loads in enumerate(bases)
         )
