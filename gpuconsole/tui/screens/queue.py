@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from gpuconsole.core.filters import Filter
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
@@ -29,6 +28,7 @@ from gpuconsole.tui.presentation.queue import (
 )
 from gpuconsole.tui.screens import verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.listing import ListScreen
 from gpuconsole.tui.screens.whatif import WhatIfScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
@@ -39,24 +39,21 @@ WHY_S = 2.0
 MOST_WHYS = 2000
 
 
-class QueueScreen(ConsoleScreen):
+class QueueScreen(ListScreen):
     """All jobs: active, waiting, ended."""
 
     AREA = "queue"
     MODE = "queue"
     WIDGET_AREAS = ("table",)
-    AUTO_FOCUS = "Rows"
+    THINGS = "jobs"
 
     def __init__(self) -> None:
         super().__init__()
-        self._filter = Filter()
-        self._filter_text = ""
         self._sort = "queue"
         self._listed: tuple[object, ...] = ()
         """What the order was made of: the jobs, the starts, the filter, the sort."""
         self._jobs: dict[str, Job] = {}
         """The jobs shown, in order."""
-        self._ids: Sequence[str] = ()
         self._columns: Sized = ()
         self._looking = False
         self._whys: dict[str, tuple[Job, float, Why]] = {}
@@ -74,7 +71,7 @@ class QueueScreen(ConsoleScreen):
         """Bring rows in sight up to date; the order only when jobs or starts have changed."""
         self._order(picture)
         self.set_class(not self._ids, "-empty")
-        self._draw_titles()
+        self.draw_titles()
         if self._ids:
             self._draw_rows()
         else:
@@ -83,15 +80,11 @@ class QueueScreen(ConsoleScreen):
         if any(job.state is JobState.QUEUED for job in self._jobs.values()):
             self._look_ahead()
 
-    def restyle(self) -> None:
-        """Draw in another theme."""
-        self.query_one(Rows).restyle()
-        super().restyle()
-
     def crumbs(self) -> str:
         """The order and the filter in force."""
-        order = "" if self._sort == "queue" else f"by {self._sort}   "
-        return f"{order}filter: {self._filter_text or 'none'}"
+        say = self.ink.say
+        order = "" if self._sort == "queue" else say(f"by {self._sort}   ")
+        return f"{order}{say('filter:')} {self._filter_text or say('none')}"
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -158,34 +151,7 @@ class QueueScreen(ConsoleScreen):
         self.toggle_class("-why-hidden")
         self.call_after_refresh(self._draw_why)
 
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self.query_one(FilterBar).open()
-
-    def action_back(self) -> None:
-        """Take marks away, clear the filter, then go back."""
-        rows = self.query_one(Rows)
-        if rows.marked:
-            rows.unmark()
-        elif self._filter_text:
-            self.query_one(FilterBar).action_leave()
-        else:
-            super().action_back()
-
     # -- messages ---------------------------------------------------------------------------
-
-    @on(FilterBar.Changed)
-    def _filter_typed(self, event: FilterBar.Changed) -> None:
-        self._filter, self._filter_text = event.filter, event.text.strip()
-        self.show(self.picture)
-        if self._filter_text:
-            self.query_one(FilterBar).note(f"{len(self._ids)} jobs match   esc clears")
-
-    @on(FilterBar.Left)
-    def _filter_left(self) -> None:
-        if not self._filter_text:
-            self.query_one(FilterBar).remove_class("-open")
-        self.query_one(Rows).focus()
 
     @on(Rows.Reached)
     def _row_reached(self) -> None:
@@ -194,15 +160,6 @@ class QueueScreen(ConsoleScreen):
     @on(Rows.Opened)
     def _row_opened(self) -> None:
         self.action_open()
-
-    @on(Rows.Marked)
-    def _rows_marked(self) -> None:
-        self._draw_titles()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Other columns fit."""
-        super().on_resize(event)
-        self.call_after_refresh(lambda: self.show(self.picture))
 
     # -- drawing ----------------------------------------------------------------------------
 
@@ -230,15 +187,17 @@ class QueueScreen(ConsoleScreen):
         entry = Entry(job, number + 1, self.picture.now, words, start)
         return row(self.ink, entry, self._columns)
 
-    def _draw_titles(self) -> None:
+    def draw_titles(self) -> None:
+        """Name the list: how many of how many, the order, the filter, the marks."""
         total, shown = len(self.picture.jobs), len(self._ids)
+        say = self.ink.say
         jobs = "1 job" if total == 1 else f"{total:,} jobs"
-        count = f"{shown:,} of {jobs}" if shown != total else jobs
+        count = say(f"{shown:,} of {jobs}" if shown != total else jobs)
         rows = self.query_one(Rows)
-        marked = f"  {len(rows.marked)} marked" if rows.marked else ""
+        marked = say(f"  {len(rows.marked)} marked") if rows.marked else ""
         only = f"  /{self._filter_text}" if self._filter_text else ""
         order = "active, waiting, ended" if self._sort == "queue" else f"by {self._sort}"
-        name_box(rows, f"queue  {count}{marked}{only}", order)
+        name_box(rows, f"{say('queue')}  {count}{marked}{only}", order)
 
     def _draw_empty(self) -> None:
         ink = self.ink
@@ -248,7 +207,7 @@ class QueueScreen(ConsoleScreen):
             words = ["No jobs yet.", "", "s opens the form to submit a script,",
                      "or run `gpuconsole submit train.py`."]  # fmt: skip
         empty = self.query_one("#jobs-empty", Static)
-        empty.update(text([[(line, ink.text)] for line in words]), layout=False)
+        empty.update(text([[(ink.say(line), ink.text)] for line in words]), layout=False)
 
     def _draw_why(self) -> None:
         panel = self.query_one("#why", Panel)

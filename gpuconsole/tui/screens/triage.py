@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from gpuconsole.core.filters import Filter
 from gpuconsole.core.incidents import (
     WRITING,
     Action,
@@ -39,7 +38,7 @@ from gpuconsole.tui.presentation.triage import (
     who_is_hit,
 )
 from gpuconsole.tui.screens import incident_verbs
-from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.listing import ListScreen
 from gpuconsole.tui.widgets.actions import Actions, Pane
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
@@ -49,23 +48,20 @@ PLOTTED_S, LEAST_PLOTTED_S = 1800.0, 120.0
 """How much of the device's past is drawn: what is known of the last half hour."""
 
 
-class TriageScreen(ConsoleScreen):
+class TriageScreen(ListScreen):
     """Incidents, evidence and actions."""
 
     AREA = "triage"
     MODE = "triage"
     WIDGET_AREAS = ("actions", "table")
-    AUTO_FOCUS = "Rows"
+    THINGS = "incidents"
 
     def __init__(self) -> None:
         super().__init__()
-        self._filter = Filter()
-        self._filter_text = ""
         self._resolved = False
         self._made: tuple[object, ...] = ()
         """What the rows were made of."""
         self._rows: dict[str, Row] = {}
-        self._ids: tuple[str, ...] = ()
         self._jobs: Mapping[str, Job] = {}
         self._action = 0
         self._over = 0
@@ -85,7 +81,7 @@ class TriageScreen(ConsoleScreen):
         """Bring the list and what is below it up to date."""
         self._list(picture)
         self.set_class(not self._ids, "-empty")
-        self._draw_titles()
+        self.draw_titles()
         if self._ids:
             sizes = columns(self.query_one(Rows).inner_width)
             now, ink = picture.now, self.ink
@@ -97,11 +93,6 @@ class TriageScreen(ConsoleScreen):
         else:
             self._draw_empty()
         self._draw_lower()
-
-    def restyle(self) -> None:
-        """Draw in another theme."""
-        self.query_one(Rows).restyle()
-        super().restyle()
 
     def crumbs(self) -> str:
         """What is looked at, and the filter in force."""
@@ -170,34 +161,7 @@ class TriageScreen(ConsoleScreen):
             return
         incident_verbs.do(self, incident, action)
 
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self.query_one(FilterBar).open()
-
-    def action_back(self) -> None:
-        """Take marks away, clear the filter, then go back."""
-        rows = self.query_one(Rows)
-        if rows.marked:
-            rows.unmark()
-        elif self._filter_text:
-            self.query_one(FilterBar).action_leave()
-        else:
-            super().action_back()
-
     # -- messages ---------------------------------------------------------------------------
-
-    @on(FilterBar.Changed)
-    def _filter_typed(self, event: FilterBar.Changed) -> None:
-        self._filter, self._filter_text = event.filter, event.text.strip()
-        self.show(self.picture)
-        if self._filter_text:
-            self.query_one(FilterBar).note(f"{len(self._ids)} incidents match   esc clears")
-
-    @on(FilterBar.Left)
-    def _filter_left(self) -> None:
-        if not self._filter_text:
-            self.query_one(FilterBar).remove_class("-open")
-        self.query_one(Rows).focus()
 
     @on(Rows.Reached)
     def _row_reached(self) -> None:
@@ -208,10 +172,6 @@ class TriageScreen(ConsoleScreen):
     @on(Rows.Opened)
     def _row_opened(self) -> None:
         self.action_open()
-
-    @on(Rows.Marked)
-    def _rows_marked(self) -> None:
-        self._draw_titles()
 
     @on(Actions.Moved)
     def _action_moved(self, event: Actions.Moved) -> None:
@@ -236,11 +196,6 @@ class TriageScreen(ConsoleScreen):
     @on(Pane.Resized)
     def _pane_resized(self) -> None:
         self._draw_lower()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Other columns fit."""
-        super().on_resize(event)
-        self.call_after_refresh(lambda: self.show(self.picture))
 
     # -- drawing ----------------------------------------------------------------------------
 
@@ -280,7 +235,8 @@ class TriageScreen(ConsoleScreen):
             row = self._rows[key] = replace(row, do=actions[0].label if actions else "-")
         return row
 
-    def _draw_titles(self) -> None:
+    def draw_titles(self) -> None:
+        """Name the list: what is wrong, the filter, the marks."""
         rows = self.query_one(Rows)
         title = f"triage  {counts(self.picture.incidents, self.picture.now)}"
         if self._filter_text:
