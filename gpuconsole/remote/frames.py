@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
 from gpuconsole.core.text import clean
+from gpuconsole.remote.vendors.shelf import Round, Shelf, unpacked
 
 MAX_DEVICES = 128
 MAX_PROCESSES = 4096
@@ -28,6 +30,7 @@ _THROTTLES = (
 )
 _NOTES = ((0x02, "application-clocks"), (0x10, "sync-boost"), (0x100, "display-clocks"))
 _IDLE = 0x01
+_NO_LIBRARY = "NVML Shared Library Not Found"
 
 
 class FrameError(ValueError):
@@ -40,6 +43,7 @@ class Picture:
     def __init__(self, base: Host) -> None:
         self._base = base
         self._whole = False
+        self._tools = Shelf()
         self.taken = 0.0
         """The host's own time of the last line."""
         self._forget()
@@ -50,6 +54,7 @@ class Picture:
         self._static: list[dict[str, Any]] = []
         self._readings: list[dict[str, Any]] = []
         self._devices: list[Device] = []
+        self._tool_devices: tuple[Device, ...] = ()
         self._host_facts = HostFacts(source="agent")
         self._known: dict[int, tuple[str, str, str]] = {}
         self._skew: float | None = None
@@ -78,6 +83,11 @@ class Picture:
         """Whether the picture is complete; when not, ask for a whole line."""
         return self._whole
 
+    @property
+    def asked_of(self) -> tuple[int, ...]:
+        """Processes that a vendor's tool named, of which the agent is to tell more."""
+        return self._tools.pids()
+
     def _apply(self, frame: dict[str, Any], now: float) -> Host | None:
         if frame.get("f"):
             self._forget()
@@ -100,6 +110,12 @@ class Picture:
             changed.add(self._take_device(int(position), values))
         for position in changed:
             self._devices[position] = self._device(position)
+        for family, record in frame.get("v", {}).items():
+            self._tools.take(_round(family, record, taken, now))
+        if "v" in frame or "p" in frame:
+            self._tool_devices = self._tools.devices(self._known)
+        if "h" in frame or "v" in frame:
+            self._host_facts = self._facts_now()
         if "p" in frame:
             self._drop_ended()
         return self._host(taken, now)
@@ -112,11 +128,11 @@ class Picture:
             base.address,
             base.labels,
             base.price_per_hour,
-            tuple(self._devices),
+            (*self._devices, *self._tool_devices),
             self._host_facts,
             # A frame cannot be younger than its arrival, whatever the host's clock says.
             now if self._skew is None else min(now, taken - self._skew),
-            self._driver_error,
+            self._error(),
             self._skew,
             drained=base.drained,
         )
@@ -128,7 +144,18 @@ class Picture:
             elif key in _HOST_FIELDS:
                 name, convert = _HOST_FIELDS[key]
                 self._facts[name] = convert(value)
-        self._host_facts = HostFacts(**self._facts)
+
+    def _facts_now(self) -> HostFacts:
+        facts = HostFacts(**self._facts)
+        driver = self._tools.driver
+        return replace(facts, driver_version=driver) if not facts.driver_version else facts
+
+    def _error(self) -> str:
+        # A host of another vendor's cards has no NVIDIA driver, and nothing is wrong with that.
+        own = self._driver_error
+        if self._tools.heard and own.endswith(_NO_LIBRARY):
+            own = ""
+        return "; ".join(filter(None, (own, self._tools.error)))
 
     def _take_static(self, entries: list[dict[str, Any]]) -> None:
         if not isinstance(entries, list) or len(entries) > MAX_DEVICES:
@@ -177,7 +204,23 @@ class Picture:
 
     def _drop_ended(self) -> None:
         alive = {process.pid for device in self._devices for process in device.processes}
+        alive.update(self._tools.pids())
         self._known = {pid: known for pid, known in self._known.items() if pid in alive}
+
+
+def _round(family: str, record: dict[str, Any], taken: float, now: float) -> Round:
+    """Return a tool's round; its age is told by the host's own clock alone."""
+    age = max(0.0, taken - _number(record["t"], 0, 1e11))
+    return Round(
+        _text(family),
+        int(_number(record["w"], 0, 64)),
+        clean(_text(record["m"]), 16),
+        now - age,
+        unpacked(_text(record["o"])) if "o" in record else {},
+        int(_number(record.get("s", 0), -1024, 1024)),
+        clean(_text(record.get("e", "")), 300),
+        clean(_text(record.get("x", "")), 300),
+    )
 
 
 def _static(entry: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,13 @@ import json
 import zlib
 from functools import lru_cache
 from importlib import resources, util
+from typing import Any
+
+from gpuconsole.remote.vendors import FAMILIES
 
 MARK = b"@gpuc "
 """What every line of the agent starts with; all else on the channel is noise."""
-_MODULES = ("main", "driver", "devices", "mig", "machine", "processes", "worker")
+_MODULES = ("main", "driver", "devices", "mig", "machine", "processes", "tools", "worker")
 # No backslash, no `!`, no nested quote: it reads the same in every login shell.
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 
@@ -23,9 +26,27 @@ def command(python: str) -> list[str]:
 def payload(nonce: str, interval: float) -> bytes:
     """Return what goes into the agent's standard input first."""
     stage, sources = _sources()
-    options = {"nonce": nonce, "interval": interval, "size": len(sources)}
+    options = {"nonce": nonce, "interval": interval, "size": len(sources), "tools": tools()}
     head = json.dumps(options).encode() + b"\n"
     return b"%d\n" % len(stage) + stage + head + sources
+
+
+def tools() -> list[dict[str, Any]]:
+    """Return what the agent is told to run: the commands of all vendors' tools."""
+    return [
+        {
+            "name": family.name,
+            "ways": [
+                {
+                    "tool": way.tool,
+                    "foreign": way.foreign,
+                    "commands": [[one.key, one.every, one.argv] for one in way.commands],
+                }
+                for way in family.ways
+            ],
+        }
+        for family in FAMILIES
+    ]
 
 
 @lru_cache(maxsize=1)

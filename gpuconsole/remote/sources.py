@@ -56,6 +56,7 @@ async def agent(
         picture = Picture(base)
         bad = noise = 0
         answered = 0.0
+        wanted: tuple[int, ...] = ()
         while (line := await channel.read_line()) is not None:
             now = clock()
             if not line.startswith(launch.MARK):
@@ -78,6 +79,9 @@ async def agent(
             if now - answered >= ANSWER_EVERY_S or now < answered:
                 answered = now
                 channel.write(b"a %.3f %.3f\n" % (now, picture.taken))
+            if picture.asked_of != wanted:
+                wanted = picture.asked_of
+                channel.write(b"w %s\n" % " ".join(map(str, wanted)).encode())
             yield host
         _raise_if_lost(channel, base.name)
     finally:

@@ -2,11 +2,13 @@
 
 Lines start with a mark and carry JSON. The first is the hello with the console's nonce; each
 later one holds the time, the clock difference, and what has changed since the line before:
-`h` the host, `s` devices' fixed facts, `d` devices' readings by position, `p` processes by pid.
+`h` the host, `s` devices' fixed facts, `d` devices' readings by position, `p` processes by pid,
+`v` what other vendors' tools printed, which the console reads.
 
 A line with `f` holds everything. The console answers now and then with `a CLOCK TIME` (its clock,
-and the line's time), and with `r` when it wants everything again. An input that closes,
-or falls silent, ends the agent at once.
+and the line's time), with `r` when it wants everything again, and with `w PID PID…` when it wants
+to know of processes that it read about in a tool's output. An input that closes, or falls silent,
+ends the agent at once.
 """
 
 import json
@@ -19,6 +21,8 @@ from typing import Any, Dict, List, Optional
 
 from gpuconsole.remote.agent.driver import Device, Driver
 from gpuconsole.remote.agent.machine import steps as machine_steps
+from gpuconsole.remote.agent.processes import Processes
+from gpuconsole.remote.agent.tools import Tools
 from gpuconsole.remote.agent.worker import Values, Worker
 
 MARK = "@gpuc "
@@ -41,6 +45,7 @@ class Console(object):
         self.heard = time.monotonic()
         self.clock: Optional[List[float]] = None
         self.reset = True
+        self.wanted: List[int] = []
         self._rest = b""
 
     def watch(self) -> None:
@@ -61,11 +66,13 @@ class Console(object):
 
     def _take(self, data: bytes) -> None:
         now = time.time()
-        whole, _, self._rest = (self._rest + data)[-8192:].rpartition(b"\n")
+        whole, _, self._rest = (self._rest + data)[-16384:].rpartition(b"\n")
         for line in whole.split(b"\n"):
             word, _, value = line.partition(b" ")
             if word == b"r":
                 self.reset = True
+            elif word == b"w":
+                self.wanted = [int(pid) for pid in value.split() if pid.isdigit()]
             elif word == b"a":
                 try:
                     clock, sent = [float(number) for number in value.split()]
@@ -78,10 +85,14 @@ class Console(object):
 class Frames(object):
     """Builds lines that hold only what has changed."""
 
-    def __init__(self, driver: Driver, machine: Worker, console: Console) -> None:
+    def __init__(
+        self, driver: Driver, machine: Worker, tools: List[Tools], console: Console
+    ) -> None:
         self._driver = driver
         self._machine = machine
+        self._tools = tools
         self._console = console
+        self._processes = Processes()
         self._sent: Dict[str, Any] = {}
 
     def line(self, read: bool) -> Values:
@@ -110,10 +121,13 @@ class Frames(object):
         if devices and self._sent.get("s") != static:
             self._sent["s"] = frame["s"] = static
         self._put_devices(frame, devices)
+        self._put(frame, "v", "v", {one.name: one.record for one in self._tools if one.record})
         return frame
 
     def _put_devices(self, frame: Values, devices: List[Device]) -> None:
-        facts: Values = {}
+        wanted = self._console.wanted
+        facts: Values = {str(pid): list(self._processes.facts(pid)) for pid in wanted}
+        self._processes.keep(wanted)
         for position, device in enumerate(devices):
             if device.worker is None or device.reader is None:
                 continue
@@ -158,8 +172,9 @@ def main(options: Values) -> None:
     # Set once the devices are known: the first picture must not wait for the next round.
     opened = threading.Event()
     driver = Driver(on_opened=opened.set, on_changed=start_again)
-    frames = Frames(driver, Worker("machine", machine_steps()), console)
     interval = max(0.1, float(options["interval"]))
+    tools = [Tools(spec, interval) for spec in options["tools"]]
+    frames = Frames(driver, Worker("machine", machine_steps()), tools, console)
     beat = min(HEARTBEAT_S, interval)
     opened.wait(FIRST_WAIT_S)
     next_read = next_line = time.monotonic()

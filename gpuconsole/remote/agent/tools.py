@@ -1,0 +1,233 @@
+"""Other vendors' tools: run the commands that the console names, keep what they printed last.
+
+Nothing is understood here; the console reads the text. A tool is a program, so it runs in a
+thread of its own and seldom: the pause grows with what a round costs. One that does not answer in
+time is killed; one that cannot be killed is waited for, never started twice.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import zlib
+from typing import Dict, List, Optional, Tuple
+
+from gpuconsole.remote.agent.worker import Values
+
+DEADLINE_S = 10.0
+"""A sound tool takes a second or two, the slowest five."""
+SHARE = 0.1
+"""Of the time that a tool may run."""
+LONGEST_PAUSE_S = 60.0
+LOOK_AGAIN_S = 60.0
+"""Pause before a tool that is not there is looked for again."""
+LIMIT = 1 << 20
+"""Bytes of output that are kept."""
+FOLDERS = (
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/hyhal/bin:/opt/rocm/bin"
+    ":/opt/dtk/bin:/opt/maca/bin:/opt/mxdriver/bin:/usr/local/corex/bin:/usr/local/neuware/bin"
+)
+"""Where vendors put their tools; a program started over SSH does not see all of them."""
+
+
+RETRY_ROUNDS = 3
+"""Failures in a row after which another way to ask is looked for."""
+
+
+class FailureError(Exception):
+    """A command that came to nothing; the text says why. `group` was killed and may live on."""
+
+    def __init__(self, text: str, group: int = 0) -> None:
+        super(FailureError, self).__init__(text)
+        self.group = group
+
+
+class Tools(object):
+    """Tools for the same cards, one family; `record` is replaced whole by each round."""
+
+    def __init__(self, spec: Values, interval: float) -> None:
+        self.name: str = spec["name"]
+        self.record: Values = {}
+        self._ways: List[Values] = spec["ways"]
+        self._interval = interval
+        self._path = "%s:%s" % (os.environ.get("PATH", ""), FOLDERS)
+        self._settled: Optional[int] = None
+        self._failures = 0
+        self._hung = 0
+        """The processes of a tool that was killed; the kernel may keep one that hangs in it."""
+        self._printed: Dict[str, str] = {}
+        self._rounds = 0
+        thread = threading.Thread(target=self._run, name=self.name)
+        thread.daemon = True
+        thread.start()
+
+    def _run(self) -> None:
+        while True:
+            began = time.monotonic()
+            found = self._ask()
+            pause = LOOK_AGAIN_S
+            if found is not None:
+                cost = time.monotonic() - began
+                pause = max(self._interval, min(LONGEST_PAUSE_S, cost / SHARE))
+                found.update(t=round(time.time(), 3), m=machine())
+                self.record = found
+            elif self.record:
+                tool = self._ways[self.record["w"]]["tool"]
+                self.record = dict(self.record, x="%s is no longer there" % tool)
+            time.sleep(pause)
+
+    def _ask(self) -> Optional[Values]:
+        """Return what a round of the first way that works brought, else of the first that failed;
+        None when no tool is here. A way that has worked is kept to while it does."""
+        failed: Optional[Values] = None
+        if self._hung and alive(self._hung):
+            tool = self._ways[self.record["w"]]["tool"]
+            return {"w": self.record["w"], "x": "%s hangs and cannot be ended" % tool}
+        for number, way in enumerate(self._ways):
+            path = shutil.which(way["tool"], path=self._path)
+            if path is None or self._settled not in (None, number):
+                continue
+            try:
+                status, words = self._commands(way, path)
+            except FailureError as failure:
+                found: Values = {"w": number, "x": str(failure)}
+                self._hung = failure.group
+                self._failures += 1
+            else:
+                if way["foreign"] and re.search(way["foreign"], self._printed[""]):
+                    continue
+                found = {"w": number, "s": status, "e": words, "o": packed(self._printed)}
+                self._failures = 0 if status == 0 else self._failures + 1
+                if status == 0:
+                    self._settled = number
+            if self._settled == number and self._failures < RETRY_ROUNDS:
+                return found
+            self._settled = None
+            failed = failed or found
+            if self._hung:
+                break
+        return failed
+
+    def _commands(self, way: Values, path: str) -> Tuple[int, str]:
+        """Run the commands that are due; return how the first ended, and its last words."""
+        if self._settled is None:
+            self._rounds, self._printed = 0, {}
+        ended, words = 0, ""
+        for place, (key, every, argv) in enumerate(way["commands"]):
+            if self._rounds % every:
+                continue
+            status, text, said = run([path] + argv[1:], self._path)
+            if place == 0:
+                ended, words = status, said
+                self._printed[""] = text[:4096]
+            self._printed.pop(key, None)
+            if place == 0 or status == 0:
+                self._printed[key] = text
+        self._rounds += 1
+        return ended, words
+
+
+def run(argv: List[str], path: str) -> Tuple[int, str, str]:
+    """Return exit status, output, and the last words of a program; FailureError if it hangs."""
+    # `timeout` ends a hanging tool also when this agent is gone by then.
+    limiter = shutil.which("timeout")
+    guarded = [limiter, "-s", "KILL", "%d" % DEADLINE_S] if limiter else []
+    name = os.path.basename(argv[0])
+    try:
+        child = subprocess.Popen(
+            guarded + argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=dict(os.environ, LC_ALL="C", PATH=path),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise FailureError("%s cannot be started: %s" % (name, error)) from error
+    began = time.monotonic()
+    out, err = _output(child, began + DEADLINE_S)
+    if time.monotonic() - began >= DEADLINE_S:
+        _kill(child)
+        text = "%s did not answer within %d s and was ended" % (name, DEADLINE_S)
+        raise FailureError(text, child.pid)
+    # One that closed its output and lives on, or prints without end, is of no use either.
+    status = _kill(child)
+    words = (err.strip() or out.strip())[-300:].decode("utf-8", "replace")
+    return status, out.decode("utf-8", "replace"), words
+
+
+def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, bytes]:
+    """Read both outputs until they close, `deadline` passes or there is too much."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    kept = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
+    reading = list(kept)
+    while reading:
+        ready, _, _ = select.select(reading, [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            break
+        for stream in ready:
+            data = os.read(stream, 65536)
+            if not data:
+                reading.remove(stream)
+            kept[stream] = (kept[stream] + data)[:LIMIT]
+        if len(kept[child.stdout.fileno()]) >= LIMIT:
+            break
+    out, err = kept[child.stdout.fileno()], kept[child.stderr.fileno()]
+    child.stdout.close()
+    child.stderr.close()
+    return out, err
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> int:
+    """Return how a program ended; what of it still runs a moment later is killed."""
+    try:
+        return child.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+        return child.wait(timeout=1.0)
+    except (OSError, subprocess.TimeoutExpired):
+        return -signal.SIGKILL
+
+
+def alive(group: int) -> bool:
+    """Tell whether a process of a group is still there."""
+    try:
+        # One that has ended is there until somebody asks how.
+        os.waitpid(-group, os.WNOHANG)
+    except OSError:
+        pass
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def packed(texts: Dict[str, str]) -> str:
+    """Return the texts as a line may carry them."""
+    named = {key: text for key, text in texts.items() if key}
+    return base64.b64encode(zlib.compress(json.dumps(named).encode("utf-8"), 6)).decode("ascii")
+
+
+def machine() -> str:
+    """Return a short word for this machine: cards of two hosts must not have one name."""
+    try:
+        with open("/etc/machine-id") as file:
+            known = file.read().strip()
+    except OSError:
+        known = ""
+    name = "%s %s" % (known, os.uname()[1])
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]

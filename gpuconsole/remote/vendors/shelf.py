@@ -1,0 +1,184 @@
+"""What the vendors' tools of one host said last, as devices. Pure.
+
+A tool that fails costs its figures, not its devices: they stay, unknown, with the reason. A device
+that a sound round no longer lists is lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuconsole.core.fleet import Device, DeviceProcess
+from gpuconsole.core.text import clean
+from gpuconsole.remote.vendors import BY_NAME, VENDORS
+from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, whole
+
+MAX_PIDS = 1000
+_MOST_TEXT = 8 * 2**20
+_PREFIX = {vendor.name: vendor.prefix for vendor in VENDORS}
+Facts = Mapping[int, tuple[str, str, str]]
+"""User, command and container of a process by its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a family's tool on a host."""
+
+    family: str
+    way: int
+    machine: str
+    """A short word for the host, the same from every console."""
+    at: float
+    """When it was, on the console's clock."""
+    texts: Texts = field(default_factory=dict)
+    status: int = 0
+    """How the tool ended."""
+    words: str = ""
+    """The last it said, for when it failed."""
+    fault: str = ""
+    """Why there is no output."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    devices: dict[str, Device] = field(default_factory=dict)
+    fault: str = ""
+    driver: str = ""
+
+
+class Shelf:
+    """The devices of one host's tools."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def take(self, told: Round) -> None:
+        """Take a round. What cannot be read becomes a fault of its devices."""
+        family = BY_NAME.get(told.family)
+        if family is None or not 0 <= told.way < len(family.ways):
+            return
+        kept = self._kept.setdefault(told.family, _Kept())
+        way = family.ways[told.way]
+        try:
+            if told.fault:
+                raise VendorError(told.fault)
+            reading = _read(told)
+        except VendorError as error:
+            kept.fault = clean(str(error), 200)
+            kept.devices = {
+                uuid: unread(one, kept.fault, told.at) for uuid, one in kept.devices.items()
+            }
+            return
+        kept.fault = clean(
+            f"{way.tool}: {'; '.join(reading.faults)}" if reading.faults else "", 200
+        )
+        kept.driver = clean(reading.driver, 64)
+        found = {one.uuid: one for one in _named(reading, told)}
+        for uuid, one in kept.devices.items():
+            if uuid not in found and len(found) < MAX_DEVICES:
+                gone = unread(one, kept.fault or f"{way.tool} no longer lists it", told.at)
+                found[uuid] = gone if kept.fault else replace(gone, lost=True)
+        kept.devices = found
+
+    @property
+    def error(self) -> str:
+        """What cannot be read, or ""."""
+        return "; ".join(kept.fault for kept in self._kept.values() if kept.fault)
+
+    @property
+    def driver(self) -> str:
+        """The driver's version as a tool tells it, or ""."""
+        return next((kept.driver for kept in self._kept.values() if kept.driver), "")
+
+    @property
+    def heard(self) -> bool:
+        """Whether there is any tool here."""
+        return bool(self._kept)
+
+    def pids(self) -> tuple[int, ...]:
+        """Return the processes on the devices, which only the host can tell more of."""
+        found = {one.pid for device in self._devices() for one in device.processes}
+        return tuple(sorted(found)[:MAX_PIDS])
+
+    def devices(self, facts: Facts) -> tuple[Device, ...]:
+        """Return the devices, family by family, with what is known of their processes."""
+        return tuple(
+            replace(one, processes=tuple(_known(each, facts) for each in one.processes))
+            if one.processes
+            else one
+            for one in self._devices()
+        )
+
+    def _devices(self) -> Iterable[Device]:
+        for kept in self._kept.values():
+            yield from sorted(kept.devices.values(), key=lambda one: one.index)
+
+
+def unpacked(text: str) -> dict[str, str]:
+    """Return what an agent packed; ValueError when it is nothing of the kind, or too much."""
+    try:
+        stream = zlib.decompressobj()
+        data = stream.decompress(base64.b64decode(text, validate=True), _MOST_TEXT)
+    except (zlib.error, binascii.Error) as error:
+        raise ValueError("a tool's output that cannot be unpacked") from error
+    if stream.unconsumed_tail or not stream.eof:
+        raise ValueError("a tool's output that is too long or not whole")
+    texts = json.loads(data)
+    if not isinstance(texts, dict) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in texts.items()
+    ):
+        raise ValueError("a tool's output of another shape")
+    return texts
+
+
+def unread(device: Device, why: str, at: float | None) -> Device:
+    """Return a device of which only what stands is known."""
+    return Device(
+        device.uuid,
+        device.index,
+        device.model,
+        backend=device.backend,
+        vendor=device.vendor,
+        pci_bus_id=device.pci_bus_id,
+        numa_node=device.numa_node,
+        memory_total_mib=device.memory_total_mib,
+        error=why,
+        sampled_at=at,
+    )
+
+
+def _read(told: Round) -> Reading:
+    way = BY_NAME[told.family].ways[told.way]
+    try:
+        if way.commands[0].key not in told.texts:
+            raise VendorError("nothing")
+        reading = whole(way.read(told.texts))
+    except VendorError as error:
+        if told.status:
+            said = clean(told.words.strip().splitlines()[-1], 160) if told.words.strip() else ""
+            raise VendorError(f"{way.tool} ended with {told.status}: {said}") from None
+        raise VendorError(f"{way.tool} printed what cannot be read: {error}") from None
+    if told.status and not reading.devices:
+        raise VendorError(f"{way.tool} ended with {told.status}")
+    return reading
+
+
+def _named(reading: Reading, told: Round) -> Iterable[Device]:
+    """Give the devices names of their own in the whole lab."""
+    for one in reading.devices:
+        prefix = _PREFIX.get(one.vendor, "DEV")
+        own = one.uuid.removeprefix("uuid:")
+        name = own if own != one.uuid else f"{told.machine}-{own}"
+        uuid = f"{prefix}-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}"[:96]
+        yield replace(one, uuid=uuid, sampled_at=told.at)
+
+
+def _known(process: DeviceProcess, facts: Facts) -> DeviceProcess:
+    user, command, container = facts.get(process.pid, ("", "", ""))
+    return replace(process, user=user, command=command or process.command, container_id=container)
