@@ -6,11 +6,10 @@ It runs on an event loop in a thread of its own, so it works beside a loop that 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,6 +64,7 @@ class BlockingSession:
         ready: Future[LabSession] = Future()
         self._opening = opening
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="gpuconsole"))
         self._closing = asyncio.Event()
         self._thread = threading.Thread(
             target=self._serve, args=(ready,), name="gpuconsole", daemon=True
@@ -75,7 +75,7 @@ class BlockingSession:
         except BaseException:
             self._end()
             raise
-        atexit.register(self.close)
+        _OPEN.add(self)
 
     def __enter__(self) -> BlockingSession:
         """Return the session itself; it is open already."""
@@ -92,7 +92,7 @@ class BlockingSession:
 
     def close(self) -> None:
         """Stop polling; jobs run on. Closing twice does nothing."""
-        atexit.unregister(self.close)
+        _OPEN.discard(self)
         self._end()
 
     @property
@@ -110,6 +110,10 @@ class BlockingSession:
         """Whether every change is refused."""
         return self._lab.read_only
 
+    def now(self) -> float:
+        """Return the session's clock, seconds since the epoch."""
+        return self._lab.now()
+
     def snapshot(self) -> FleetSnapshot:
         """Return the fleet as it is known now; hosts may still be connecting."""
         return self._ask(self._lab.snapshot)
@@ -118,7 +122,9 @@ class BlockingSession:
         """Return the fleet once every host has answered or failed, at most `wait_s` later."""
         return self._call(self._lab.status(wait_s))
 
-    def preflight(self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]) -> Report:
+    def preflight(
+        self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
+    ) -> Report:
         """Predict a script's memory and hold it against every device; see `LabSession`."""
         return self._call(self._lab.preflight(what, tier=tier, **options))
 
@@ -219,6 +225,20 @@ class BlockingSession:
         finally:
             if not self.closed:
                 self._call(steps.close())
+
+
+_OPEN: set[BlockingSession] = set()
+
+
+def _close_all() -> None:
+    """Close what the program has left open, at its end."""
+    for session in tuple(_OPEN):
+        session.close()
+
+
+# `atexit` is too late: closing needs threads, and executors take no more work by then. What is
+# registered after their own end runs before it.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]
 
 
 class _Steps:

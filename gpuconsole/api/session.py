@@ -14,6 +14,7 @@ from gpuconsole.api.tasks import Runnable, task_of
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.tasks import absolute
 from gpuconsole.session import factory
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.factory import DemoOptions
@@ -93,6 +94,10 @@ class LabSession:
     def read_only(self) -> bool:
         """Whether every change is refused."""
         return self._session.read_only
+
+    def now(self) -> float:
+        """Return the session's clock, seconds since the epoch."""
+        return self._session.now()
 
     def snapshot(self) -> FleetSnapshot:
         """Return the fleet as it is known now; hosts may still be connecting."""
@@ -179,7 +184,7 @@ class LabSession:
             while not over:
                 await asyncio.wait([reading], timeout=_LOOK_EVERY_S)
                 over = reading.done()
-                job = queue_entry(self._session, job_id)
+                job = _unheld(self._session, job_id)
                 if lines or job.revision != revision:
                     revision = job.revision
                     fresh, lines[:] = tuple(lines), []
@@ -189,8 +194,9 @@ class LabSession:
             await cancel_all([reading])
 
     async def _read(self, job_id: str, lines: list[str]) -> None:
+        # Each line as it comes: whoever follows takes what is there.
         async for line in self._session.logs(job_id, follow=True):
-            lines.append(line)
+            lines.append(line)  # noqa: PERF401
 
     async def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
         """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
@@ -213,7 +219,7 @@ class LabSession:
         """Copy a job's results into `folder/<job id>`; returns that folder."""
         for part in self._parts(reference):
             await self._session.first_frames(_REACH_S, part)
-        return await self._session.fetch(reference, Path(folder).expanduser().absolute())
+        return await self._session.fetch(reference, Path(absolute(Path(folder))))
 
     def _parts(self, reference: str) -> list[str]:
         """Return the hosts of a job's latest attempt."""
@@ -221,7 +227,7 @@ class LabSession:
         return [] if attempt is None else [part.host for part in attempt.parts]
 
 
-def queue_entry(session: Session, job_id: str) -> Job:
+def _unheld(session: Session, job_id: str) -> Job:
     """Return a job that is followed; RefusedError when it is held and nothing would come."""
     job = session.job(job_id)
     queue.require_not_held(job)

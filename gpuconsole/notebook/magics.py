@@ -1,0 +1,99 @@
+"""`%gpuconsole` and `%%gpuconsole`: a line's words in, an answer or a clear mistake out."""
+
+from __future__ import annotations
+
+import atexit
+import shlex
+from typing import Any
+
+import click
+
+from gpuconsole.cli.entry import unexpected
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, RefusedError, UsageError
+from gpuconsole.notebook.desk import Desk
+from gpuconsole.notebook.screen import Screen
+from gpuconsole.notebook.words import Cell, cell_words, line_words
+
+_NAME = "gpuconsole"
+
+
+class ShownError(Exception):
+    """Ends a cell, and with it a run of all cells; IPython shows its words, not a traceback."""
+
+    def __init__(self, error: ConsoleError) -> None:
+        lines = [f"{error.title}: {error.message}", *([error.hint] if error.hint else [])]
+        self.lines = [clean(line) for whole in lines for line in whole.splitlines()]
+        self.error = error
+        super().__init__("\n".join(self.lines))
+
+    def _render_traceback_(self) -> list[str]:
+        return self.lines
+
+
+class Magic:
+    """The magic of one kernel, for a line and for a cell."""
+
+    def __init__(self, shell: Any) -> None:
+        """Take the shell whose front end shows the answers."""
+        self.desk = Desk()
+        self._screen = Screen(shell)
+
+    def __call__(self, line: str, cell: str | None = None) -> None:
+        """Estimate and submit a cell's script; look at the lab and its queue.
+
+        `%gpuconsole --help` and `%%gpuconsole --help` tell more.
+        """
+        command = line_words if cell is None else cell_words
+        room = Cell(desk=self.desk, screen=self._screen, source=cell or "")
+        try:
+            _run(command, line, room)
+        except ConsoleError as error:
+            raise ShownError(error) from None
+        except KeyboardInterrupt:
+            stopped = RefusedError("Interrupted", "What was asked for was stopped.")
+            raise ShownError(stopped) from None
+        except Exception as error:
+            raise ShownError(unexpected(error)) from None
+
+
+def _run(command: click.Command, line: str, room: Cell) -> None:
+    """Read a line as a shell would, and do what it says."""
+    name = str(command.name)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError("Wrong usage", f"{name}: {error}.", "Quote as in a shell.") from error
+    try:
+        with command.make_context(name, words, obj=room) as context:
+            command.invoke(context)
+    except click.exceptions.Exit:
+        return
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
+        raise UsageError("Wrong usage", error.format_message(), f"See: {path} --help") from error
+
+
+def load(shell: Any) -> None:
+    """Register the magic with a shell; a second time changes nothing."""
+    if _loaded(shell) is None:
+        magic = Magic(shell)
+        shell.register_magic_function(magic, magic_kind="line_cell", magic_name=_NAME)
+        atexit.register(magic.desk.leave)
+
+
+def unload(shell: Any) -> None:
+    """Take the magic out of a shell and close its session."""
+    magic = _loaded(shell)
+    if magic is not None:
+        atexit.unregister(magic.desk.leave)
+        magic.desk.leave()
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop(_NAME, None)
+
+
+def _loaded(shell: Any) -> Magic | None:
+    found = shell.find_line_magic(_NAME)
+    return found if isinstance(found, Magic) else None

@@ -1,0 +1,75 @@
+"""Where a cell's answer goes: into a notebook's front end, or onto a terminal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from IPython import display as front_end
+
+from gpuconsole.api import Update
+from gpuconsole.cli.output import show
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.notebook.views import View, job_view
+
+TAIL = 20
+"""Lines of a log that stay on the page while a job is followed."""
+
+
+class Screen:
+    """The front end of a shell; without a kernel there is none, and text is printed."""
+
+    def __init__(self, shell: Any) -> None:
+        self.rich = getattr(shell, "kernel", None) is not None
+
+    def show(self, view: View) -> None:
+        """Show one answer."""
+        if self.rich:
+            _display(view.bundle())
+        else:
+            show(*view.parts)
+
+    def follow(self, updates: Iterable[Update], tail: int, simulated: bool) -> Job | None:
+        """Show a job and its log while it goes on; returns it as it ended."""
+        follow = _Page(tail, simulated) if self.rich else _Lines()
+        job = None
+        for update in updates:
+            job = update.job
+            follow.tell(update)
+        return job
+
+
+class _Page:
+    """One place on the page that changes: the state above, the end of the log below."""
+
+    def __init__(self, tail: int, simulated: bool) -> None:
+        self._tail: deque[str] = deque(maxlen=tail)
+        self._simulated = simulated
+        self._handle: Any = None
+
+    def tell(self, update: Update) -> None:
+        self._tail.extend(update.lines)
+        bundle = job_view(update.job, tuple(self._tail), self._simulated).bundle()
+        if self._handle is None:
+            self._handle = _display(bundle, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+class _Lines:
+    """A terminal: the log as it comes, and a line whenever the job stands elsewhere."""
+
+    def __init__(self) -> None:
+        self._state: JobState | None = None
+
+    def tell(self, update: Update) -> None:
+        for line in update.lines:
+            print(line, flush=True)
+        if update.job.state is not self._state:
+            self._state = update.job.state
+            show(job_view(update.job, (), False).parts[0])
+
+
+def _display(bundle: dict[str, str], **options: Any) -> Any:
+    return front_end.display(bundle, raw=True, **options)  # type: ignore[no-untyped-call]
