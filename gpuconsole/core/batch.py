@@ -40,6 +40,8 @@ class Batch:
     """Names of runs on the same cluster that must end well before."""
     array: str = ""
     """Runs with the same word may be handed over together, as one array."""
+    link: tuple[str, str] | None = None
+    """A path that the command uses, and the folder that is meant by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,6 @@ class Script:
     folder: str = ""
     """Where the run keeps its code (`work`), output (`log`) and end (`exit`); "" for a script
     that a person hands over: it runs in the folder in which it is handed over."""
-    link: tuple[str, str] | None = None
-    """A path that the command uses, and the folder that is meant by it."""
 
 
 def directives(script: Script, *, array: int = 0) -> tuple[str, ...]:
@@ -103,10 +103,7 @@ def directives(script: Script, *, array: int = 0) -> tuple[str, ...]:
 
 def batch_script(script: Script) -> str:
     """Return the whole text that `sbatch` takes for one command."""
-    options = directives(script)
-    if script.batch.after:
-        options += (f"--dependency=afterok:{':'.join(script.batch.after)}",)
-    return _text(options, body(script))
+    return _text(directives(script), body(script))
 
 
 def array_script(scripts: Sequence[Script]) -> str:
@@ -127,11 +124,12 @@ def array_script(scripts: Sequence[Script]) -> str:
 def body(script: Script) -> str:
     """Return the commands of a batch script, without its options."""
     lines = _begin(script.folder) if script.folder else []
-    if script.link is not None:
-        path, target = script.link
+    if script.batch.link is not None:
+        path, target = script.batch.link
         parent = str(PurePosixPath(path).parent)
-        lines.append(f"mkdir -p {shlex.quote(parent)} {shlex.quote(target)}")
-        lines.append(f"[ -e {shlex.quote(path)} ] || ln -s {shlex.quote(target)} {shlex.quote(path)}")
+        path, target, parent = map(shlex.quote, (path, target, parent))
+        lines.append(f"mkdir -p {parent} {target}")
+        lines.append(f"[ -e {path} ] || ln -s {target} {path}")
     if script.shell.preamble:
         lines.append(f". {shlex.quote(script.shell.preamble)}")
     for name, value in script.env.items():
@@ -171,6 +169,9 @@ def _begin(folder: str) -> list[str]:
     """
     return [
         f"run={shlex.quote(folder)}",
+        # Should whoever handed it over have died before it could note the number.
+        'task="${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}"',
+        '[ -s "$run/id" ] || printf %s "${task:-$SLURM_JOB_ID}" >"$run/id"',
         'date +%s >"$run/began"',
         "finish() {",
         '  printf "%s %s\\n" "$1" "$(date +%s)" >"$run/exit.new" && mv "$run/exit.new" "$run/exit"',
@@ -187,9 +188,7 @@ def _gang(words: str) -> list[str]:
     Paddle's launcher takes this from its environment. Of itself it would look up its host's name,
     which many systems answer with 127.0.1.1; Slurm knows the address at which a node is reached.
     """
-    inner = (
-        'export PADDLE_RANK="$SLURM_NODEID" POD_IP="$(address "$SLURMD_NODENAME")"; exec "$@"'
-    )
+    inner = 'export PADDLE_RANK="$SLURM_NODEID" POD_IP="$(address "$SLURMD_NODENAME")"; exec "$@"'
     return [
         "address() {",
         "  local at",

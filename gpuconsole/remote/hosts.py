@@ -12,12 +12,14 @@ from typing import Protocol
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
-from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import signals
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.local import LocalLink
 from gpuconsole.remote.poller import HostPoller
+from gpuconsole.remote.slurm.cluster import Cluster
+from gpuconsole.remote.slurm.poller import SlurmPoller
 from gpuconsole.remote.ssh import SshLink
 
 TICK_S = 0.5
@@ -57,16 +59,12 @@ class RemoteHosts:
         self._engine_factory = engine_factory or self._docker
         self._engines: dict[str, ClosableEngine] = {}
         self._links = make_links(inventory, settings)
+        self._clusters = {
+            entry.name: Cluster(clock) for entry in inventory.hosts if entry.slurm is not None
+        }
+        self._random = random
         self._pollers = {
-            entry.name: HostPoller(
-                entry,
-                self._links[entry.name],
-                self._changed,
-                clock=clock,
-                random=random,
-                stale_after=settings.poll.stale_after,
-            )
-            for entry in inventory.hosts
+            entry.name: self._poller(entry, settings.poll.stale_after) for entry in inventory.hosts
         }
         self._tasks: list[asyncio.Task[None]] = []
         self._revision = 0
@@ -94,7 +92,7 @@ class RemoteHosts:
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture; the same object while nothing changed."""
         if self._snapshot is None:
-            hosts = tuple(poller.host for poller in self._pollers.values())
+            hosts = tuple(host for poller in self._pollers.values() for host in poller.hosts)
             self._snapshot = FleetSnapshot(self._revision, self._clock(), hosts)
         return self._snapshot
 
@@ -114,12 +112,28 @@ class RemoteHosts:
                 raise UnreachableError("Host is down", state.error or f"{host} is down.")
             await link.connect()
         if host not in self._engines:
-            self._engines[host] = self._engine_factory(link, entry)
+            make = self._engine_factory if entry.slurm is None else self._slurm
+            self._engines[host] = make(link, entry)
         return self._engines[host]
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Send a signal to a process of a host, if it still is the one that is meant."""
         await signals.send(self.link(host), host, process, signal)
+
+    def _poller(self, entry: HostEntry, stale_after: float) -> HostPoller | SlurmPoller:
+        link, clock, random = self._links[entry.name], self._clock, self._random
+        if entry.slurm is not None:
+            cluster = self._clusters[entry.name]
+            return SlurmPoller(entry, link, cluster, self._changed, clock=clock, random=random)
+        return HostPoller(
+            entry, link, self._changed, clock=clock, random=random, stale_after=stale_after
+        )
+
+    def _slurm(self, link: Link, entry: HostEntry) -> ClosableEngine:
+        from gpuconsole.remote.slurm.engine import SlurmEngine
+
+        assert entry.slurm is not None
+        return SlurmEngine(link, entry.name, entry.slurm, self._clusters[entry.name])
 
     def _docker(self, link: Link, entry: HostEntry) -> ClosableEngine:
         # Only a session that touches containers pays for the import.
@@ -134,7 +148,18 @@ class RemoteHosts:
             road=entry.jump or "",
         )
 
+    def _refuse_node(self, host: str) -> None:
+        """Raise RefusedError for a node of a cluster: nobody but Slurm acts there."""
+        cluster, _, node = host.partition("/")
+        if node and cluster in self._clusters:
+            raise RefusedError(
+                "Slurm runs this node",
+                f"{host} is a node of {cluster}; the console has no way to it.",
+                f"Use Slurm's own commands on {cluster}, such as scancel.",
+            )
+
     def _entry(self, host: str) -> HostEntry:
+        self._refuse_node(host)
         entry = self.inventory.host(host)
         if entry is None:
             known = ", ".join(self._pollers)

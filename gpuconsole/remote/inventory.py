@@ -28,6 +28,9 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 VARIABLE = "GPUCONSOLE_INVENTORY"
 """Environment variable that names the inventory."""
 
+SLURM_INTERVAL_S = 5.0
+"""Slurm's controller serves all users: it is asked less often than a host's own agent."""
+
 _SSH_KEYS = ("user", "port", "identity_file", "jump")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -81,6 +84,27 @@ class Access(Section):
     """Network interface over which hosts of one job talk; else the one that is reached by ssh."""
 
 
+class SlurmSection(Section):
+    """How jobs are handed to a cluster that Slurm runs."""
+
+    folder: HostPath | None = None
+    """Folder on a filesystem that login node and nodes share; without it one in your home."""
+    commands: HostPath | None = None
+    """Folder of Slurm's commands, where they are not on the login node's PATH."""
+    conf: HostPath | None = None
+    """Its slurm.conf, where that is not in the usual place."""
+    python: str = Field("python3", min_length=1)
+    """The Python that runs scripts there."""
+    container: list[str] = Field(default_factory=list)
+    """Words before the command, such as [apptainer, exec, --nv, "{image}"]."""
+    preamble: HostPath | None = None
+    """A file on the cluster that each batch script reads first: modules, a virtual environment."""
+    devices: dict[str, Text] = Field(default_factory=dict)
+    """Slurm's types of GPUs and the models they are: `a100: A100-SXM4-80GB`."""
+    partition: str = ""
+    """Partition of tasks that name none; without it the cluster's own default."""
+
+
 class HostSection(Access):
     """One host."""
 
@@ -96,6 +120,10 @@ class HostSection(Access):
     """Per device, in the lab's own currency."""
     drain: bool | Text = False
     """Let no new job start here; `true`, or the reason."""
+    engine: Literal["docker", "slurm"] = "docker"
+    """What runs jobs there; `slurm` makes it the login node of a cluster."""
+    slurm: SlurmSection | None = None
+    """How jobs are handed to the cluster."""
 
 
 class InventorySection(Section):
@@ -131,6 +159,8 @@ class HostEntry:
     price_per_hour: float | None = None
     drain: str = ""
     """Why no new job starts here, or ""."""
+    slurm: SlurmSection | None = None
+    """Set where it is the login node of a cluster that Slurm runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +185,7 @@ def unread(entry: HostEntry) -> Host:
         labels=entry.labels,
         price_per_hour=entry.price_per_hour,
         drained=entry.drain,
+        cluster=entry.name if entry.slurm is not None else "",
     )
 
 
@@ -228,6 +259,12 @@ def _checked(document: Document[InventorySection]) -> Inventory:
                 f"a second host is named {host.name!r}",
                 f"Number {first + 1} in the list has that name; give each host its own.",
             )
+        if host.slurm is not None and host.engine != "slurm":
+            raise document.error(
+                ("hosts", index, "slurm"),
+                f"{host.name} has `slurm:` settings and is no Slurm cluster",
+                "Add `engine: slurm`, or remove them.",
+            )
         if host.local:
             for key in ("address", *_SSH_KEYS):
                 if getattr(host, key) is not None:
@@ -248,6 +285,10 @@ def _entry(host: HostSection, defaults: Access) -> HostEntry:
     if "jump" not in given and merged.get("jump") == host.name:
         del merged["jump"]
     merged["drain"] = _drain(host.drain)
+    merged["slurm"] = None
+    if merged.pop("engine") == "slurm":
+        merged["slurm"] = host.slurm or SlurmSection()
+        merged.setdefault("poll_interval", SLURM_INTERVAL_S)
     merged["labels"] = {key: _label(value) for key, value in host.labels.items()}
     if host.local:
         for key in ("address", *_SSH_KEYS, "known_hosts"):

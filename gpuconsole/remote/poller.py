@@ -48,6 +48,11 @@ class HostPoller:
         self._follow: asyncio.Task[None] | None = None
         self._ways = list(sources.WAYS)
 
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """What it follows: one host."""
+        return (self.host,)
+
     async def run(self) -> None:
         """Follow the host until cancelled."""
         failures = 0

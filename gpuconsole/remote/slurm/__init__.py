@@ -1,0 +1,1 @@
+"""Slurm, reached through its commands on a login node: the nodes as hosts, runs as containers."""

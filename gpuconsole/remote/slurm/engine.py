@@ -1,0 +1,323 @@
+"""`SlurmEngine`: a cluster as an engine with a queue of its own, through its login node.
+
+What Docker calls a container is a run here: a folder on the cluster's shared filesystem and a job
+of Slurm. Slurm decides where and when; there are no leases and no images to pull.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import secrets
+import tarfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+
+from gpuconsole.core.batch import Batch, Script, Shell
+from gpuconsole.core.containers import (
+    LABEL_PREFIX,
+    ContainerSpec,
+    ContainerStatus,
+    EngineInfo,
+    HostAccount,
+    HostNetwork,
+    ImageFacts,
+    Lease,
+    PruneResult,
+    ResultFile,
+)
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, UsageError
+from gpuconsole.remote import reporter
+from gpuconsole.remote.inventory import SlurmSection
+from gpuconsole.remote.link import Link
+from gpuconsole.remote.result_files import list_files
+from gpuconsole.remote.slurm import runs, scripts
+from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
+from gpuconsole.remote.slurm.cluster import Cluster
+from gpuconsole.remote.slurm.runs import Look
+
+LIVE = ("pending", "running", "paused")
+STOP_LOOK_S = 1.0
+KILL_MARGIN_S = 10.0
+"""How much longer than the grace time a run is given to be gone."""
+GZIP = b"\x1f\x8b"
+FILE_BYTES, MOST_FILES = 64 * 1024, 64
+_PATH = re.compile(r"/[A-Za-z0-9._/+@-]{1,400}")
+"""What the folder of all runs may be called: an `#SBATCH` line must hold it."""
+_IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
+
+
+class SlurmEngine:
+    """Runs jobs on one cluster. Implements `core.containers.Engine`."""
+
+    def __init__(self, link: Link, host: str, settings: SlurmSection, cluster: Cluster) -> None:
+        self.host = host
+        self._link = link
+        self._settings = settings
+        self._cluster = cluster
+        self._calls = SlurmCalls(link, host, settings)
+        self._base = ""
+        self._labels: dict[str, Mapping[str, str]] = {}
+
+    async def close(self) -> None:
+        """Nothing is held open; runs go on."""
+
+    async def info(self) -> EngineInfo:
+        """Ask Slurm for its version."""
+        said = await self._calls.ask("scontrol --version", doing="asking for its version")
+        return EngineInfo(clean(said, 60), runtimes=("slurm",), gpu_runtime=True)
+
+    async def claim(self, leases: Sequence[Lease]) -> None:
+        """Nothing to claim: Slurm gives devices to one job each."""
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """There are none."""
+        return ()
+
+    async def release(self, attempt: str, uuids: Sequence[str]) -> None:
+        """Nothing to give back."""
+
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        """Nothing is known of images: what runs them is the cluster's matter."""
+        return None
+
+    async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
+        """Images are the matter of the configured container command."""
+
+    async def network(self) -> HostNetwork:
+        """Refuse: nodes find each other through Slurm."""
+        raise EngineError("Not known", f"{self.host}: nodes meet where Slurm has put them.")
+
+    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
+        """Make the job's results folder on the shared filesystem, and tell who owns it."""
+        for name in filter(None, (job_id, folder)):
+            _require_name(name)
+        base = await self._folder()
+        doing = f"making folders in {base}"
+        said = await self._calls.ask(scripts.ACCOUNT, base, job_id, folder, doing=doing)
+        words = said.split()
+        if len(words) != 2 or not all(word.isdigit() for word in words):
+            raise EngineError("Account is not known", f"{self.host} does not tell its user id.")
+        return HostAccount(int(words[0]), int(words[1]), f"{base}/results/{job_id}")
+
+    async def create(self, spec: ContainerSpec) -> str:
+        """Make the run's folder; one of the same name is taken only if it is this attempt's."""
+        _require_name(spec.name)
+        script = Script(
+            name=spec.name,
+            command=spec.command,
+            batch=spec.batch or Batch(),
+            env=spec.env,
+            shell=Shell(
+                self._settings.python,
+                tuple(self._settings.container),
+                self._settings.preamble or "",
+            ),
+            image=spec.image,
+            folder=await self._run_folder(spec.name),
+        )
+        packed = runs.pack(script, spec.labels)
+        doing = f"making {spec.name}"
+        await self._calls.ask(scripts.CREATE, script.folder, doing=doing, stdin=packed)
+        look = await self._look(spec.name)
+        if look is None or any(look.labels.get(key) != spec.labels.get(key) for key in _IDENTITY):
+            raise EngineError(
+                "The run's name is taken",
+                f"{script.folder} on {self.host} belongs to something else; it was left alone.",
+                "Look at it, and remove it if it is yours.",
+            )
+        return spec.name
+
+    async def put(self, container: str, bundle: Path, target: str) -> None:
+        """Unpack a tar of code into the run's folder."""
+        content = await asyncio.to_thread(bundle.read_bytes)
+        kind = "z" if content.startswith(GZIP) else ""
+        folder = await self._inside(container, target)
+        doing = f"copying code into {container}"
+        await self._calls.ask(scripts.UNPACK, folder, kind, doing=doing, stdin=content)
+
+    async def start(self, container: str) -> None:
+        """Hand the run to Slurm; one that was handed over is left alone."""
+        folder = await self._run_folder(container)
+        doing = f"handing over {container}"
+        said = await self._calls.ask(scripts.SUBMIT, folder, container, doing=doing)
+        self._cluster.know(container, clean(said, 40).strip())
+
+    async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """Give the run's output from its beginning."""
+        folder = await self._run_folder(container)
+        if not follow:
+            async for chunk in self._link.stream(["cat", "--", f"{folder}/log"]):
+                yield chunk
+            return
+        given = 0
+        while True:
+            argv = self._calls.argv(scripts.FOLLOW, folder, str(given + 1))
+            async for chunk in self._link.stream(argv):
+                given += len(chunk)
+                yield chunk
+            seen = await self.inspect(container)
+            if seen is None or seen.state not in LIVE:
+                return
+
+    async def inspect(self, container: str) -> ContainerStatus | None:
+        """Look at a run; None when there is none. UnreachableError while Slurm is away, unless the
+        run is known to have ended well."""
+        _require_name(container)
+        row, labels = self._cluster.row(container), self._labels.get(container)
+        if row is not None and labels is not None:
+            seen = runs.status_of_row(container, self.host, row, labels)
+            if seen is not None:
+                return seen
+        look = await self._look(container)
+        if look is None:
+            return None
+        if look.away and look.exit_code != 0:
+            raise controller_away(self.host, look.said)
+        return runs.status_of(container, self.host, look)
+
+    async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
+        """List the runs that carry this journal's label."""
+        line = f"{LABEL_PREFIX}journal={journal}"
+        said = await self._calls.ask(
+            scripts.OWN, await self._folder(), line, doing="listing its runs"
+        )
+        names = [name for line in said.splitlines() if (name := line.rpartition("/")[0])]
+        seen = [await self.inspect(name) for name in names if runs.NAME.fullmatch(name)]
+        return tuple(status for status in seen if status is not None)
+
+    async def stop(self, container: str, grace_s: float) -> None:
+        """Cancel the run: Slurm sends SIGTERM, after its own KillWait or the grace time SIGKILL."""
+        look = await self._look(container)
+        if look is None or not look.number:
+            return
+        await self._cancel(scripts.CANCEL, look.number)
+        if await self._gone(container, grace_s):
+            return
+        await self._cancel(scripts.KILL, look.number)
+        await self._gone(container, KILL_MARGIN_S)
+
+    async def remove(self, container: str) -> None:
+        """Remove the run's folder, and what Slurm still has of it; its results stay."""
+        folder = await self._run_folder(container)
+        doing = f"removing {container}"
+        await self._calls.ask(scripts.REMOVE, folder, container, doing=doing)
+        self._cluster.forget(container)
+        self._labels.pop(container, None)
+
+    async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
+        """Return the small files of a folder inside a run, by name."""
+        path = await self._inside(container, folder)
+        done = await self._calls.run(scripts.FILES, path)
+        return _small_files(done.stdout) if done.exit_status == 0 else {}
+
+    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
+        """Give the job's results folder, or a folder in it, as a tar stream."""
+        path = await self._results_folder(job_id, folder)
+        async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
+            yield chunk
+
+    async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
+        """List the files in the job's results folder, the largest first."""
+        return await list_files(self._link, self.host, await self._results_folder(job_id, ""))
+
+    async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
+        """Remove this journal's ended runs of jobs not in `keep_jobs`, and their results folders
+        where those are empty."""
+        jobs = []
+        for status in await self.own(journal):
+            job = status.labels.get(LABEL_PREFIX + "job", "")
+            if job not in keep_jobs and status.state not in LIVE:
+                await self.remove(status.id)
+                jobs.append(job)
+        base = await self._folder()
+        said = await self._calls.ask(scripts.TIDY, base, *set(jobs), doing="tidying results")
+        words = said.split()
+        return PruneResult(len(jobs), 0, words.count("kept"), words.count("removed"))
+
+    async def _look(self, container: str) -> Look | None:
+        folder = await self._run_folder(container)
+        nonce = secrets.token_hex(16)
+        done = await self._calls.run(scripts.LOOK, folder, nonce)
+        if done.exit_status == NO_FOLDER:
+            return None
+        if done.exit_status != 0:
+            raise self._calls.fault(done.exit_status, done.stderr, f"looking at {container}")
+        look = runs.read_look(done.stdout.decode("utf-8", "replace"), nonce)
+        self._labels[container] = look.labels
+        if look.number:
+            self._cluster.know(container, look.number)
+        return look
+
+    async def _cancel(self, script: str, number: str) -> None:
+        done = await self._calls.run(script, number)
+        if done.exit_status != 0 and b"nvalid job id" not in done.stderr:
+            raise self._calls.fault(done.exit_status, done.stderr, f"cancelling job {number}")
+
+    async def _gone(self, container: str, within_s: float) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while True:
+            look = await self._look(container)
+            if look is None:
+                return True
+            if not look.away and runs.status_of(container, self.host, look).state not in LIVE:
+                return True
+            if loop.time() >= deadline:
+                return False
+            await asyncio.sleep(STOP_LOOK_S)
+
+    async def _folder(self) -> str:
+        """Return the folder of all runs; EngineError when a batch script could not name it."""
+        if not self._base:
+            base = self._settings.folder
+            if base is None:
+                base = (await self._calls.ask(scripts.HOME, doing="asking for its home")).strip()
+            if not _PATH.fullmatch(base):
+                raise EngineError(
+                    "The folder of runs has a name that Slurm cannot take",
+                    f"{self.host}: {clean(base, 200)!r}.",
+                    "Name another with `slurm: {folder: /shared/gpuconsole}` in the inventory: "
+                    "letters, digits and . _ / + @ -",
+                )
+            self._base = base.rstrip("/")
+        return self._base
+
+    async def _run_folder(self, container: str) -> str:
+        _require_name(container)
+        return f"{await self._folder()}/runs/{container}"
+
+    async def _results_folder(self, job_id: str, folder: str) -> str:
+        for name in filter(None, (job_id, folder)):
+            _require_name(name)
+        path = f"{await self._folder()}/results/{job_id}"
+        return f"{path}/{folder}" if folder else path
+
+    async def _inside(self, container: str, target: str) -> str:
+        """Return where a path of a container lies in a run's folder."""
+        base = await self._run_folder(container)
+        for outside, inside in ((reporter.FOLDER, "reporter"), ("/workspace", "work")):
+            if target == outside or target.startswith(outside + "/"):
+                return f"{base}/{inside}{target.removeprefix(outside)}"
+        raise EngineError("No such folder in a run", f"{self.host}: {clean(target, 200)}.")
+
+
+def _require_name(name: str) -> None:
+    if not runs.NAME.fullmatch(name):
+        raise UsageError("Not a name", f"{clean(name, 80)!r} cannot name a folder.")
+
+
+def _small_files(content: bytes) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+            for member in tar:
+                small = member.isreg() and not member.issparse() and member.size <= FILE_BYTES
+                source = tar.extractfile(member) if small and len(found) < MOST_FILES else None
+                if source is not None:
+                    found[Path(member.name).name] = source.read()
+    except tarfile.TarError:
+        return found
+    return found

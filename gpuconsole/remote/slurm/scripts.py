@@ -1,0 +1,104 @@
+"""What is run on a login node, as constant scripts for /bin/sh that take arguments."""
+
+from __future__ import annotations
+
+HOME = 'printf %s "$HOME/.local/state/gpuconsole/slurm"'
+ACCOUNT = 'umask 077; mkdir -p "$1/runs" "$1/results/$2/$3" && id -u && id -g'
+
+CREATE = """umask 077
+[ -e "$1/labels" ] || { mkdir -p "$1" && tar -C "$1" -xf -; }
+"""
+
+UNPACK = 'umask 077; mkdir -p "$1" && tar -C "$1" "-x${2}f" -'
+
+LOOK = """cd "$1" 2>/dev/null || exit 4
+for file in labels id began exit; do
+  echo "$2 $file"
+  [ ! -e "$file" ] || head -c 4096 "$file"
+  echo
+done
+echo "$2 slurm"
+[ ! -s id ] || scontrol -o show job "$(head -c 40 id)" 2>&1
+exit 0
+"""
+
+SUBMIT = """cd "$1" || exit 4
+name=$2
+exec 9>lock
+flock -w 60 9 || exit 75
+if [ -e array ]; then
+  read -r group task <array
+  exec 8>"../../arrays/$group/lock"
+  flock -w 60 8 || exit 75
+  if [ ! -s id ]; then
+    found=$(squeue -h -a -t all -o %F "--name=$group" | head -n 1) || exit
+    [ -z "$found" ] || printf %s "${found}_$task" >id
+  fi
+fi
+if [ ! -s id ] && [ ! -e began ]; then
+  depend=
+  for run in $(cat after); do
+    tries=0
+    while [ -d "../$run" ] && [ ! -s "../$run/id" ] && [ "$tries" -lt 20 ]; do
+      sleep 1
+      tries=$((tries + 1))
+    done
+    [ -d "../$run" ] || continue
+    [ -s "../$run/id" ] || exit 75
+    depend="$depend:$(cat "../$run/id")"
+  done
+  found=$(squeue -h -a -t all -o %A "--name=$name") || exit
+  if [ -z "$found" ]; then
+    set -- --parsable batch.sh
+    [ -z "$depend" ] || set -- "--dependency=afterok$depend" "$@"
+    found=$(env -u LC_ALL -u SLURM_TIME_FORMAT sbatch "$@") || exit
+  fi
+  printf %s "$found" | head -n 1 | sed 's/;.*//' >id.new && mv id.new id
+fi
+cat id
+"""
+"""Hands a run over, once: under a lock that goes with whoever holds it, after a look whether Slurm
+already has a job of that name. The runs that it comes after must have been handed over before."""
+
+FOLLOW = """cd "$1" || exit 4
+timeout 300 tail -c "+$2" -f log &
+tail=$!
+while [ ! -e exit ] && kill -0 "$tail" 2>/dev/null; do sleep 0.5; done
+sleep 0.5
+kill "$tail" 2>/dev/null
+wait "$tail"
+exit 0
+"""
+"""Gives a log as it grows, until the run has ended, and five minutes at most: what a console that
+went away has left behind ends by itself."""
+
+CANCEL = 'scancel "$1"'
+KILL = 'scancel --signal=KILL --full "$1"'
+
+REMOVE = """cd "$1" 2>/dev/null || exit 0
+cd ..
+if [ -s "$2/id" ] && [ ! -e "$2/exit" ]; then
+  scancel "$(head -c 40 "$2/id")" 2>/dev/null
+fi
+rm -rf -- "$2"
+"""
+
+OWN = """cd "$1/runs" 2>/dev/null || exit 0
+grep -lxF -e "$2" -- */labels 2>/dev/null | head -n 5000
+exit 0
+"""
+
+FILES = """cd "$1" 2>/dev/null || exit 0
+set --
+for file in * .[!.]*; do
+  [ -f "$file" ] && [ ! -L "$file" ] && set -- "$@" "$file"
+done
+[ "$#" -eq 0 ] || tar -cf - -- "$@"
+"""
+
+TIDY = """cd "$1/results" 2>/dev/null || exit 0
+shift
+for job; do rmdir -- "$job" 2>/dev/null && echo removed; done
+for left in *; do [ -d "$left" ] && echo kept; done
+exit 0
+"""
