@@ -24,6 +24,7 @@ from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.lab.containers import SimulatedContainer, container_id
 from gpuconsole.lab.host import SimulatedHost
+from gpuconsole.lab.images import SimulatedImages
 from gpuconsole.lab.plan import plan_for, script_fault
 
 _JOB, _JOURNAL = LABEL_PREFIX + "job", LABEL_PREFIX + "journal"
@@ -41,6 +42,7 @@ class SimulatedEngine:
     def __init__(self, host: SimulatedHost) -> None:
         """Speak for one host."""
         self._host = host
+        self.images = SimulatedImages(host)
 
     async def info(self) -> EngineInfo:
         """Ask the engine who it is."""
