@@ -234,6 +234,35 @@ class RecordingSettings(Section):
     """The oldest is removed when recordings would take more."""
 
 
+class KubernetesSection(Section):
+    """How jobs are written for a Kubernetes cluster."""
+
+    claim: Text = ""
+    """Volume claim for results and checkpoints, which go with the pod without one."""
+    code_claim: Text = ""
+    """Volume claim for projects that are too large for a ConfigMap."""
+    volumes: dict[str, Text] = Field(default_factory=dict)
+    """Volume claims that hold what tasks mount from hosts: `/data/images: images-claim`."""
+    resources: dict[str, Text] = Field(default_factory=dict)
+    """What the cluster calls devices, by back end: `dcu: amd.com/gpu`."""
+    type_label: Text = ""
+    """Label of nodes that names the type of their devices; else that of the vendor's own tool."""
+    types: dict[str, Text] = Field(default_factory=dict)
+    """Values of that label, by the names of devices that tasks use."""
+    interruptible: dict[str, Text] = Field(
+        default_factory=lambda: {
+            "cloud.google.com/gke-spot": "true",
+            "kubernetes.azure.com/scalesetpriority": "spot",
+            "eks.amazonaws.com/capacityType": "SPOT",
+            "karpenter.sh/capacity-type": "spot",
+        }
+    )
+    """Labels, and taints of the same key, of nodes that may be taken away at any time: only jobs
+    that keep checkpoints go there."""
+    memory_request: SizeMib = 8192.0
+    """Host memory that is set aside for a job whose task names no limit."""
+
+
 class LabSettings(Section):
     """Everything a lab can decide for itself; every key is optional."""
 
@@ -293,6 +322,8 @@ class LabSettings(Section):
     """How long what ended jobs leave is kept."""
     triage: TriageSection = TriageSection()
     """What is watched for, and who is told."""
+    kubernetes: KubernetesSection = KubernetesSection()
+    """How `gpuconsole render --to kubernetes` writes jobs."""
     theme: Text = "night"
     """Colours of the console."""
     language: Literal["auto", "en", "zh"] = "auto"

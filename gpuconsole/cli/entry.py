@@ -47,8 +47,9 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             (
                 "queue",
-                "jobs logs wait why cancel preempt retry hold release priority fetch render prune",
+                "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
+            ("rendering", "render"),
         ),
     ),
     (

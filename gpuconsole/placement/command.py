@@ -19,7 +19,8 @@ class Meeting:
     key: str
     """What tells this run from all others; alike on all its hosts."""
     hosts: int
-    rank: int
+    rank: int | str
+    """A number, or the word for which another engine puts it."""
     address: str
     """The host's own, as the others reach it."""
     interface: str

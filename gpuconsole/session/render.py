@@ -1,23 +1,24 @@
-"""The command that equals a job, for engines other than ours."""
+"""What equals a job for engines other than ours."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.containers import ContainerSpec, HostAccount
 from gpuconsole.core.dockerline import docker_line
+from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
-from gpuconsole.core.jobs import Attempt, Job, Member
+from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import log_file
+from gpuconsole.session.kubernetes import UNNAMED, manifest
 from gpuconsole.session.spec import attempt_key, container_name, container_spec
-
-TARGETS = ("docker",)
 
 
 def line_file(state: Path, job_id: str, attempt: int) -> Path:
@@ -37,20 +38,43 @@ def docker_lines(attempt: Attempt, specs: Sequence[ContainerSpec]) -> str:
 
 
 def rendered(bench: Bench, job: Job, target: str, on: Sequence[Place] = ()) -> str:
-    """Return the command for `target`: what was run, or, before a launch, what would be.
+    """Return what runs a job with `target`, a name of TARGETS.
 
-    `on` are devices chosen already; without them the first ones of the fleet stand for those.
+    `on` are devices chosen already, which only Docker asks for.
     """
     if target not in TARGETS:
         raise UsageError(
             "Unknown target", f"Cannot render for {target!r}.", f"Use {', '.join(TARGETS)}."
         )
+    return TARGETS[target](bench, job, on)
+
+
+def unqueued(task: Task, user: str, now: float, report: Report | None) -> Job:
+    """Return a task as the job that it would be."""
+    job = Job(UNNAMED, task, user, JobState.QUEUED, now)
+    memory = report.estimate.memory if report is not None else None
+    return job if memory is None else replace(job, estimate_mib=memory.high_mib)
+
+
+def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
+    """Return the command that was run, or, before a launch, that would be; without devices chosen
+    the first ones of the fleet stand for those."""
     if job.attempt is not None:
         kept = line_file(bench.state, job.id, job.attempt.number)
         if kept.exists():
             return kept.read_text(encoding="utf-8").rstrip("\n")
     attempt = job.attempt or _imagined(job, on or _first_places(bench, job))
     return docker_lines(attempt, _specs(bench, job, attempt))
+
+
+def _kubernetes(bench: Bench, job: Job, on: Sequence[Place]) -> str:
+    return manifest(bench, job)
+
+
+TARGETS: Mapping[str, Callable[[Bench, Job, Sequence[Place]], str]] = {
+    "docker": _docker,
+    "kubernetes": _kubernetes,
+}
 
 
 def _specs(bench: Bench, job: Job, attempt: Attempt) -> list[ContainerSpec]:

@@ -46,7 +46,7 @@ from gpuconsole.session.policies import Policies
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import FOLDER, ring
-from gpuconsole.session.render import rendered
+from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.results import fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
@@ -248,14 +248,20 @@ class Session(Acting, Asking):
         return await fetch_results(self.hosts, job, destination / job.id)
 
     def render(self, reference: str, target: str = "docker") -> str:
-        """Return the equal command for another engine."""
+        """Return the equal of a job for another engine: a command, or a cluster's objects."""
         return rendered(self._bench, self.job(reference), target)
 
     def render_task(
-        self, task: Task, target: str = "docker", *, on: Candidate | None = None
+        self,
+        task: Task,
+        target: str = "docker",
+        *,
+        on: Candidate | None = None,
+        report: Report | None = None,
     ) -> str:
-        """Return the equal command for a task that is not queued, `on` chosen devices or any."""
-        job = Job("JOB", task, self.user, JobState.QUEUED, self.now())
+        """Return the equal for a task that is not queued: `on` chosen devices or any, with what
+        preflight says of it where an engine can use that."""
+        job = unqueued(task, self.user, self.now(), report)
         return rendered(self._bench, job, target, on.places if on is not None else ())
 
     async def calibrate(

@@ -310,24 +310,6 @@ def _list_results(reference: str) -> int:
 
 
 @click.command()
-@click.argument("job")
-@click.option("--to", "target", type=click.Choice(["docker"]), required=True, help="Which engine.")
-@common
-def render(job: str, target: str) -> int:
-    """Print the command that would run a job's container by hand."""
-
-    async def work(session: Session) -> tuple[str, str]:
-        return session.job(job).id, session.render(job, target)
-
-    job_id, text = drive(work, fleet=False)
-    if options().as_json:
-        print_document({"job": job_id, "target": target, "text": text})
-    else:
-        print(text)
-    return 0
-
-
-@click.command()
 @common
 def prune() -> int:
     """Clear on every reachable host what ended jobs left; results stay."""

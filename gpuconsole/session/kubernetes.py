@@ -1,0 +1,370 @@
+"""A job as objects for a Kubernetes cluster, and what they leave to a person, as comments."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from gpuconsole.core import kubernetes
+from gpuconsole.core.clusternames import (
+    MEMORY_LABELS,
+    RESOURCES,
+    TYPE_LABELS,
+    label_key,
+    label_value,
+    label_word,
+    object_name,
+    type_values,
+)
+from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAccount
+from gpuconsole.core.handover import environment
+from gpuconsole.core.jobs import Attempt, Job, Mount, Task
+from gpuconsole.core.kubernetes import POD_ADDRESS, RANK, Folder, Wish, Workload
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_mib, parse_time
+from gpuconsole.errors import UsageError
+from gpuconsole.placement.command import Meeting, meeting_port
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.spec import RESULTS_DIR, checkpoint_path, container_spec
+
+LARGEST_BUNDLE = 900 * 1024
+"""Bytes: a ConfigMap holds 1 MiB, and something is around it."""
+UNNAMED = "JOB"
+"""The id of a task that is not queued."""
+
+
+def manifest(bench: Bench, job: Job) -> str:
+    """Return the YAML documents that run a job's task in a cluster, with what remains to be done
+    as comments before them. UsageError for a task that no cluster could read."""
+    work, notes = _Rendering(bench, job).workload()
+    head = "".join(f"# {clean(line, 400)}\n" for line in notes)
+    documents = yaml.dump_all(
+        kubernetes.objects(work), Dumper=_Plain, sort_keys=False, width=4096, allow_unicode=True
+    )
+    return f"{head}{documents}".rstrip("\n")
+
+
+class _Rendering:
+    """One job on its way into a cluster; collects notes."""
+
+    def __init__(self, bench: Bench, job: Job) -> None:
+        self._bench = bench
+        self._job = job
+        self._task = job.task
+        self._settings = bench.settings
+        self._cluster = bench.settings.kubernetes
+        self._notes: list[str] = []
+
+    def workload(self) -> tuple[Workload, list[str]]:
+        """Return what is to be written, and the notes."""
+        task, name = self._task, _name_of(self._job)
+        pods, each = _divided(task)
+        spec = self._spec(name, pods, each)
+        resource = self._resource()
+        bundle = self._bundle()
+        work = Workload(
+            name=name,
+            image=spec.image,
+            command=_command(spec.command, len(task.args) + 1 if task.script else 0),
+            labels=self._labels(),
+            annotations=self._annotations(),
+            env=_environment(spec, task),
+            resource=resource,
+            devices=each,
+            pods=pods,
+            uid=int(spec.user.partition(":")[0]),
+            gid=int(spec.user.partition(":")[2]),
+            memory_limit_mib=spec.memory_limit_mib,
+            memory_request_mib=self._memory_request(spec),
+            cpus=spec.cpus,
+            shm_mib=spec.shm_size_mib,
+            bundle=bundle,
+            code_claim=self._cluster.code_claim,
+            folders=tuple(self._folders(name, pods)),
+            required=tuple(self._required(resource, each * pods)),
+            preferred=tuple(self._preferred(resource)),
+            tolerated=tuple(self._tolerated(resource)),
+            retries=task.retries,
+            seconds=self._seconds(),
+            kept_s=int(self._settings.retention.jobs),
+            grace_s=max(1, round(self._settings.stop_grace)),
+            isolated=(task.network or self._settings.network) == "none",
+        )
+        return work, self._told(work)
+
+    # -- the container ----------------------------------------------------------------------
+
+    def _spec(self, name: str, pods: int, each: int) -> ContainerSpec:
+        job, task = self._job, self._task
+        meeting = None
+        if pods > 1:
+            port = meeting_port(name, ())
+            master = f"{name}-0.{name}:{port}"
+            meeting = Meeting(master, name, pods, RANK, POD_ADDRESS, "eth0")
+        numbers = tuple(range(each if task.backend != "cpu" else 0))
+        attempt = Attempt(1, "", tuple(map(str, numbers)), numbers, container_name=name)
+        return container_spec(
+            replace(job, id=name) if job.id == UNNAMED else job,
+            attempt,
+            command=self._bench.command(task, each, meeting),
+            image=task.image or self._bench.default_image(self._host()),
+            # A cluster knows no account of ours; its storage decides who may write.
+            account=HostAccount(1000, 1000, ""),
+            journal=self._bench.journal.id,
+            settings=self._settings,
+            host=None,
+            meeting=meeting,
+        )
+
+    def _host(self) -> str:
+        """Return a host whose usual image is made for such devices."""
+        hosts = self._bench.hosts.snapshot().hosts
+        backend = self._task.backend
+        fitting = (h.name for h in hosts if any(d.backend == backend for d in h.devices))
+        return next(fitting, hosts[0].name if hosts else "")
+
+    def _memory_request(self, spec: ContainerSpec) -> float | None:
+        if self._task.memory_limit_mib is not None:
+            return self._task.memory_limit_mib
+        limit = spec.memory_limit_mib
+        return None if limit is None else min(limit, self._cluster.memory_request)
+
+    def _bundle(self) -> bytes | None:
+        """Return the packed project where it fits into a ConfigMap."""
+        if not self._task.script:
+            return None
+        packed = self._packed()
+        if len(packed) <= LARGEST_BUNDLE:
+            return packed
+        size, name = format_mib(len(packed) / 2**20), _name_of(self._job)
+        claim = self._cluster.code_claim
+        if claim:
+            self._note(
+                f"The project is too large for a ConfigMap ({size} packed): unpack it into the"
+                f" folder {name} of the claim {claim} before."
+            )
+        else:
+            self._note(
+                f"The project is too large for a ConfigMap ({size} packed). Build it into the image"
+                " (`workspace` below would hide it: remove that volume), clone it in an init"
+                " container, or name a claim for it as `kubernetes.code_claim`."
+            )
+        return None
+
+    def _packed(self) -> bytes:
+        kept = self._bench.bundle(self._job.id)
+        if self._job.id != UNNAMED:
+            if kept.exists():
+                return kept.read_bytes()
+            self._note("The project as it was submitted is no longer kept; this is how it is now.")
+        from gpuconsole.remote.bundle import make_bundle
+
+        with tempfile.TemporaryDirectory(prefix="gpuconsole-render-") as folder:
+            target, task = Path(folder) / "project.tar.gz", self._task
+            project = Path(task.project) if task.project else None
+            limit = self._settings.code_size_limit
+            made = make_bundle(
+                Path(task.script), project, target, limit_mib=limit, edits=task.edits
+            )
+            for sentence in made.skipped:
+                self._note(sentence)
+            return target.read_bytes()
+
+    def _folders(self, name: str, pods: int) -> Iterator[Folder]:
+        claim, task = self._cluster.claim, self._task
+        inside = f"{name}/results" + (f"/{RANK}" if pods > 1 else "")
+        yield Folder(RESULTS_DIR, claim, inside)
+        if target := checkpoint_path(task):
+            # One for all ranks: whoever goes on finds what rank 0 has saved.
+            yield Folder(target, claim, f"{name}/{CHECKPOINT_FOLDER}")
+        if not claim:
+            self._note(
+                "No claim is named (`kubernetes.claim` in the settings): results"
+                + (" and checkpoints" if task.checkpoint_dir else "")
+                + " go with the pod."
+            )
+        for mount in task.mounts:
+            yield self._mounted(mount)
+
+    def _mounted(self, mount: Mount) -> Folder:
+        for path, claim in self._cluster.volumes.items():
+            top = path.rstrip("/")
+            if mount.source == top or mount.source.startswith(f"{top}/"):
+                inside = mount.source[len(top) :].strip("/")
+                return Folder(mount.target, claim, inside, read_only=mount.read_only)
+        self._note(
+            f"{mount.source} must be on every node, and the namespace must allow hostPath; or name"
+            " a claim that holds it under `kubernetes.volumes`."
+        )
+        return Folder(mount.target, node_path=mount.source, read_only=mount.read_only)
+
+    # -- where it may run -------------------------------------------------------------------
+
+    def _resource(self) -> str:
+        backend = self._task.backend
+        if backend == "cpu":
+            return ""
+        found = self._cluster.resources.get(backend) or RESOURCES.get(backend, "")
+        if not found:
+            raise UsageError(
+                "Unknown kind of device", f"What a cluster calls a {backend} is not known.",
+                f"Say it in the settings: `kubernetes: {{resources: {{{backend}: …}}}}`.",
+            )  # fmt: skip
+        return found
+
+    def _required(self, resource: str, devices: int) -> Iterator[Wish]:
+        task = self._task
+        for key, value in task.labels.items():
+            yield (
+                Wish(label_key(key), "In", (label_value(value),))
+                if value
+                else Wish(label_key(key), "Exists")
+            )
+        for key, value in task.anti_labels.items():
+            if value:
+                yield Wish(label_key(key), "NotIn", (label_value(value),))
+            else:
+                yield Wish(label_key(key), "DoesNotExist")
+        if not task.checkpoint_dir:
+            for key, value in self._cluster.interruptible.items():
+                yield Wish(key, "NotIn", (value,))
+        if wish := self._memory(resource, devices):
+            yield wish
+
+    def _memory(self, resource: str, devices: int) -> Wish | None:
+        """Return what the estimate asks of a device."""
+        estimate, task = self._job.estimate_mib, self._task
+        if not resource:
+            return None
+        if estimate is None:
+            self._note("Its memory is unknown, so any device will be taken.")
+            return None
+        if task.distributed_strategy == "sharding" and devices > 1:
+            self._note("Devices share its memory, so none is asked of each.")
+            return None
+        needed = math.ceil(estimate / task.threshold(self._settings.memory_threshold))
+        if resource not in MEMORY_LABELS:
+            self._note(
+                f"It needs devices of {format_mib(needed)} or more; no label of such nodes says"
+                " how much theirs have, so choose them by type."
+            )
+            return None
+        return Wish(MEMORY_LABELS[resource], "Gt", (str(needed - 1),))
+
+    def _preferred(self, resource: str) -> Iterator[Wish]:
+        wanted = self._task.preferred_devices
+        label = self._cluster.type_label or TYPE_LABELS.get(resource, "")
+        if wanted and resource and not label:
+            self._note(
+                f"It would rather have {', '.join(wanted)}; name the label of nodes that tells"
+                " the type as `kubernetes.type_label`."
+            )
+        elif resource:
+            for name in wanted:
+                yield Wish(label, "In", type_values(name, self._cluster.types))
+
+    def _tolerated(self, resource: str) -> Iterator[str]:
+        if resource:
+            yield resource
+        if self._task.checkpoint_dir:
+            yield from self._cluster.interruptible
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    def _seconds(self) -> int | None:
+        if not self._task.deadline:
+            return None
+        left = math.floor(parse_time(self._task.deadline) - self._bench.clock.now())
+        if left <= 0:
+            self._note(f"Its deadline {self._task.deadline} is over.")
+            return None
+        self._note(
+            f"activeDeadlineSeconds is what is left now until {self._task.deadline}; the cluster"
+            " ends it then, the console would not."
+        )
+        return left
+
+    def _labels(self) -> dict[str, str]:
+        found = {"app.kubernetes.io/managed-by": "gpuconsole"}
+        named = self._job.id if self._job.id != UNNAMED else ""
+        for key, word in (("job", named), ("user", self._job.user)):
+            if value := label_word(word):
+                found[f"gpuconsole/{key}"] = value
+        return found
+
+    def _annotations(self) -> dict[str, str]:
+        found = {"gpuconsole/task": clean(self._task.name, 200)}
+        if self._job.estimate_mib is not None:
+            found["gpuconsole/estimate-mib"] = f"{self._job.estimate_mib:.0f}"
+        return found
+
+    def _note(self, sentence: str) -> None:
+        self._notes.append(sentence)
+
+    def _told(self, work: Workload) -> list[str]:
+        task = self._task
+        kind = f"{work.pods} pods" if work.gang else "one pod"
+        verb = "create" if work.bundle is not None and len(work.bundle) > 180 * 1024 else "apply"
+        head = [
+            f"{task.name}: {kind}, {work.devices if work.resource else 0} devices each."
+            f" Start it with: kubectl {verb} -f FILE"
+        ]
+        if work.gang:
+            self._note(
+                "A pod that is lost ends the whole job; create it again, and it goes on from its"
+                " checkpoint if it keeps one."
+            )
+        for key, said in (
+            (task.priority, f"Priority {task.priority}: name a priorityClassName of the cluster."),
+            (task.after, "It waits for other jobs here; in the cluster somebody has to."),
+            (task.share, "It may share its device here; in the cluster it has it alone."),
+            (task.devices is None, "It leaves the number of devices open; this asks for one."),
+        ):
+            if key:
+                self._note(said)
+        return head + [f"- {sentence}" for sentence in self._notes]
+
+
+def _divided(task: Task) -> tuple[int, int]:
+    """Return pods and devices of each."""
+    count = task.devices or 1
+    pods = task.hosts if task.hosts > 1 and count % task.hosts == 0 else 1
+    return pods, count // pods
+
+
+def _command(words: Sequence[str], own: int) -> tuple[str, ...]:
+    """Return the command; the last `own` words are the user's, in which a `$` is a `$`."""
+    first = len(words) - own
+    return (*words[:first], *map(kubernetes.literal, words[first:]))
+
+
+def _environment(spec: ContainerSpec, task: Task) -> dict[str, str]:
+    """Return the container's variables, without those by which a runtime hands devices over: here
+    the device plugin does; nor the number of a try, which the cluster counts."""
+    given = environment(replace(spec, device_uuids=(), device_indexes=()))
+    ours = {"NVIDIA_VISIBLE_DEVICES", "GPUCONSOLE_ATTEMPT"} - task.env.keys()
+    return {name: value for name, value in given.items() if name not in ours}
+
+
+def _name_of(job: Job) -> str:
+    """Return the name of all objects of a job."""
+    identity = job.id
+    if identity == UNNAMED:
+        task = job.task
+        seed = "\0".join((task.script, *task.args, *(f"{k}={v}" for k, v in task.env.items())))
+        identity = hashlib.sha256(seed.encode(errors="replace")).hexdigest()[:8]
+    return object_name(job.task.name, identity)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes everything out where it stands: people read it."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Nothing is referred to."""
+        return True
