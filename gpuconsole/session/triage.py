@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from gpuconsole.core.fleet import Host
 
 LOOK_EVERY_S = 2.0
-HOSTS_A_SECOND = 200
-"""A large fleet is looked at less often, so that looking costs about a hundredth of a core."""
+HOSTS_A_SECOND = 100
+"""The hosts of a large fleet take turns, so that looking costs about a hundredth of a core. One
+that is lost, comes back, or whose jobs change is looked at at once."""
 REFRESH_EVERY_S = 20.0
 """How often figures in evidence are shown anew: whoever records incidents writes each change."""
 RENEW_EVERY_S = 60.0
@@ -88,7 +89,9 @@ class Triage:
         touched = self._around.take(
             self._jobs(), self._leases.others(self._journal.id), self._leases.silent()
         )
-        for number, host in enumerate(watch.due(snapshot, touched, now), start=1):
+        count = len(snapshot.hosts)
+        every = count / HOSTS_A_SECOND if count > HOSTS_A_SECOND * LOOK_EVERY_S else 0.0
+        for number, host in enumerate(watch.due(snapshot, touched, now, every), start=1):
             watch.examine(host, self._around, now)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
@@ -173,8 +176,7 @@ class Triage:
     async def _looking(self) -> None:
         while True:
             await self.look()
-            hosts = len(self._fleet.snapshot().hosts)
-            await self._clock.sleep(max(LOOK_EVERY_S, hosts / HOSTS_A_SECOND))
+            await self._clock.sleep(LOOK_EVERY_S)
 
     def _jobs(self) -> tuple[Job, ...]:
         try:

@@ -113,6 +113,11 @@ class Rule:
     device_test: DeviceTest | None = None
     blind: bool = False
     """Whether it can be told of a host that is not up."""
+    needs: str = ""
+    """A field of the device without which it cannot hold: where that says nothing it is not
+    asked. Most devices are well, and thousands are looked at."""
+    claimed: bool = False
+    """Whether it can hold only of a device that a job or another console's lease claims."""
 
     @property
     def about(self) -> Literal["host", "device"]:

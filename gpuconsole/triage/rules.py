@@ -43,23 +43,23 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "gpu-lost", "GPU lost", _CRITICAL,
         "The driver no longer lists the device.",
-        "fault_for", device_test=device_rules.lost,
+        "fault_for", device_test=device_rules.lost, needs="lost",
     ),
     Rule(
         "xid", "XID", _CRITICAL,
         "The driver reported an error since the agent began to watch. Critical when the number"
         " speaks of the hardware, a warning when it speaks of the program or the driver.",
-        "fault_for", device_test=device_rules.xid,
+        "fault_for", device_test=device_rules.xid, needs="xid",
     ),
     Rule(
         "memory-errors", "uncorrected memory errors", _WARNING,
         "The device counts uncorrected ECC errors; critical when they grow while it is watched.",
-        "fault_for", device_test=device_rules.memory_errors,
+        "fault_for", device_test=device_rules.memory_errors, needs="ecc_uncorrected",
     ),
     Rule(
         "retired-pages", "memory wears out", _WARNING,
         "{retired_pages} pages of memory or more are out of use, or they grow.",
-        "fault_for", device_test=device_rules.retired_pages,
+        "fault_for", device_test=device_rules.retired_pages, needs="retired_pages",
     ),
     Rule(
         "heat", "slowed by heat", _WARNING,
@@ -69,7 +69,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "power-brake", "slowed by its power supply", _WARNING,
         "The power supply tells the device to slow down. A power cap at full load is ordinary.",
-        "slowed_for", device_test=device_rules.slowed_by_power,
+        "slowed_for", device_test=device_rules.slowed_by_power, needs="throttle",
     ),
     Rule(
         "memory-full", "memory nearly full", _WARNING,
@@ -80,7 +80,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "idle-memory", "idle process holds memory", _WARNING,
         "Utilisation is at most {idle_utilization} % and a process that is no job of the queue"
         " holds {idle_memory} or more.",
-        "idle_for", device_test=use_rules.idle_memory,
+        "idle_for", device_test=use_rules.idle_memory, needs="processes",
     ),
     Rule(
         "low-load", "low utilisation with full memory", _WARNING,
@@ -93,13 +93,14 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "A process that does not run in the container of the job that holds the device; on a"
         " device leased to another console, one of another user outside of containers. Info where"
         " it was seen there before the job, which was placed beside it.",
-        "foreign_for", device_test=use_rules.foreign_process,
+        "foreign_for", device_test=use_rules.foreign_process, needs="processes",
+        claimed=True,
     ),
     Rule(
         "straggler", "straggler", _WARNING,
         "A device of a job with several lies {straggler_gap} points of utilisation or more below"
         " the median of the others, which are busy.",
-        "straggler_for", device_test=use_rules.straggler,
+        "straggler_for", device_test=use_rules.straggler, claimed=True,
     ),
 )  # fmt: skip
 

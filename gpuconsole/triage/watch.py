@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
+from gpuconsole.triage.asking import findings
 from gpuconsole.triage.memory import remember
 from gpuconsole.triage.model import Finding, Past, Rule, Scene
-from gpuconsole.triage.rules import BY_NAME, DEVICE_RULES, HOST_RULES
+from gpuconsole.triage.rules import BY_NAME
 from gpuconsole.triage.scenes import Surroundings
 
 MOST_EVIDENCE, FIRST_EVIDENCE = 12, 4
+_SPREAD = 0.6180339887
+"""Golden: turns of neighbours lie far apart."""
 EARLIER_S = 120.0
 """Jobs that failed so shortly before are evidence too: a job often dies first."""
 
@@ -53,6 +56,8 @@ class Watch:
         self._limits = limits
         self._past: dict[str, Past] = {}
         self._hosts: dict[str, Host] = {}
+        self._turns: dict[str, int] = {}
+        """In which turn each host was looked at, where hosts take turns."""
         self._conditions: dict[str, _Condition] = {}
         self._by_host: dict[str, set[str]] = {}
         self._waiting: set[str] = set()
@@ -81,16 +86,31 @@ class Watch:
             self.examine(host, around, now)
         return self.settle(now)
 
-    def due(self, snapshot: FleetSnapshot, touched: set[str], now: float) -> Iterator[Host]:
-        """Give the hosts that are to be looked at; those that left are forgotten."""
-        for host in snapshot.hosts:
-            if self._hosts.get(host.name) is not host or host.name in touched:
-                yield host
+    def due(
+        self, snapshot: FleetSnapshot, touched: set[str], now: float, every_s: float = 0.0
+    ) -> Iterator[Host]:
+        """Give the hosts that are to be looked at; those that left are forgotten.
+
+        With `every_s` hosts take turns: one of which only figures changed is looked at once in so
+        many seconds, and not all at the same moment.
+        """
+        for place, host in enumerate(snapshot.hosts):
+            known, name = self._hosts.get(host.name), host.name
+            if known is host and name not in touched:
+                continue
+            if every_s > 0.0:
+                turn = int(now / every_s + place * _SPREAD)
+                waits = known is not None and known.state is host.state and name not in touched
+                if waits and self._turns.get(name) == turn:
+                    continue
+                self._turns[name] = turn
+            yield host
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
             for name in {*self._hosts, *self._by_host} - names:
                 # A host that left the inventory: what was wrong with it is nobody's any more.
                 self._hosts.pop(name, None)
+                self._turns.pop(name, None)
                 self._miss(name, set(), now)
 
     def examine(self, host: Host, around: Surroundings, now: float) -> None:
@@ -98,8 +118,8 @@ class Watch:
         self._hosts[host.name] = host
         up = host.state is HostState.UP
         if up:
-            for device in host.devices:
-                remember(self._past, device, now if host.sampled_at is None else host.sampled_at)
+            at = now if host.sampled_at is None else host.sampled_at
+            remember(self._past, host.devices, at)
         scene = Scene(
             host,
             now,
@@ -111,18 +131,7 @@ class Watch:
             around.silent.get(host.name, ""),
             around.failures.get(host.name, ()),
         )
-        found: set[str] = set()
-        for rule in HOST_RULES:
-            if (up or rule.blind) and rule.test is not None:
-                told = rule.test(scene)
-                if told is not None:
-                    found.add(self._see(scene, rule, None, told))
-        if up:
-            for device in host.devices:
-                for rule in DEVICE_RULES:
-                    told = rule.device_test(scene, device) if rule.device_test else None
-                    if told is not None:
-                        found.add(self._see(scene, rule, device, told))
+        found = {self._see(scene, rule, device, told) for rule, device, told in findings(scene)}
         self._miss(host.name, found, now, up=up)
 
     def settle(self, now: float) -> Changes:

@@ -9,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuconsole.config import Thresholds
+from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.core.incidents import worst_first
-from gpuconsole.triage import Watch, actions_for, ticket
+from gpuconsole.triage import Scene, Watch, actions_for, ticket
+from gpuconsole.triage.asking import findings
+from gpuconsole.triage.memory import remember
+from gpuconsole.triage.model import Past
+from gpuconsole.triage.rules import DEVICE_RULES
 from tests.triage.labs import IMPATIENT, NOW, Lab, job
 
 figures = st.none() | st.floats(0, 1e6)
@@ -89,3 +94,28 @@ def test_every_answer_can_be_kept_and_shown(pictures: list[Host], limits: Thresh
     ended = [one.id for one in made.closed]
     assert all(one.ended_at is not None and one.ended_at >= one.since for one in made.closed)
     assert len(ended) <= len(made.opened)
+
+
+LEASE = Lease("GPU-1", "elsewhere", "elsewhere-1", "bob", "theirs", NOW - 60)
+
+
+@settings(max_examples=100, deadline=None)
+@given(hosts, st.sampled_from([IMPATIENT, Thresholds()]), st.booleans())
+def test_only_rules_that_could_not_hold_are_not_asked(
+    picture: Host, limits: Thresholds, held: bool
+) -> None:
+    past: dict[str, Past] = {}
+    remember(past, picture.devices, NOW - 60)
+    remember(past, picture.devices, NOW)
+    holders = {"GPU-0": (JOB,)} if held else {}
+    leases = {"GPU-1": (LEASE,)} if held else None
+    scene = Scene(picture, NOW, limits, past, holders, (), leases)
+    asked = [
+        (rule, one, told)
+        for one in picture.devices
+        for rule in DEVICE_RULES
+        if rule.device_test is not None
+        and picture.state is HostState.UP
+        and (told := rule.device_test(scene, one)) is not None
+    ]
+    assert [told for told in findings(scene) if told[1] is not None] == asked

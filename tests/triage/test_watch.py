@@ -330,6 +330,28 @@ def test_only_what_changed_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -
     assert looked == ["d"]
 
 
+def test_hosts_of_a_large_fleet_take_turns_but_not_one_that_is_lost() -> None:
+    made = patient()
+    names = [f"h{number}" for number in range(100)]
+
+    def looked(after: float, **states: HostState) -> list[str]:
+        made.now += after
+        hosts = tuple(
+            host(name=name, at=made.now, state=states.get(name, HostState.UP)) for name in names
+        )
+        due = list(made.watch.due(FleetSnapshot(0, made.now, hosts), set(), made.now, 10.0))
+        for one in due:
+            made.watch.examine(one, made.around, made.now)
+        return [one.name for one in due]
+
+    assert looked(0.0) == names
+    rounds = [looked(2.0) for _ in range(5)]
+    assert sorted(itertools.chain(*rounds)) == sorted(names), "each once in ten seconds"
+    assert max(map(len, rounds)) < 30
+    assert "h7" in looked(0.1, h7=HostState.DOWN)
+    assert "h7" in looked(0.1), "and as soon as it is back"
+
+
 def test_times_run_on_while_no_host_has_news() -> None:
     made = patient()
     picture = FleetSnapshot(1, made.now, (DOWN,))
