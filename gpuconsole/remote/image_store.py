@@ -89,7 +89,7 @@ class DockerImageStore:
                 raise feed.error from error
             raise
         finally:
-            feed.close()
+            await feed.close()
         if answer.error:
             raise translated(answer.error, self._host, doing)
 
@@ -105,7 +105,7 @@ class _Feed:
     def __init__(self, chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
         self._chunks = chunks
         self._loop = loop
-        self._asked: Any = None
+        self._reading: asyncio.Task[bytes | None] | None = None
         self._closed = False
         self.error: Exception | None = None
         """Why the source ended, where it broke."""
@@ -116,13 +116,13 @@ class _Feed:
     def __next__(self) -> bytes:
         if self._closed:
             raise OSError("the transfer was given up")
-        self._asked = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
-        chunk: bytes | None = self._asked.result()
+        chunk = asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
         if chunk is None:
             raise StopIteration
         return chunk
 
     async def _next(self) -> bytes | None:
+        self._reading = asyncio.current_task()
         try:
             # An empty chunk would end the transfer as the protocol has it.
             while not (chunk := await anext(self._chunks)):
@@ -134,11 +134,12 @@ class _Feed:
             raise
         return chunk
 
-    def close(self) -> None:
-        """Let the thread go, wherever it waits."""
+    async def close(self) -> None:
+        """Let the thread go, wherever it waits, and the source with it."""
         self._closed = True
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
 
 
 class _Answer:
