@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.core.units import iso_utc, parse_time
@@ -150,7 +151,7 @@ class TaskSection(Section):
     """When the result is needed, as ISO 8601; without a zone that of this machine."""
     run_time: Seconds | None = Field(None, gt=0)
     """How long it is expected to run."""
-    backend: Literal["gpu", "npu", "xpu", "dcu", "cpu"] = "gpu"
+    backend: Backend = "gpu"
     """Paddle's word for the kind of device."""
     shm_size: SizeMib | None = None
     """Size of /dev/shm."""

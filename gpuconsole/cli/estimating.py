@@ -31,6 +31,17 @@ COMMON_CARDS = (
     "A100-SXM4-40GB",
     "A100-SXM4-80GB",
     "Ascend 910A",
+    "Ascend 910B3",
+    "R300",
+    "P800 OAM",
+    "DCU Z100",
+    "DCU K100_AI",
+    "Instinct MI210",
+    "MLU370-X4",
+    "S60",
+    "BI-V100 (Tiangai 100)",
+    "C500",
+    "MTT S4000",
 )
 """Models of the catalogue that a lab is likely to have, for an answer without any host."""
 

@@ -22,6 +22,7 @@ from gpuconsole.core.estimate import (
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.preflight.analysis import MAX_BATCH
+from gpuconsole.preflight.backends import unproven
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -141,6 +142,8 @@ def method(estimate: Estimate) -> str:
         words.append(f"{estimate.coverage:.0%} understood")
     if estimate.memory is not None and estimate.memory.context_spread_mib:
         words.append("not calibrated")
+    if estimate.memory is not None and unproven(estimate.backend):
+        words.append("unproven on such devices")
     return " · ".join((*words, *estimate.flags))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from gpuconsole.cli.options import script_args
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import task_from_script
 from gpuconsole.errors import UsageError
@@ -128,7 +129,7 @@ def task_options(command: Command) -> Command:
         ),
         click.option(
             "--backend",
-            type=click.Choice(["gpu", "npu", "xpu", "dcu", "cpu"]),
+            type=click.Choice(get_args(Backend)),
             help="Kind of device; gpu unless the task says otherwise.",
         ),
         click.option(

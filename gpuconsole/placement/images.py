@@ -16,12 +16,14 @@ from enum import Enum
 
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import HostFacts
+from gpuconsole.core.vendors import unproven
 from gpuconsole.placement.cuda import Version, first_driver, runs, text, version
 
 NO_CUDA = "none"
 """What `ImageFacts.paddle_cuda` says of a Paddle that knows no CUDA."""
 _WORDS = {"gpu": "CUDA", "npu": "Ascend NPUs", "xpu": "Kunlunxin XPUs", "dcu": "Hygon DCUs"}
-_WORDS["cpu"] = "processors alone"
+_WORDS |= {"mlu": "Cambricon MLUs", "gcu": "Enflame GCUs", "iluvatar_gpu": "Iluvatar GPUs"}
+_WORDS |= {"metax_gpu": "MetaX GPUs", "musa": "Moore Threads GPUs", "cpu": "processors alone"}
 _VARIABLES = {
     "gpu": ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA", "NV_CUDA_CUDART_VERSION"),
     "npu": ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"),
@@ -34,6 +36,11 @@ _OTHERS = (
     ("npu", re.compile(r"(?:^|[-_:])(?:npu|ascend\w*|cann\d*)(?=[-_:.]|$)")),
     ("xpu", re.compile(r"(?:^|[-_:])(?:xpu|kunlun\w*)(?=[-_:.]|$)")),
     ("dcu", re.compile(r"(?:^|[-_:])(?:dcu|dtk[\d.]*|rocm[\d.]*)(?=[-_:.]|$)")),
+    ("mlu", re.compile(r"(?:^|[-_:])(?:mlu|cambricon)(?=[-_:.]|$)")),
+    ("gcu", re.compile(r"(?:^|[-_:])(?:gcu|topsrider[\d.]*)(?=[-_:.]|$)")),
+    ("iluvatar_gpu", re.compile(r"(?:^|[-_:])(?:ixuca|corex|iluvatar)(?=[-_:.]|$)")),
+    ("metax_gpu", re.compile(r"(?:^|[-_:])(?:metax|maca[\d.]*)(?=[-_:.]|$)")),
+    ("musa", re.compile(r"(?:^|[-_:])musa[\d.]*(?=[-_:.]|$)")),
 )
 """Words in names of images, as Paddle's installation pages write them."""
 _GPU = re.compile(r"(?:^|[-_:])(?:gpu|cuda[\d.]*)(?=[-_:.]|$)")
@@ -86,7 +93,10 @@ def image_note(
         when = " before it is there" if image_facts is None else ""
         return f"For which devices {image} is made cannot be told{when}."
     if task_backend != "gpu":
-        return "Whether the image's tools suit the host's driver is not checked for this back end."
+        unchecked = (
+            "Whether the image's tools suit the host's driver is not checked for this back end."
+        )
+        return f"{unchecked} {unproven(task_backend)}"
     wanted = cuda_version(image, image_facts)
     built = version(image_facts.paddle_cuda) if image_facts is not None else ()
     if wanted and built and wanted[0] != built[0]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from gpuconsole.preflight.backends import Terms
+from gpuconsole.preflight.liveness import peak
 from gpuconsole.preflight.trace import Trace
 
 ALIGNMENT = 256
-"""GpuMinChunkSize of Paddle's allocator, bytes."""
+"""GpuMinChunkSize of Paddle's allocator, bytes; other back ends have their own."""
 
 
 class _Block:
@@ -29,7 +31,8 @@ class _Block:
 class AutoGrowth:
     """The allocator's free list. Addresses only order blocks; chunks never touch one another."""
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int = ALIGNMENT, padding: int = 0) -> None:
+        self._alignment, self._padding = alignment, padding
         self.reserved = 0
         self._top = 0
         self._free: list[tuple[int, int]] = []
@@ -37,7 +40,7 @@ class AutoGrowth:
 
     def take(self, nbytes: int) -> _Block:
         """Allocate a block of `nbytes`, growing by one chunk when nothing free is large enough."""
-        size = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        size = -(-(nbytes + self._padding) // self._alignment) * self._alignment
         place = bisect_left(self._free, (size, -1))
         if place == len(self._free):
             return self._grow(size)
@@ -89,9 +92,12 @@ class AutoGrowth:
         del self._blocks[right.start]
 
 
-def reserved(trace: Trace) -> int:
-    """Return the bytes that the allocator holds at the end of a trace (it only grows)."""
-    allocator = AutoGrowth()
+def reserved(trace: Trace, alignment: int = ALIGNMENT, padding: int = 0) -> int:
+    """Return the bytes that the allocator holds at the end of a trace (it only grows).
+
+    Each size grows by `padding` and is rounded up to `alignment`, bytes.
+    """
+    allocator = AutoGrowth(alignment, padding)
     held: dict[int, _Block] = {}
     for event in trace.events:
         if event < 0:
@@ -101,3 +107,9 @@ def reserved(trace: Trace) -> int:
         elif trace.sizes[event]:
             held[event] = allocator.take(trace.sizes[event])
     return allocator.reserved
+
+
+def fragmentation(trace: Trace, own: Terms) -> float:
+    """Return what a back end's allocator reserves over what tensors need at their peak."""
+    size = reserved(trace, own.alignment_bytes, own.padding_bytes)
+    return size / max(1, peak(trace).total)

@@ -12,20 +12,15 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
+from gpuconsole.preflight.backends import terms, unproven
 from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
-from gpuconsole.preflight.footprint import (
-    CONTEXT_MIB,
-    CONTEXT_SPREAD_MIB,
-    Footprint,
-    as_memory,
-    workspace_mib,
-)
+from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source
 from gpuconsole.preflight.scan.run import MAX_STEPS, Setting
-from gpuconsole.preflight.trace import AffineTrace, Trace, affine
+from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 MAX_BATCH = 65_536
@@ -198,7 +193,8 @@ class Analysis:
             traces = [base.trace]
             if line is not None and base.batch:
                 traces.append(line.at(4 * base.batch))
-            self._fragmentation[backend] = max(map(_fragmentation, traces))
+            own = terms(backend)
+            self._fragmentation[backend] = max(allocator.fragmentation(one, own) for one in traces)
         return self._fragmentation[backend]
 
     def set_batch(self, size: int) -> Change:
@@ -275,7 +271,11 @@ class Analysis:
         workspace = workspace_mib(outcome.widest_conv)
         parts["workspace"] += workspace
         written = variant == AS_WRITTEN
-        factor = self.fragmentation(backend) if written else _fragmentation(outcome.trace)
+        factor = (
+            self.fragmentation(backend)
+            if written
+            else allocator.fragmentation(outcome.trace, terms(backend))
+        )
         return Footprint(parts, tensors + workspace, tensors * factor + workspace)
 
     def estimate(
@@ -348,10 +348,6 @@ def _between(known: Mapping[int, float | None], batch: int) -> float | None:
     return told[below] + share * (told[above] - told[below])
 
 
-def _fragmentation(trace: Trace) -> float:
-    return allocator.reserved(trace) / max(1, peak(trace).total)
-
-
 def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
     notes = [
         "Method: the script's syntax tree was followed over shapes through two training steps; "
@@ -359,12 +355,14 @@ def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
     ]
     if backend != "cpu":
         notes.append("Assumed: a convolution workspace as large as the largest input.")
+    own = terms(backend)
     if backend != "cpu" and context_mib is None:
         notes.append(
-            f"Not calibrated: a context of {CONTEXT_MIB:.0f} MiB (±{CONTEXT_SPREAD_MIB:.0f}) is "
-            "assumed; `gpuconsole calibrate HOST` measures it."
+            f"Not calibrated: a context of {own.context_mib:.0f} MiB "
+            f"(±{own.context_spread_mib:.0f}) is assumed; "
+            "`gpuconsole calibrate HOST` measures it."
         )
-    return tuple(notes)
+    return (*notes, *filter(None, [unproven(backend)]))
 
 
 def analyse(

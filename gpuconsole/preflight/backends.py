@@ -29,6 +29,10 @@ class Terms:
     mixed_precision: bool
     """Whether `paddle.amp` does anything: on the CPU it silently does not."""
     proven: bool
+    alignment_bytes: int = 256
+    """To what the allocator rounds each size up."""
+    padding_bytes: int = 0
+    """What it adds before that."""
 
 
 _GPU = Terms(
@@ -43,6 +47,8 @@ _GPU = Terms(
     mixed_precision=True,
     proven=False,
 )
+# No report of their context is known: CUDA's figure stands in, with a range down to nothing.
+_OTHER = replace(_GPU, context_spread_mib=600.0)
 TERMS: Mapping[Backend, Terms] = MappingProxyType({
     "cpu": Terms(
         context_mib=0.0,
@@ -55,13 +61,44 @@ TERMS: Mapping[Backend, Terms] = MappingProxyType({
         proven=True,
     ),
     "gpu": _GPU,
+    # Built from the CUDA sources, with ROCm's libraries.
     "dcu": _GPU,
-    # Other vendors' libraries: the GPU's figures stand in, with a wider context.
-    "npu": replace(_GPU, context_spread_mib=600.0),
-    "xpu": replace(_GPU, context_spread_mib=600.0),
+    # The same allocator with each maker's own rounding: XPUMinChunkSize of Paddle, and
+    # DeviceMinChunkSize and ExtraPaddingSize of the plugins (PaddleCustomDevice, backends/*).
+    "npu": replace(_OTHER, alignment_bytes=512, padding_bytes=32),
+    "mlu": replace(_OTHER, alignment_bytes=512, padding_bytes=32),
+    "gcu": replace(_OTHER, padding_bytes=32),
+    "xpu": replace(_OTHER, alignment_bytes=64),
+    # These two compile Paddle's CUDA allocator against libraries of their own.
+    "iluvatar_gpu": _OTHER,
+    "metax_gpu": _OTHER,
+    "musa": replace(_OTHER, alignment_bytes=512),
 })  # fmt: skip
+WORDS: Mapping[Backend, str] = MappingProxyType({
+    "gpu": "CUDA", "npu": "Ascend", "xpu": "Kunlunxin", "dcu": "ROCm", "mlu": "Cambricon",
+    "gcu": "Enflame", "iluvatar_gpu": "Iluvatar", "metax_gpu": "MetaX", "musa": "Moore Threads",
+    "cpu": "CPU",
+})  # fmt: skip
+"""What people call a back end."""
 
 
 def terms(backend: Backend) -> Terms:
     """Return the terms of a back end; one that has no row of its own takes the GPU's."""
     return TERMS.get(backend, _GPU)
+
+
+def unproven(backend: Backend) -> str:
+    """Return which terms of a back end were never held against a run, as a sentence; "" if none.
+
+    CUDA's are named where they are used: the context until a host is calibrated.
+    """
+    if backend in ("cpu", "gpu"):
+        return ""
+    own = terms(backend)
+    rounding = f"{own.alignment_bytes} bytes"
+    if own.padding_bytes:
+        rounding += f" after {own.padding_bytes} more"
+    return (
+        f"Unproven on {WORDS[backend]} ({backend}): the context is CUDA's, the allocator rounds to"
+        f" {rounding} as its sources say, and no run on such a device was compared yet."
+    )

@@ -17,9 +17,10 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
 from gpuconsole.preflight import conformal
+from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.conformal import Residual
 from gpuconsole.preflight.digest import settings_of
-from gpuconsole.preflight.footprint import CONTEXT_MIB, CONTEXT_SPREAD_MIB, MARGINS
+from gpuconsole.preflight.footprint import MARGINS
 
 LEAST_MARGIN = 0.03
 """No range is narrower: kernels, and with them workspaces, are chosen anew in each run."""
@@ -206,10 +207,10 @@ class Calibration:
         if run.free_mib is None:
             return wanted
         context = self.context(run.host, run.device)
-        most = CONTEXT_MIB + CONTEXT_SPREAD_MIB
-        if context is not None:
-            most = context.mib + context.spread_mib
-        beside = 0.0 if run.backend == "cpu" else most
+        own = terms(run.backend)
+        beside = own.context_mib + own.context_spread_mib
+        if context is not None and run.backend != "cpu":
+            beside = context.mib + context.spread_mib
         return max(wanted, run.free_mib - beside)
 
     def oom_probability(self, estimate: Estimate, free_mib: float) -> float | None:
@@ -247,7 +248,7 @@ def taken(run: Observation, contexts: Mapping[tuple[str, str], Context]) -> floa
     if run.nvml_mib is None or run.backend == "cpu":
         return None
     context = contexts.get((run.host, run.device))
-    beside = CONTEXT_MIB if context is None else context.mib
+    beside = terms(run.backend).context_mib if context is None else context.mib
     return max(0.0, run.nvml_mib - beside) or None
 
 

@@ -19,6 +19,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.analysis import Analysis, analyse
+from gpuconsole.preflight.backends import unproven
 from gpuconsole.preflight.footprint import MARGINS
 from gpuconsole.preflight.scan.language import find_model, known_models
 from gpuconsole.preflight.scan.neural import LONG_SEQUENCE
@@ -96,7 +97,7 @@ class Formula:
             unknowns=tuple(Unknown("", 0, one.reason) for one in found.unknowns),
             asks=(),
             flags=tuple(sorted({*found.flags, *flags(self.task)})),
-            notes=self._notes(batch),
+            notes=self._notes(batch, backend),
         )
 
     def _unknown(self, batch: int | None, backend: Backend) -> Estimate:
@@ -119,10 +120,10 @@ class Formula:
             memory=None,
             unknowns=(Unknown("", 0, why),),
             flags=flags(self.task),
-            notes=self._notes(batch),
+            notes=self._notes(batch, backend),
         )
 
-    def _notes(self, batch: int | None) -> tuple[str, ...]:
+    def _notes(self, batch: int | None, backend: Backend) -> tuple[str, ...]:
         notes = ["Method: a model of the published sizes, followed through two training steps with"
                  " AdamW in float32; no script was read."]  # fmt: skip
         row = find_model(self.task.model_name) if self.task.model_name else None
@@ -134,7 +135,7 @@ class Formula:
                 f"{reference:.0f} MiB; it counts neither layers nor parameters, and does not"
                 " decide."
             )
-        return tuple(notes)
+        return (*notes, *filter(None, [unproven(backend)]))
 
 
 def with_range(memory: Memory) -> Memory:

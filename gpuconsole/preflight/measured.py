@@ -12,7 +12,7 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator
 from gpuconsole.preflight.analysis import Analysis
-from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.backends import terms, unproven
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.recording import Recording, Unusable, combine, read_run
@@ -123,9 +123,8 @@ class Measured:
         if backend not in self._factors:
             sizes = {*SIMULATED, self.own_batch or SIMULATED[0]}
             traces = [self._trace(size, backend) for size in sizes]
-            self._factors[backend] = max(
-                allocator.reserved(one) / max(1, peak(one).total) for one in traces
-            )
+            own = terms(backend)
+            self._factors[backend] = max(allocator.fragmentation(one, own) for one in traces)
         return self._factors[backend]
 
     def _memory(
@@ -179,7 +178,7 @@ class Measured:
                     "An upper bound: a CPU writes out the matrices of scaled_dot_product_attention "
                     "that a device's fused kernels would not keep."
                 )
-        return tuple(notes)
+        return (*notes, *filter(None, [unproven(backend)]))
 
 
 _HOW: Mapping[str, str] = {

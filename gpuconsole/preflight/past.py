@@ -10,9 +10,9 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
 from gpuconsole.preflight.advice import Estimator
+from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.footprint import CONTEXT_MIB, CONTEXT_SPREAD_MIB
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 RAN_OUT_PROBABILITY = 0.99
@@ -243,12 +243,11 @@ def _seen(
     """Return the estimate of a run that was seen before."""
     memory = estimate.memory
     if memory is None:
-        plain = 0.0 if estimate.backend == "cpu" else CONTEXT_MIB
-        spread = 0.0 if estimate.backend == "cpu" else CONTEXT_SPREAD_MIB
+        own = terms(estimate.backend)
         known_context = context_mib is not None
         memory = Memory(
-            context_mib=context_mib if context_mib is not None else plain,
-            context_spread_mib=0.0 if known_context else spread,
+            context_mib=context_mib if context_mib is not None else own.context_mib,
+            context_spread_mib=0.0 if known_context else own.context_spread_mib,
         )
     sized = _sized(memory, known.peak_mib, margin, known.tensors_mib)
     below = sized.context_mib + known.least_mib * (1.0 - margin.low) - sized.context_spread_mib

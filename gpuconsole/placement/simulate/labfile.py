@@ -29,7 +29,7 @@ class LabHostSection(Section):
     """How many such hosts there are."""
     memory: SizeMib | None = None
     """Of each device; without it the catalogue's."""
-    backend: Literal["gpu", "npu", "xpu", "dcu"] | None = None
+    backend: Backend | None = None
     """Paddle's word for the kind of device; without it the catalogue's."""
     links: Literal["fast", "none"] | None = None
     """Whether NVLink or its like joins all devices of the host; without it the catalogue's."""
