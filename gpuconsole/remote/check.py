@@ -224,10 +224,10 @@ class _HostCheck:
                 message = error.message if isinstance(error, UnreachableError) else "no frame came"
                 self._add("python", "fail", message, "Look at the host's load and its log.")
                 raise _FailedError("python") from error
-            if way == "nvidia-smi":
+            if way in sources.WITHOUT_PYTHON:
                 why = "; ".join(refused)
                 remedy = "Install Python 3.6 or later; without it less is shown, and more slowly."
-                self._add("python", "warn", f"nvidia-smi is used instead: {why}", remedy)
+                self._add("python", "warn", f"{way} is used instead: {why}", remedy)
             else:
                 self._add("python", "ok", f"agent runs under {way}")
             return host
@@ -237,20 +237,23 @@ class _HostCheck:
 
     def _judge_devices(self, host: Host) -> None:
         facts = host.facts
-        if not facts.driver_version:
+        if not facts.driver_version and not host.devices:
             message = host.error or "the driver does not answer"
-            remedy = "Install the NVIDIA driver; after an update, reboot. `nvidia-smi` shows more."
+            remedy = (
+                "Install the cards' driver; after an update, reboot. Its own tool (nvidia-smi,"
+                " npu-smi, ...) shows more."
+            )
             self._add("driver", "fail", message, remedy)
             self._add("devices", "skip", "no driver")
             return
         runtime = f", CUDA {facts.runtime_version}" if facts.runtime_version else ""
-        self._add("driver", "ok", f"{facts.driver_version}{runtime}")
+        self._add("driver", "ok", f"{facts.driver_version or 'answers'}{runtime}")
         broken = [device for device in host.devices if device.lost or device.error]
         models = ", ".join(sorted({device.model for device in host.devices}))
         if not host.devices:
             self._add("devices", "fail", "the driver lists none", "Is the card seated? See lspci.")
         elif broken:
-            what = "; ".join(f"GPU {device.index}: {device.error}" for device in broken)
+            what = "; ".join(f"{one.model} {one.index}: {one.error}" for one in broken)
             self._add("devices", "fail", what, "Drain the host and reset the card, or reboot.")
         else:
             self._add("devices", "ok", f"{len(host.devices)} x {models}")
@@ -322,9 +325,12 @@ async def _whole(frames: sources.Frames) -> Host:
             if host.state is not HostState.UP:
                 continue
             agent = host.facts.source == "agent"
-            if host.devices and (not agent or host.clock_skew_s is not None):
+            # A driver or a vendor's tool may still be at work: what it says is worth the wait.
+            waiting = host.error.endswith("has not answered yet")
+            timed = not agent or host.clock_skew_s is not None
+            if timed and not waiting and (host.devices or (agent and host.error)):
                 return host
-            if loop.time() > deadline or (agent and host.clock_skew_s is not None and host.error):
+            if loop.time() > deadline:
                 return host
     raise NoSourceError("it ended by itself")
 

@@ -1,8 +1,10 @@
-"""Where a host's frames come from: the agent under Python, else the `nvidia-smi` stream."""
+"""Where a host's frames come from: the agent under Python, else the `nvidia-smi` stream, else other
+vendors' tools alone."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
@@ -13,6 +15,7 @@ from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.remote import launch, smi
 from gpuconsole.remote.frames import FrameError, Picture
 from gpuconsole.remote.link import Channel, Link
+from gpuconsole.remote.toolrounds import ToolRounds
 
 HELLO_TIMEOUT_S = 15.0
 """How long Python may take to start: a loaded host, or one whose home is on a slow network."""
@@ -28,7 +31,8 @@ SMI_INTERVAL_S = 2.0
 
 
 Frames = AsyncGenerator[Host, None]
-WAYS = ("python3", "/usr/bin/python3", "nvidia-smi")
+WITHOUT_PYTHON = ("nvidia-smi", "vendor tools")
+WAYS = ("python3", "/usr/bin/python3", *WITHOUT_PYTHON)
 """Ways to read a host, in the order in which they are tried."""
 
 
@@ -40,6 +44,8 @@ def frames(link: Link, base: Host, way: str, interval: float, clock: Callable[[]
     """Follow a host by one of the WAYS."""
     if way == "nvidia-smi":
         return nvidia_smi(link, base, interval, clock)
+    if way == "vendor tools":
+        return vendor_tools(link, base, interval, clock)
     return agent(link, base, way, interval, clock)
 
 
@@ -124,7 +130,8 @@ async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[]
     # Never seldom: frames that stay away would look like a lost host.
     channel = await _open(link, smi.stream(mask, min(interval, SMI_INTERVAL_S)))
     listed = _Processes(link)
-    lister = asyncio.ensure_future(listed.follow())
+    rounds = ToolRounds(link, interval, clock)
+    tasks = [asyncio.ensure_future(listed.follow()), asyncio.ensure_future(_beside(rounds))]
     try:
         columns: tuple[str, ...] = ()
         devices: list[Device] = []
@@ -147,15 +154,55 @@ async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[]
                 yield replace(
                     base,
                     state=HostState.UP,
-                    devices=tuple(devices),
+                    devices=(*devices, *rounds.shelf.devices({})),
                     facts=facts,
+                    error=rounds.shelf.error,
                     sampled_at=clock(),
                 )
                 devices.clear()
         _raise_if_lost(channel, base.name)
     finally:
-        lister.cancel()
+        for task in tasks:
+            task.cancel()
         await channel.close()
+
+
+async def vendor_tools(
+    link: Link, base: Host, interval: float, clock: Callable[[], float]
+) -> Frames:
+    """Follow the tools of other vendors alone and give a host record every now and then."""
+    rounds = ToolRounds(link, interval, clock)
+    try:
+        tools = await rounds.find()
+    except EngineError as error:
+        raise NoSourceError(error.message) from error
+    if not tools:
+        raise NoSourceError("no tool of another vendor is there")
+    task = asyncio.ensure_future(rounds.follow(tools))
+    try:
+        while not task.done():
+            shelf = rounds.shelf
+            if shelf.heard:
+                facts = HostFacts(driver_version=shelf.driver, source="vendor tools")
+                yield replace(
+                    base,
+                    state=HostState.UP,
+                    devices=shelf.devices({}),
+                    facts=facts,
+                    sampled_at=clock(),
+                    error=shelf.error,
+                )
+            await asyncio.wait({task}, timeout=min(interval, SMI_INTERVAL_S))
+        task.result()
+        raise UnreachableError("Link lost", f"{base.name}: the connection ended.")
+    finally:
+        task.cancel()
+
+
+async def _beside(rounds: ToolRounds) -> None:
+    """Follow other vendors' tools beside the stream, as far as the host has any."""
+    with contextlib.suppress(UnreachableError, EngineError):
+        await rounds.follow(await rounds.find())
 
 
 async def _probe(link: Link) -> tuple[str, int, str]:

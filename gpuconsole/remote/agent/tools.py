@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 import zlib
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from gpuconsole.remote.agent.worker import Values
 
@@ -70,30 +70,40 @@ class Tools(object):
 
     def _run(self) -> None:
         while True:
-            began = time.monotonic()
+            taken, began = time.time(), time.monotonic()
             found = self._ask()
             pause = LOOK_AGAIN_S
             if found is not None:
                 cost = time.monotonic() - began
                 pause = max(self._interval, min(LONGEST_PAUSE_S, cost / SHARE))
-                found.update(t=round(time.time(), 3), m=machine())
-                self.record = found
+            elif self._settled is not None:
+                found = self._told(x="%s is no longer there" % self._tool())
             elif self.record:
-                tool = self._ways[self.record["w"]]["tool"]
-                self.record = dict(self.record, x="%s is no longer there" % tool)
+                # It was another vendor's tool of the same name.
+                found = self._told()
+            if found is not None:
+                self.record = dict(found, t=round(taken, 3), m=machine())
             time.sleep(pause)
+
+    def _told(self, **values: Any) -> Values:
+        return dict(values, w=self.record["w"])
+
+    def _tool(self) -> str:
+        return str(self._ways[self.record["w"]]["tool"])
 
     def _ask(self) -> Optional[Values]:
         """Return what a round of the first way that works brought, else of the first that failed;
         None when no tool is here. A way that has worked is kept to while it does."""
         failed: Optional[Values] = None
         if self._hung and alive(self._hung):
-            tool = self._ways[self.record["w"]]["tool"]
-            return {"w": self.record["w"], "x": "%s hangs and cannot be ended" % tool}
+            return self._told(x="%s hangs and cannot be ended" % self._tool())
         for number, way in enumerate(self._ways):
             path = shutil.which(way["tool"], path=self._path)
             if path is None or self._settled not in (None, number):
                 continue
+            if not self.record:
+                waiting = "%s has not answered yet" % way["tool"]
+                self.record = {"w": number, "t": time.time(), "m": machine(), "x": waiting}
             try:
                 status, words = self._commands(way, path)
             except FailureError as failure:

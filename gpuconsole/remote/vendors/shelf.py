@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.core.text import clean
 from gpuconsole.remote.vendors import BY_NAME, VENDORS
-from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, whole
+from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, Way, whole
 
 MAX_PIDS = 1000
 _MOST_TEXT = 8 * 2**20
@@ -62,6 +62,10 @@ class Shelf:
         """Take a round. What cannot be read becomes a fault of its devices."""
         family = BY_NAME.get(told.family)
         if family is None or not 0 <= told.way < len(family.ways):
+            return
+        if not told.fault and not told.texts:
+            # A tool of that name is here, but another vendor's.
+            self._kept.pop(told.family, None)
             return
         kept = self._kept.setdefault(told.family, _Kept())
         way = family.ways[told.way]
@@ -135,6 +139,11 @@ def unpacked(text: str) -> dict[str, str]:
     ):
         raise ValueError("a tool's output of another shape")
     return texts
+
+
+def is_foreign(way: Way, text: str) -> bool:
+    """Tell whether a tool's output shows that it is another vendor's of the same name."""
+    return bool(way.foreign) and re.search(way.foreign, text[:4096]) is not None
 
 
 def unread(device: Device, why: str, at: float | None) -> Device:
