@@ -56,6 +56,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Run without a terminal",
         (("service", "dispatch"), ("serving", "serve"), ("watching", "metrics"), ("lab", "demo")),
     ),
+    ("Your shell", (("completing", "completion"),)),
 )
 _HOMES = {
     name: module for _, parts in _SECTIONS for module, names in parts for name in names.split()
@@ -156,7 +157,7 @@ def _run(words: list[str], as_json: bool) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        problem = _unexpected(error)
+        problem = unexpected(error)
     print_error(problem, as_json)
     return problem.exit_code
 
@@ -167,7 +168,7 @@ def _usage_error(error: click.ClickException) -> UsageError:
     return UsageError("Wrong usage", error.format_message(), f"See: {path} --help")
 
 
-def _unexpected(error: Exception) -> ConsoleError:
+def unexpected(error: Exception) -> ConsoleError:
     """Keep the traceback in a file: it is for us, not for the person at the terminal."""
     import tempfile
     import traceback

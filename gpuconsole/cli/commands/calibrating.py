@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show, table
 from gpuconsole.core.text import clean
@@ -22,7 +23,7 @@ _FRAME_WAIT_S = 15.0
 
 
 @click.command()
-@click.argument("host", required=False)
+@click.argument("host", required=False, shell_complete=completing.hosts)
 @click.option("--device", type=click.IntRange(min=0), metavar="N", help="Which; else an idle one.")
 @click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("host")
+@click.argument("host", shell_complete=completing.hosts)
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks.")
 @common
 def drain(host: str, reason: str) -> int:
@@ -55,7 +56,7 @@ def _again(before: Drain, reason: str) -> str:
 
 
 @click.command()
-@click.argument("host")
+@click.argument("host", shell_complete=completing.hosts)
 @common
 def undrain(host: str) -> int:
     """Let jobs start on a drained host again."""

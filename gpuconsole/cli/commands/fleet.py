@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
@@ -96,9 +97,12 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("hosts", nargs=-1)
+@click.argument("hosts", nargs=-1, shell_complete=completing.hosts)
 @click.option(
-    "--trust", metavar="HOST", help="Show the unknown key of a host and ask whether to trust it."
+    "--trust",
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="Show the unknown key of a host and ask whether to trust it.",
 )
 @click.option("--yes", is_flag=True, help="With --trust: do not ask.")
 @common

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show, table, text
 from gpuconsole.cli.sessions import drive
@@ -23,7 +24,7 @@ _SHOWN = 20
 
 
 @click.command("what-if")
-@click.argument("change", nargs=-1, required=True)
+@click.argument("change", nargs=-1, required=True, shell_complete=completing.changes)
 @common
 def what_if(change: tuple[str, ...]) -> int:
     """Say when waiting jobs would start after a CHANGE.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
@@ -20,7 +21,7 @@ _WAIT_S = 5.0
 
 
 @click.command()
-@click.argument("incident", metavar="[ID]", default="")
+@click.argument("incident", metavar="[ID]", default="", shell_complete=completing.incidents)
 @click.option("--all", "everything", is_flag=True, help="Also what is over or closed.")
 @click.option("--ack", is_flag=True, help="Say that it has been seen.")
 @click.option("--snooze", metavar="TIME", help="Put it off for so long, such as 30m, 1h or 2d.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.tasks import DeviceCount, Label, Pair, TaskValue, build_task, task_options
@@ -33,7 +34,13 @@ _FLEET_WAIT_S = 3.0
     help="How to estimate: static, formula, or measured: traced, symbolic; else the best known.",
 )
 @click.option("--local", is_flag=True, help="Measure on this machine, in a sandbox.")
-@click.option("--host", default="", metavar="HOST", help="Measure on this host.")
+@click.option(
+    "--host",
+    default="",
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="Measure on this host.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask before the script is run here.")
 @click.option(
     "--memory-mib",
@@ -151,7 +158,13 @@ def preflight(
     help="Most hosts that its devices may spread over, as many on each.",
 )
 @click.option("--account", metavar="NAME", help="What the use is counted for beside you.")
-@click.option("--after", multiple=True, metavar="JOB", help="Job or sweep that must succeed first.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=completing.jobs(),
+    help="Job or sweep that must succeed first.",
+)
 @click.option(
     "--deadline", type=TaskValue("deadline", "time"), help="When it is needed: 2030-01-31T18:00."
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
@@ -33,7 +34,7 @@ _RECENT = 20
 
 
 @click.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=completing.jobs())
 @click.option("--all", "show_all", is_flag=True, help="Show every ended job too.")
 @common
 def jobs(job: str | None, show_all: bool) -> int:
@@ -63,7 +64,7 @@ def jobs(job: str | None, show_all: bool) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
 @click.option(
@@ -95,7 +96,7 @@ def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs(*completing.LIVE))
 @common
 def wait(job: str) -> int:
     """Wait for the end of a job or a sweep; exit 0 if all succeeded."""
@@ -113,7 +114,7 @@ def wait(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs())
 @common
 def why(job: str) -> int:
     """Say why a job stands where it does, and what would help.
@@ -153,7 +154,7 @@ def _print_why(document: Mapping[str, Any], mark: str) -> None:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs(*completing.LIVE))
 @common
 def cancel(job: str) -> int:
     """End a job or a sweep: SIGTERM, a grace time, SIGKILL.
@@ -172,7 +173,7 @@ def cancel(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs("unknown", *completing.ENDED))
 @common
 def retry(job: str) -> int:
     """Queue an ended job again, or what did not succeed of a sweep."""
@@ -191,7 +192,7 @@ def retry(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs("running"))
 @common
 def preempt(job: str) -> int:
     """Stop a running job; it goes on later from its checkpoint."""
@@ -204,7 +205,7 @@ def preempt(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs(*completing.WAITING))
 @common
 def hold(job: str) -> int:
     """Keep a queued job or sweep from starting; release a held one."""
@@ -220,7 +221,7 @@ def hold(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs("held"))
 @common
 def release(job: str) -> int:
     """Let a held job, or those of a sweep, join the queue again."""
@@ -235,7 +236,7 @@ def release(job: str) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs(*completing.WAITING))
 @click.argument("number", type=click.IntRange(-1000, 1000))
 @common
 def priority(job: str, number: int) -> int:
@@ -255,7 +256,7 @@ def priority(job: str, number: int) -> int:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs())
 @click.option(
     "--to",
     "folder",
