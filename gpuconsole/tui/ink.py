@@ -110,6 +110,7 @@ class Ink:
         # Where only ASCII may be seen, English is what can be said.
         self.language = ENGLISH if language is None or self.ascii else language
         self.say = self.language.say
+        self.label = self.language.label
         self.few_colors = few_colors
         """Nine colours cannot be told apart here: a step of the ramp must be seen by its glyph."""
         self.glyphs = ASCII if self.ascii else STEPPED if few_colors else BLOCK

@@ -3,7 +3,8 @@
 The code says everything in English, and what is drawn passes `say`. A catalogue is a file that
 maps English texts to others; a `{name}` in a text stands for whatever is there on the screen, so
 that sentences which preflight, placement or a host's fault have written are found again by their
-shape. What no text of the catalogue is like stays English.
+shape. A text of several sentences is looked for sentence by sentence. What no text of the catalogue
+is like stays English.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ CODES = (ENGLISH, CHINESE)
 NAMES: Mapping[str, str] = {ENGLISH: "English", CHINESE: "中文"}
 
 _PLACE = re.compile(r"\{(\w+)\}")
+_SENTENCES = re.compile(r"(?<=[.?!]) (?=[A-Z`\"\d])")
+"""Where one sentence ends and the next begins."""
 _TRANSLATED = "_text"
 """The end of the names of places whose own text is in the catalogue too."""
+LABELS = "keys"
+"""The section with the labels of keys."""
 _REMEMBERED = 8192
 _LONGEST = 600
 """Longer texts are not sentences of ours: logs, plots, source lines."""
@@ -35,8 +40,15 @@ class _Shape(NamedTuple):
 class Language:
     """A language that the screens may speak."""
 
-    def __init__(self, code: str = ENGLISH, texts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        code: str = ENGLISH,
+        texts: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         self.code = code
+        self._labels = labels or {}
+        """What keys are called: `down` is a way to go there, and the state of a host elsewhere."""
         self._exact: dict[str, str] = {}
         self._shapes: dict[str, list[_Shape]] = defaultdict(list)
         """Shapes by their first letter; "" for those that begin with a place."""
@@ -62,6 +74,10 @@ class Language:
             self._known[text] = known
         return known
 
+    def label(self, text: str) -> str:
+        """Return what a key is called."""
+        return self._labels.get(text, text)
+
     def _translated(self, text: str) -> str:
         exact = self._exact.get(text)
         if exact is not None:
@@ -77,7 +93,8 @@ class Language:
             found = shape.pattern.fullmatch(text)
             if found is not None:
                 return _PLACE.sub(partial(self._filled, found), shape.other)
-        return text
+        sentences = _SENTENCES.split(text)
+        return _joined(map(self.say, sentences)) if len(sentences) > 1 else text
 
     def _filled(self, found: re.Match[str], place: re.Match[str]) -> str:
         name = place[1]
@@ -87,16 +104,24 @@ class Language:
 
 def language(code: str) -> Language:
     """Return a language of `CODES`; its catalogue is read only when it is asked for."""
-    return Language() if code == ENGLISH else Language(code, catalogue(code))
+    if code == ENGLISH:
+        return Language()
+    sections = catalogue(code)
+    labels = sections.pop(LABELS, {})
+    texts = {text: other for part in sections.values() for text, other in part.items()}
+    return Language(code, texts, labels)
 
 
-def catalogue(code: str) -> dict[str, str]:
-    """Return the shipped texts of a language other than English."""
+def catalogue(code: str) -> dict[str, dict[str, str]]:
+    """Return the shipped texts of a language other than English, by section."""
     import yaml
 
     source = files("gpuconsole") / "data" / "languages" / f"{code}.yaml"
     sections: dict[str, dict[str, Any]] = yaml.safe_load(source.read_text("utf-8"))
-    return {text: str(other) for part in sections.values() for text, other in part.items()}
+    return {
+        name: {str(text): str(other) for text, other in part.items()}
+        for name, part in sections.items()
+    }
 
 
 def spoken(wanted: str, environment: Mapping[str, str]) -> str:
@@ -112,6 +137,15 @@ def spoken(wanted: str, environment: Mapping[str, str]) -> str:
 def places(text: str) -> Iterable[str]:
     """Give the names of the places in a text of a catalogue."""
     return _PLACE.findall(text)
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    """Put sentences behind each other; a full stop of Chinese has its blank with it."""
+    result = ""
+    for sentence in sentences:
+        wide = result.endswith(("。", "？", "！"))
+        result += sentence if wide or not result else f" {sentence}"
+    return result
 
 
 def _letters(text: str) -> int:

@@ -18,13 +18,14 @@ def answer_line(ink: Ink, answer: Answer, width: int) -> list[Piece]:
     what it lacks."""
     head: list[Piece] = [(f" {answer.ask} ", ink.strong)]
     if not answer.places:
-        return [*head, (" fits nowhere now", ink.bad), *_nearest(ink, answer)]
+        return [*head, (ink.say(" fits nowhere now"), ink.bad), *_nearest(ink, answer)]
     used = 0
     count = len(answer.places)
     if answer.together:
-        head.append((" on no single host; together on", ink.warn))
+        head.append((ink.say(" on no single host; together on"), ink.warn))
     else:
-        head.append((f" {count:,} place{'' if count == 1 else 's'} ", ink.good))
+        words = f" {count:,} place " if count == 1 else f" {count:,} places "
+        head.append((ink.say(words), ink.good))
     room = width - sum(cell_len(words) for words, _ in head) - len("  and 1,000 more")
     for place in answer.places:
         words = f" gpu {_numbers(place.devices)} {_facts(place.devices)}"
@@ -35,7 +36,7 @@ def answer_line(ink: Ink, answer: Answer, width: int) -> list[Piece]:
         head += [(f"  {ink.glyphs.lit} ", ink.good), (name, ink.strong), (words, ink.muted)]
         used += 1
     if count > used:
-        head.append((f"  and {count - used:,} more", ink.muted))
+        head.append((ink.say(f"  and {count - used:,} more"), ink.muted))
     return head
 
 
@@ -48,25 +49,25 @@ def _facts(devices: tuple[Device, ...]) -> str:
 def _nearest(ink: Ink, answer: Answer) -> list[Piece]:
     nearest = answer.nearest
     if nearest is None:
-        return [(": no device is known", ink.muted)]
+        return [(ink.say(": no device is known"), ink.muted)]
     have = len(nearest.devices)
     words = f": {have} of {answer.ask.count} on " if have else "; nearest is "
     return [
-        (words, ink.text),
+        (ink.say(words), ink.text),
         (fit(nearest.host, 24).rstrip(), ink.strong),
-        (_missing(nearest), ink.muted),
+        (_missing(ink, nearest), ink.muted),
     ]
 
 
-def _missing(nearest: Nearest) -> str:
+def _missing(ink: Ink, nearest: Nearest) -> str:
     """Say why the others will not do, one reason after the other."""
     by_reason = sorted(nearest.missing, key=lambda item: item[1])
     parts = [
-        f"gpu {ranges([index for index, _ in group])} {reason}"
+        f"gpu {ranges([index for index, _ in group])} {ink.say(reason)}"
         for reason, group in groupby(by_reason, key=lambda item: item[1])
     ]
     if not parts:
-        return " and no device more there"
+        return ink.say(" and no device more there")
     return ": " + ", ".join(parts)
 
 

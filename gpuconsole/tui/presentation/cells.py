@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -15,6 +16,10 @@ from gpuconsole.core.text import clean
 from gpuconsole.tui.ink import Ink
 
 Align = Literal["left", "right"]
+_WIDE = "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]"
+_CLOSING = r"[，。、；：？！）》」』…,.;:!?)]"
+_UNITS = re.compile(rf" +|[（《「『]*(?:{_WIDE}|(?:(?!{_WIDE})[^ ])+){_CLOSING}*")
+"""What stays on one line where wide characters are: one of them, a run of others, blanks."""
 Piece = tuple[str, Style]
 """Text and its style."""
 
@@ -57,10 +62,14 @@ def bar(ink: Ink, percent: float | None, width: int, style: Style) -> list[Piece
 
 
 def wrapped(sentence: str, width: int) -> list[str]:
-    """Break a sentence into lines of at most `width` cells, at blanks where there are any."""
+    """Break a sentence into lines of at most `width` cells: at blanks where there are any, and
+    between the characters of a language that has none."""
+    plain = clean(sentence)
+    if not plain.isascii() and re.search(_WIDE, plain):
+        return _wrapped_wide(plain, width)
     lines: list[str] = []
     line = ""
-    for word in clean(sentence).split(" "):
+    for word in plain.split(" "):
         while cell_len(word) > width:
             room = width - cell_len(line) - (1 if line else 0)
             if room < 4:
@@ -78,6 +87,20 @@ def wrapped(sentence: str, width: int) -> list[str]:
             lines.append(line)
             line = word
     return [*lines, line] if line or not lines else lines
+
+
+def _wrapped_wide(sentence: str, width: int) -> list[str]:
+    lines: list[str] = []
+    line = ""
+    for unit in _UNITS.findall(sentence):
+        if cell_len(line) + cell_len(unit) > width and line:
+            lines.append(line.rstrip(" "))
+            line = ""
+            unit = unit.lstrip(" ")
+        pieces = chop_cells(unit, width) if cell_len(unit) > width else [unit]
+        lines += pieces[:-1]
+        line += pieces[-1] if pieces else ""
+    return [*lines, line]
 
 
 def labelled(

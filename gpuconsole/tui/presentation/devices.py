@@ -11,7 +11,7 @@ from gpuconsole.core.levels import Condition, condition, heat_level, is_busy, le
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import Piece, bar, fit
+from gpuconsole.tui.presentation.cells import Align, Piece, bar, fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _load(ink: Ink, picture: Picture, host: Host, device: Device, width: int) ->
     state = condition(host, device)
     if state is Condition.DOWN or (state is Condition.FAULT and device.utilization is None):
         word = "down" if state is Condition.DOWN else "lost" if device.lost else "fault"
-        return [(fit(word, width), ink.bad)]
+        return [(fit(ink.say(word), width), ink.bad)]
     step = level(device.utilization)
     style = ink.muted if step is None else ink.heat[step]
     words = "n/a" if device.utilization is None else f"{device.utilization:.0f}%"
@@ -185,7 +185,8 @@ def heading(ink: Ink, columns: tuple[tuple[Column, int], ...]) -> list[Piece]:
     pieces: list[Piece] = []
     for column, width in columns:
         title = "FP16 TFLOPS" if column.title == "FP16" and width >= 11 else column.title
-        pieces.append((fit(title, width, "right" if column.right else "left"), ink.muted))
+        align: Align = "right" if column.right else "left"
+        pieces.append((fit(ink.say(title), width, align), ink.muted))
         pieces.append((" " * GAP, ink.text))
     return pieces
 

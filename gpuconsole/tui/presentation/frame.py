@@ -54,30 +54,33 @@ def status_line(ink: Ink, picture: Picture, marks: Marks, width: int) -> list[Pi
     left += _sums(ink, picture.totals, wide)
     critical: list[Piece] = []
     if picture.critical:
-        critical = [(f" {picture.critical} CRIT ", ink.bad + _REVERSE), (" ", ink.text)]
+        words = ink.say(f" {picture.critical} CRIT ")
+        critical = [(words, ink.bad + _REVERSE), (" ", ink.text)]
     right = critical + _badges(ink, marks) + _freshness(ink, picture, wide)
     return _ends(ink, left, right, width)
 
 
 def _sums(ink: Ink, totals: Totals, wide: bool) -> list[Piece]:
     bar: Piece = (" │ " if not ink.ascii else " | ", ink.rule)
-    hosts: list[Piece] = [(f"{totals.up:,} up", ink.text)]
+    say = ink.say
+    hosts: list[Piece] = [(say(f"{totals.up:,} up"), ink.text)]
     if totals.down:
-        hosts += [(" ", ink.text), (f" {totals.down} DOWN ", ink.bad + _REVERSE)]
-    bad: list[Piece] = [(f"  {totals.bad} bad", ink.bad)] if totals.bad else []
+        hosts += [(" ", ink.text), (say(f" {totals.down} DOWN "), ink.bad + _REVERSE)]
+    bad: list[Piece] = [(say(f"  {totals.bad} bad"), ink.bad)] if totals.bad else []
     if wide:
         power = totals.power_w
         watts = f"{power / 1e6:.1f} MW" if power >= 1e6 else f"{power / 1000:.1f} kW"
         devices: list[Piece] = [
             (f"{totals.devices:,} GPU  ", ink.strong),
-            (f"{totals.busy:,} busy  ", ink.text),
-            (f"{totals.free:,} free", ink.good if totals.free else ink.text),
+            (say(f"{totals.busy:,} busy  "), ink.text),
+            (say(f"{totals.free:,} free"), ink.good if totals.free else ink.text),
         ]
-        load = f"util {_percent(totals.utilization)}"
-        more = [(f"  mem {_percent(totals.memory)}", ink.text), (f"  {watts}", ink.text)]
+        memory = say(f"  mem {_percent(totals.memory)}")
+        more = [(memory, ink.text), (f"  {watts}", ink.text)]
     else:
-        devices = [(f"{totals.busy:,}/{totals.devices:,} busy", ink.text)]
-        load, more = f"util {_percent(totals.utilization)}", []
+        devices = [(say(f"{totals.busy:,}/{totals.devices:,} busy"), ink.text)]
+        more = []
+    load = say(f"util {_percent(totals.utilization)}")
     return [*hosts, bar, *devices, *bad, bar, (load, ink.text), *more]
 
 
@@ -91,7 +94,7 @@ def _badges(ink: Ink, marks: Marks) -> list[Piece]:
     pieces: list[Piece] = []
     for word, on in words:
         if on:
-            pieces += [(f" {word} ", ink.mark), (" ", ink.text)]
+            pieces += [(f" {ink.say(word)} ", ink.mark), (" ", ink.text)]
     return pieces
 
 
@@ -101,7 +104,7 @@ def _freshness(ink: Ink, picture: Picture, wide: bool) -> list[Piece]:
     if not picture.now:
         clock = "--:--"
     if age is None:
-        return [("no data  ", ink.muted), (clock + " ", ink.text)]
+        return [(ink.say("no data  "), ink.muted), (clock + " ", ink.text)]
     stale = age > STALE_AFTER_S
     words = f"{age:.0f}s!" if stale else f"{age:.0f}s"
     return [(words + "  ", ink.warn if stale else ink.muted), (clock + " ", ink.text)]
@@ -135,12 +138,12 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     tail: list[Piece] = []
     for name, label in last:
         go = Style.from_meta({"@click": _TAIL_CLICKS[label]})
-        tail += [(name, ink.key + go), (f" {ink.say(label)}  ", ink.muted + go)]
+        tail += [(name, ink.key + go), (f" {ink.label(label)}  ", ink.muted + go)]
     tail_width = sum(cell_len(text) for text, _ in tail)
     pieces: list[Piece] = [(" ", ink.text)]
     used = 1
     for key in keys[:MOST_KEYS]:
-        label = ink.say(key.label)
+        label = ink.label(key.label)
         needed = cell_len(key.short) + cell_len(label) + 3
         if used + needed + tail_width > width:
             continue

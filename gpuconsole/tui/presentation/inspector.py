@@ -22,7 +22,7 @@ def inspector_lines(
     if host.devices:
         lines += [[], _gpu_heading(ink)]
         lines += [_gpu_line(ink, host, each, each is device) for each in host.devices]
-        lines += [[], *labelled(ink, "free", _free_words(host), width)]
+        lines += [[], *labelled(ink, "free", ink.say(_free_words(host)), width)]
     if device is not None:
         lines += [[], *device_lines(ink, picture, device, width)]
         lines += holders(ink, device, width)
@@ -36,15 +36,15 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     good = host.state is HostState.UP
     lines: Lines = [
         [
-            (fit("state", 10), ink.muted),
-            (host.state.value, ink.good if good else ink.bad),
-            ("" if age is None else f"   seen {format_duration(age)} ago", ink.muted),
+            (fit(ink.say("state"), 10), ink.muted),
+            (ink.say(host.state.value), ink.good if good else ink.bad),
+            ("" if age is None else ink.say(f"   seen {format_duration(age)} ago"), ink.muted),
         ]
     ]
     if host.error:
-        lines += [[(line, ink.bad)] for line in wrapped(host.error, width)]
+        lines += [[(line, ink.bad)] for line in wrapped(ink.say(host.error), width)]
     if host.drained:
-        words = f"takes no new jobs: {host.drained}"
+        words = ink.say(f"takes no new jobs: {host.drained}")
         lines += [[(line, ink.warn)] for line in wrapped(words, width)]
     labels = " ".join(f"{key}:{value}" for key, value in host.labels.items())
     driver = " / ".join(filter(None, (facts.driver_version, facts.runtime_version)))
@@ -64,7 +64,8 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         words = f"{_gib(facts.disk_free_mib)} of {_gib(facts.disk_total_mib)} GiB free"
         lines += labelled(ink, "disk", words, width)
     if host.clock_skew_s is not None and abs(host.clock_skew_s) >= 2:
-        lines.append([(fit("clock", 10), ink.muted), (f"{host.clock_skew_s:+.0f}s off", ink.warn)])
+        words = ink.say(f"{host.clock_skew_s:+.0f}s off")
+        lines.append([(fit(ink.say("clock"), 10), ink.muted), (words, ink.warn)])
     return lines
 
 
@@ -72,16 +73,16 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     """Return one device: owner, figures and trouble."""
     heading = f"gpu {device.index}  {short_model(device.model)}"
     lines: Lines = [[(fit(heading, width), ink.title)]]
-    lines += labelled(ink, "owner", picture.owner_name(device) or "nobody", width)
+    lines += labelled(ink, "owner", picture.owner_name(device) or ink.say("nobody"), width)
     lines += labelled(
-        ink, "FP16", f"{fp16_words(device)} TFLOPS   link {link_words(device)}", width
+        ink, "FP16", f"{fp16_words(device)} TFLOPS   link {ink.say(link_words(device))}", width
     )
     if device.power_limit_w:
         watts = "n/a" if device.power_w is None else f"{device.power_w:.0f}"
         lines += labelled(ink, "power", f"{watts} of {device.power_limit_w:.0f} W", width)
     if device.throttle:
         lines += labelled(ink, "slowed", ", ".join(device.throttle), width)
-    trouble = _trouble(device)
+    trouble = ink.say(_trouble(device))
     if trouble:
         lines += [[(line, ink.bad)] for line in wrapped(trouble, width)]
     return lines
@@ -97,7 +98,8 @@ def holders(ink: Ink, device: Device, width: int) -> Lines:
             [(fit(size, 9, "right") + "  ", ink.text), (fit(words, width - 11), ink.muted)]
         )
     if len(device.processes) > 6:
-        lines.append([(f"{'':9}  and {len(device.processes) - 6} more", ink.muted)])
+        more = ink.say(f"and {len(device.processes) - 6} more")
+        lines.append([(f"{'':9}  {more}", ink.muted)])
     return lines
 
 
@@ -132,7 +134,8 @@ def _free_words(host: Host) -> str:
 
 
 def _gpu_heading(ink: Ink) -> list[Piece]:
-    return [(f"gpu  util  {'memory':>8}         C    W", ink.muted)]
+    util, memory = fit(ink.say("util"), 4), fit(ink.say("memory"), 8, "right")
+    return [(f"gpu  {util}  {memory}         C    W", ink.muted)]
 
 
 def _gpu_line(ink: Ink, host: Host, device: Device, here: bool) -> list[Piece]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from rich.cells import cell_len
+
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
@@ -34,7 +36,7 @@ class Going:
 
 def state_words(ink: Ink, job: Job) -> str:
     """Return the state with its glyph: colour is never the only sign."""
-    return f"{ink.glyphs.jobs[job.state]} {job.state.value}"
+    return f"{ink.glyphs.jobs[job.state]} {ink.say(job.state.value)}"
 
 
 def elapsed(job: Job, now: float) -> str:
@@ -58,20 +60,21 @@ def places(attempt: Attempt) -> str:
 
 def head_lines(ink: Ink, going: Going, width: int) -> Lines:
     """Return the head of a job's screen: state, place, progress, memory, cause."""
-    job, attempt = going.job, going.job.attempt
+    job, attempt, say = going.job, going.job.attempt, ink.say
+    time = elapsed(job, going.now)
     first: list[Piece] = [
-        (fit("state", 10), ink.muted),
+        (fit(say("state"), 10), ink.muted),
         (state_words(ink, job), ink.jobs[job.state]),
-        (f"   {'ran' if job.state.ended else 'for'} {elapsed(job, going.now)}", ink.text),
+        (say(f"   ran {time}" if job.state.ended else f"   for {time}"), ink.text),
     ]
     if attempt and len(job.attempts) > 1:
-        first.append((f"   attempt {attempt.number}", ink.muted))
+        first.append((say(f"   attempt {attempt.number}"), ink.muted))
     if attempt and attempt.exit_code is not None:
-        first.append((f"   exit {attempt.exit_code}", ink.muted))
+        first.append((say(f"   exit {attempt.exit_code}"), ink.muted))
     lines: Lines = [first]
     if attempt:
-        room = width - sum(len(words) for words, _ in first) - 3
-        first.append(("   " + fit(_place_words(attempt, room), room).rstrip(), ink.text))
+        room = width - sum(cell_len(words) for words, _ in first) - 3
+        first.append(("   " + fit(_place_words(ink, attempt, room), room).rstrip(), ink.text))
     if job.detail and not job.state.ended:
         lines += labelled(ink, "doing", job.detail, width)
     if going.why:
@@ -80,9 +83,9 @@ def head_lines(ink: Ink, going: Going, width: int) -> Lines:
     lines.append(_memory_line(ink, job, going.snapshot, width))
     if job.cause:
         style = ink.muted if job.state is JobState.SUCCEEDED else ink.bad
-        parts = wrapped(job.cause, width - 10)
+        parts = wrapped(say(job.cause), width - 10)
         lines += [
-            [(fit("cause" if at == 0 else "", 10), ink.muted), (part, style)]
+            [(fit(say("cause") if at == 0 else "", 10), ink.muted), (part, style)]
             for at, part in enumerate(parts[:3])
         ]
     return lines
@@ -90,60 +93,60 @@ def head_lines(ink: Ink, going: Going, width: int) -> Lines:
 
 def short_head(ink: Ink, going: Going, width: int) -> Lines:
     """Return the head in a line, for a low terminal, and what went wrong or is done in another."""
-    job, attempt = going.job, going.job.attempt
+    job, attempt, say = going.job, going.job.attempt, ink.say
     words = elapsed(job, going.now)
     if attempt:
-        words += f"  {_place_words(attempt, 24)}"
+        words += f"  {_place_words(ink, attempt, 24)}"
     done = going.done
     if done is not None:
         words += f"  {done.done:.0%}  {done.word} {done.at:,}/{done.end:,}"
         left = left_s(job, done, going.step_s)
-        words += f"  ~{format_duration(left)} left" if left is not None else ""
+        words += say(f"  ~{format_duration(left)} left") if left is not None else ""
     peak = attempt.peak_mib if attempt else None
     if peak and job.estimate_mib:
-        words += f"  mem {peak / job.estimate_mib:.0%}"
+        words += say(f"  mem {peak / job.estimate_mib:.0%}")
     elif job.estimate_mib:
-        words += f"  mem {format_mib(job.estimate_mib)}"
+        words += say(f"  mem {format_mib(job.estimate_mib)}")
     state = state_words(ink, job)
-    room = max(0, width - len(state) - 2)
+    room = max(0, width - cell_len(state) - 2)
     lines: Lines = [[(state, ink.jobs[job.state]), ("  " + fit(words, room), ink.text)]]
     said = job.cause or (job.detail if not job.state.ended else "") or going.why
     if said:
         style = ink.bad if job.cause and job.state is not JobState.SUCCEEDED else ink.muted
-        lines.append([(fit(said, width), style)])
+        lines.append([(fit(say(said), width), style)])
     return lines
 
 
-def _place_words(attempt: Attempt, room: int) -> str:
+def _place_words(ink: Ink, attempt: Attempt, room: int) -> str:
     """Return where it runs, or of a gang too long for the room on how much."""
     words = places(attempt)
     if len(words) <= room or len(attempt.parts) < 2:
         return words
     devices = sum(len(part.device_uuids) for part in attempt.parts)
-    return f"{devices} gpu on {len(attempt.parts)} hosts"
+    return ink.say(f"{devices} gpu on {len(attempt.parts)} hosts")
 
 
 def _progress_lines(ink: Ink, going: Going, width: int) -> Lines:
-    job, done = going.job, going.done
+    job, done, say = going.job, going.done, ink.say
     if done is None:
         span = _foreseen(going)
         if span is None or not job.state.active:
             return []
-        words = f"{format_step(span[0])} to {format_step(span[1])} a step, says preflight"
-        return [[(fit("progress", 10), ink.muted), (words, ink.muted)]]
+        words = say(f"{format_step(span[0])} to {format_step(span[1])} a step, says preflight")
+        return [[(fit(say("progress"), 10), ink.muted), (words, ink.muted)]]
     percent = 100.0 * done.done
-    words = f" {percent:.0f}%  {done.word} {done.at:,} of {done.end:,}"
-    words += f", epoch {done.epoch} of {done.epochs}" if done.epoch else ""
+    words = f" {percent:.0f}%  " + say(f"{done.word} {done.at:,} of {done.end:,}")
+    words += say(f", epoch {done.epoch} of {done.epochs}") if done.epoch else ""
     left = left_s(job, done, going.step_s)
-    more = [f"about {format_duration(left)} left"] if left is not None else []
+    more = [say(f"about {format_duration(left)} left")] if left is not None else []
     if going.step_s is not None and done.word != "epoch":
-        more.append(f"{format_step(going.step_s)} a step")
+        more.append(say(f"{format_step(going.step_s)} a step"))
     for words_more in more:
-        if 10 + 8 + len(words) + 3 + len(words_more) <= width:
+        if 10 + 8 + cell_len(words) + 3 + cell_len(words_more) <= width:
             words += "   " + words_more
-    room = max(8, min(30, width - 10 - len(words)))
+    room = max(8, min(30, width - 10 - cell_len(words)))
     return [
-        [(fit("progress", 10), ink.muted),
+        [(fit(say("progress"), 10), ink.muted),
          *bar(ink, percent, room, ink.jobs[JobState.RUNNING]),
          (words, ink.text)]
     ]  # fmt: skip
@@ -162,20 +165,26 @@ def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> lis
     attempt = job.attempt
     peak = attempt.peak_mib if attempt else None
     held, shared = _held_now(job, snapshot)
-    words = f"predicted up to {format_mib(job.estimate_mib)}   peak {format_mib(peak)}"
+    say = ink.say
+    words = say(f"predicted up to {format_mib(job.estimate_mib)}")
+    words += say(f"   peak {format_mib(peak)}")
     if held is not None:
-        words += f"   now {format_mib(held)}"
+        words += say(f"   now {format_mib(held)}")
     elif shared is not None:
-        words += f"   device holds {format_mib(shared)}"
+        words += say(f"   device holds {format_mib(shared)}")
     share = None
     if job.estimate_mib and (peak or held):
         share = 100.0 * (peak or held or 0.0) / job.estimate_mib
         words += f"   {share:.0f}%"
     over = share is not None and share > 100.0
-    room = width - 11 - len(words)
+    room = width - 11 - cell_len(words)
     drawn = bar(ink, share, min(30, room), ink.bad if over else ink.heat[7]) if room >= 8 else []
     gap = " " if drawn else ""
-    return [(fit("memory", 10), ink.muted), *drawn, (gap + words, ink.bad if over else ink.text)]
+    return [
+        (fit(say("memory"), 10), ink.muted),
+        *drawn,
+        (gap + words, ink.bad if over else ink.text),
+    ]
 
 
 def _held_now(job: Job, snapshot: FleetSnapshot) -> tuple[float | None, float | None]:
@@ -213,14 +222,14 @@ class Beside:
     shown: int = 0
     """The number of the attempt whose log is shown."""
     results: Sequence[str] = ()
-    """What was fetched."""
+    """What it left, or what was copied here."""
     named: bool = False
     """Whether name, user and id stand elsewhere on the screen."""
 
 
 def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
     """Return the facts beside the log: task, devices, attempts, results, the docker line."""
-    job, task = going.job, going.job.task
+    job, task, say = going.job, going.job.task, ink.say
     lines: Lines = []
     for label, value in (
         ("id", "" if beside.named else job.id),
@@ -235,23 +244,24 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
             lines += labelled(ink, label, value, width)
     attempt = job.attempt
     if attempt is not None and job.state.active:
-        lines += [[], [("devices", ink.title)], *_device_lines(ink, attempt, going, width)]
+        lines += [[], [(say("devices"), ink.title)], *_device_lines(ink, attempt, going, width)]
     if job.attempts:
         several = len(job.attempts) > 1
-        lines += [[], [("attempts (a shows another log)" if several else "attempts", ink.title)]]
+        title = say("attempts (a shows another log)" if several else "attempts")
+        lines += [[], [(title, ink.title)]]
         for each in reversed(job.attempts[-5:]):
             style = ink.strong if several and each.number == beside.shown else ink.text
-            words = _attempt_words(each, going.now)
+            words = _attempt_words(ink, each, going.now)
             lines += [[(part, style)] for part in wrapped(words, width)]
     if attempt is not None and attempt.placement_reasons:
-        lines += [[], [("why there", ink.title)]]
+        lines += [[], [(say("why there"), ink.title)]]
         lines += bullets(ink, attempt.placement_reasons, width)
     if beside.results or (job.state.ended and attempt is not None):
-        lines += [[], [("results", ink.title)]]
-        told = beside.results or (f"F fetches them into ./{job.id}",)
+        lines += [[], [(say("results"), ink.title)]]
+        told = beside.results or (say(f"F copies them into ./{job.id}"),)
         lines += [[(part, ink.text)] for one in told for part in wrapped(one, width)]
     if beside.docker:
-        lines += [[], [("docker (Y copies)", ink.title)]]
+        lines += [[], [(say("docker (Y copies)"), ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(beside.docker, width)]
     return lines
 
@@ -274,7 +284,7 @@ def _device_lines(ink: Ink, attempt: Attempt, going: Going, width: int) -> Lines
             lines.append([(place + fit(load, 5, "right") + fit(held, 11, "right"), ink.text)])
     if len(lines) > MOST_DEVICES:
         more = len(lines) - MOST_DEVICES
-        lines = [*lines[:MOST_DEVICES], [(f"and {more} more", ink.muted)]]
+        lines = [*lines[:MOST_DEVICES], [(ink.say(f"and {more} more"), ink.muted)]]
     return lines
 
 
@@ -283,12 +293,12 @@ def _folder(script: str) -> str:
     return "" if folder == "." else folder
 
 
-def _attempt_words(attempt: Attempt, now: float) -> str:
+def _attempt_words(ink: Ink, attempt: Attempt, now: float) -> str:
     words = f"{attempt.number}. {places(attempt)}"
     if attempt.started_at is not None:
         words += f"  {format_duration((attempt.ended_at or now) - attempt.started_at)}"
     if attempt.exit_code is not None:
-        words += f"  exit {attempt.exit_code}"
+        words += ink.say(f"  exit {attempt.exit_code}")
     if attempt.peak_mib is not None:
-        words += f"  peak {format_mib(attempt.peak_mib)}"
-    return f"{words}  {attempt.cause}".rstrip()
+        words += ink.say(f"  peak {format_mib(attempt.peak_mib)}")
+    return f"{words}  {ink.say(attempt.cause)}".rstrip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.cells import cell_len
+from rich.style import Style
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.levels import HOT_C, WARM_C, Condition
@@ -26,19 +27,21 @@ MEANINGS = {
 
 def cell_legend(ink: Ink, metric: Metric, density: Density) -> str:
     """Return the short legend in the map's lower border."""
-    marks = "x down  ! fault  ~ throttled  ? stale"
+    say = ink.say
+    marks = say("x down  ! fault  ~ throttled  ? stale")
     if density is Density.DEVICE_LINE or metric.name == "owner":
         return marks
     glyphs = " ".join(dict.fromkeys(ink.glyphs.heat))
     if metric.name == "free":
-        return f"in use {glyphs} {FREE_STEPS_GIB[-1]:.0f} GiB free   {marks}"
+        most = say(f"{FREE_STEPS_GIB[-1]:.0f} GiB free")
+        return f"{say('in use')} {glyphs} {most}   {marks}"
     return f"{metric.low} {glyphs} {metric.high}   {marks}"
 
 
 def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int) -> list[Piece]:
     """Return the letters of the users with their devices, those with most first, as far as there is
     room."""
-    pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} nobody", ink.muted)]
+    pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} {ink.say('nobody')}", ink.muted)]
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     room = width - cell_len(pieces[0][0]) - len("  and 99 more")
     for at, (user, count) in enumerate(most):
@@ -46,7 +49,7 @@ def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int
         words = f" {fit(user, min(12, cell_len(user)))} {count:,}"
         room -= cell_len(words) + 3
         if room < 0:
-            return [*pieces, (f"  and {len(most) - at} more", ink.muted)]
+            return [*pieces, (ink.say(f"  and {len(most) - at} more"), ink.muted)]
         pieces += [("  ", ink.text), (owners.letter(slot), owner_style(ink, slot)),
                    (words, ink.muted)]  # fmt: skip
     return pieces
@@ -72,24 +75,25 @@ def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[
 
 def legend_lines(ink: Ink) -> list[list[Piece]]:
     """Return the glyph legend of the help screen."""
+    say = ink.say
     lines: list[list[Piece]] = []
-    ramp: list[Piece] = [("  load       ", ink.muted)]
+    ramp: list[Piece] = [_term(say("load"), ink.muted)]
     ramp += [(glyph, style) for glyph, style in zip(ink.glyphs.heat, ink.heat, strict=True)]
-    ramp.append(("  idle to full", ink.text))
+    ramp.append((say("  idle to full"), ink.text))
     lines.append(ramp)
-    letters: list[Piece] = [("  owner      ", ink.muted)]
+    letters: list[Piece] = [_term(say("owner"), ink.muted)]
     letters += [(letter, owner_style(ink, slot)) for slot, letter in enumerate("abc")]
-    lines.append([*letters, ("  a letter and a colour for each user", ink.text)])
+    lines.append([*letters, (say("  a letter and a colour for each user"), ink.text)])
     lines.append(
-        [("  answer     ", ink.muted), (ink.glyphs.lit, ink.match),
-         ("  where the devices asked for with w are free", ink.text)]
+        [_term(say("answer"), ink.muted), (ink.glyphs.lit, ink.match),
+         (say("  where the devices asked for with w are free"), ink.text)]
     )  # fmt: skip
     for state, meaning in MEANINGS.items():
         lines.append(
             [
                 ("  ", ink.text),
                 (ink.glyphs.conditions[state], ink.conditions[state]),
-                (f"          {meaning}", ink.text),
+                (f"          {say(meaning)}", ink.text),
             ]
         )
     words = {
@@ -99,32 +103,41 @@ def legend_lines(ink: Ink) -> list[list[Piece]]:
         "unknown": "cannot be told; nothing is guessed",
     }
     for verdict, meaning in words.items():
-        word = f"{ink.glyphs.verdicts[verdict]} {verdict.replace('-', ' ')}"
-        lines.append([(f"  {word:<14}", ink.verdicts[verdict]), (meaning, ink.text)])
+        word = f"{ink.glyphs.verdicts[verdict]} {say(verdict.replace('-', ' '))}"
+        lines.append(
+            [(f"  {fit(word, 14)}", ink.verdicts[verdict]), (say(meaning), ink.text)]
+        )  # fmt: skip
     return lines
+
+
+def _term(word: str, style: Style) -> Piece:
+    return f"  {fit(word, 11)}", style
 
 
 def threshold_lines(ink: Ink, settings: LabSettings) -> list[list[Piece]]:
     """Return the thresholds in force."""
-    metrics = ", ".join(metric.name for metric in METRICS)
+    say = ink.say
+    metrics = ", ".join(say(metric.name) for metric in METRICS)
     limits = settings.triage.limits
     in_force = (
-        f"an estimate may fill {100 * settings.memory_threshold:.0f} % of a device",
-        f"a host without a frame for {format_duration(settings.poll.stale_after)} is stale,"
-        f" for {format_duration(limits.unreachable_for)} unreachable",
-        f"memory is nearly full from {limits.memory_full:.0f} % on,"
-        f" a disk when less than {limits.disk_free:.0f} % are free",
-        f"a device is idle below {limits.idle_utilization:.0f} %; held memory is told after"
-        f" {format_duration(limits.idle_for)}",
-        f"a straggler lies {limits.straggler_gap:.0f} points below the others,"
-        f" a clock is off from {format_duration(limits.clock_skew)} on",
-    )
+        say(f"an estimate may fill {100 * settings.memory_threshold:.0f} % of a device"),
+        say(f"a host without a frame for {format_duration(settings.poll.stale_after)} is stale,"
+            f" for {format_duration(limits.unreachable_for)} unreachable"),
+        say(f"memory is nearly full from {limits.memory_full:.0f} % on,"
+            f" a disk when less than {limits.disk_free:.0f} % are free"),
+        say(f"a device is idle below {limits.idle_utilization:.0f} %; held memory is told after"
+            f" {format_duration(limits.idle_for)}"),
+        say(f"a straggler lies {limits.straggler_gap:.0f} points below the others,"
+            f" a clock is off from {format_duration(limits.clock_skew)} on"),
+    )  # fmt: skip
     return [
         *([(f"  {words}", ink.text)] for words in in_force),
-        [(f"  data older than {STALE_AFTER_S:.0f} s is marked stale", ink.text)],
-        [(f"  the temperature ramp runs from {WARM_C:.0f} to {HOT_C:.0f} C", ink.text)],
-        [(f"  metrics: {metrics}", ink.text)],
-        [("  free memory shows from 4, 8, 12, 16, 24, 40 and 80 GiB on", ink.text)],
-        [("  filter: name  rack:r1  gpu:a100|h100  util<20  freemem>=24  free>=4", ink.text)],
-        [('          state:down  user:me  process:train  !word denies  "with blanks"', ink.text)],
-    ]
+        [(say(f"  data older than {STALE_AFTER_S:.0f} s is marked stale"), ink.text)],
+        [(say(f"  the temperature ramp runs from {WARM_C:.0f} to {HOT_C:.0f} C"), ink.text)],
+        [(say("  metrics: ") + metrics, ink.text)],
+        [(say("  free memory shows from 4, 8, 12, 16, 24, 40 and 80 GiB on"), ink.text)],
+        [(say("  filter: ") + "name  rack:r1  gpu:a100|h100  util<20  freemem>=24  free>=4",
+          ink.text)],
+        [(say('          state:down  user:me  process:train  !word denies  "with blanks"'),
+          ink.text)],
+    ]  # fmt: skip

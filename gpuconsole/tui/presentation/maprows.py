@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.fleet import Host, HostState
@@ -51,9 +52,11 @@ def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Pi
 def host_heading(ink: Ink, width: int, metric: str = "") -> list[Piece]:
     """Return the line above the density that shows a host a line."""
     cells, model, owner = _host_widths(width)
-    words = f"  {'host':<14} {'devices':<{cells}} {'model' if model else '':<{model}}"
-    words += f" {'util':>5} {'mem':>5} {'C':>4} {'W':>6} {'free':>4}"
-    last = "  free GiB of each device" if metric == "free" else "  owner"
+    say = ink.say
+    words = f"  {fit(say('host'), 14)} {fit(say('devices'), cells)} {fit(say('model'), model)}"
+    words += f" {fit(say('util'), 5, 'right')} {fit(say('mem'), 5, 'right')} {'C':>4} {'W':>6}"
+    words += f" {fit(say('free'), 4, 'right')}"
+    last = say("  free GiB of each device") if metric == "free" else say("  owner")
     return [(fit(words + (last if owner else ""), width), ink.muted)]
 
 
@@ -67,22 +70,23 @@ def _host_widths(width: int) -> tuple[int, int, int]:
 
 def _group_heading(view: MapView, row: Row) -> list[Piece]:
     """Name, number of hosts, free devices and mean load of a group."""
-    ink = view.ink
+    ink, say = view.ink, view.ink.say
     hosts = [view.shown[at].host for at in row.hosts]
     totals = Totals.of(view.picture.of_host(host) for host in hosts)
-    name = f"{view.group} {row.label}" if row.label else f"no {view.group}"
-    count = f"{len(hosts):,} host" + ("" if len(hosts) == 1 else "s")
-    words = f"  {count}  {totals.free:,} of {totals.devices:,} free  "
-    words += f"util {_percent(totals.utilization)}  mem {_percent(totals.memory)}"
-    bad = f"  {totals.bad} bad" if totals.bad else ""
-    room = max(4, view.width - len(words) - len(bad) - 1)
+    name = f"{view.group} {row.label}" if row.label else say(f"no {view.group}")
+    count = say(f"{len(hosts):,} host" if len(hosts) == 1 else f"{len(hosts):,} hosts")
+    words = f"  {count}  " + say(f"{totals.free:,} of {totals.devices:,} free") + "  "
+    words += say(f"util {_percent(totals.utilization)}")
+    words += say(f"  mem {_percent(totals.memory)}")
+    bad = say(f"  {totals.bad} bad") if totals.bad else ""
+    room = max(4, view.width - cell_len(words) - cell_len(bad) - 1)
     title = fit(name, room).rstrip()
     return [
         (title, ink.strong),
         (words, ink.muted),
         (bad, ink.bad),
         (" ", ink.text),
-        (_rule(ink) * max(0, room - len(title)), ink.rule),
+        (_rule(ink) * max(0, room - cell_len(title)), ink.rule),
     ]
 
 
@@ -124,7 +128,7 @@ def _quiet_host(ink: Ink, host: Host, width: int) -> list[Piece]:
         (" ", ink.text),
         (glyph, style),
         ("  ", ink.text),
-        (fit(words, max(4, width - 17)), ink.bad if down else ink.muted),
+        (fit(ink.say(words), max(4, width - 17)), ink.bad if down else ink.muted),
     ]
 
 
@@ -156,7 +160,8 @@ def _last_words(view: MapView, host: Host, sums: HostSums) -> str:
     if view.metric == "free":
         return " ".join(free_words(device) for device in host.devices)
     owners = (view.picture.owner_name(device) for device in host.devices)
-    names = dict.fromkeys(filter(None, ("drained" if host.drained else "", *owners)))
+    drained = view.ink.say("drained") if host.drained else ""
+    names = dict.fromkeys(filter(None, (drained, *owners)))
     return ", ".join(names) or "-"
 
 

@@ -121,7 +121,13 @@ def _number(ink: Ink, entry: Entry, width: int) -> Piece:
 
 
 def _why(ink: Ink, entry: Entry, width: int) -> Piece:
-    return fit(entry.why, width), ink.muted
+    return fit(ink.say(entry.why), width), ink.muted
+
+
+def _where(ink: Ink, entry: Entry, width: int) -> Piece:
+    waits = entry.job.state is JobState.QUEUED
+    words = where(entry)
+    return fit(ink.say(words) if waits else words, width), ink.text
 
 
 def shape(job: Job) -> str:
@@ -156,7 +162,7 @@ COLUMNS: tuple[Column, ...] = (
            right=True),
     Column("prio", 4, 4, _plain(lambda entry: str(entry.job.task.priority), right=True),
            right=True),
-    Column("where/start", 14, 0, _plain(where), grow=4),
+    Column("where/start", 14, 0, _where, grow=4),
     Column("why", 16, 5, _why),
 )  # fmt: skip
 GAP = 1
@@ -228,9 +234,10 @@ def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
     """Return the panel below the queue: reason, who holds what it needs, start, options."""
     attempt = job.attempt
     if job.state is JobState.RUNNING and attempt is not None and attempt.placement_reasons:
-        head: Lines = [[(f"It runs on {places(attempt)}.", ink.strong)]]
+        head: Lines = [[(ink.say(f"It runs on {places(attempt)}."), ink.strong)]]
         return head + bullets(ink, attempt.placement_reasons, width)
-    lines: Lines = [[(part, ink.strong)] for part in wrapped(why.reason or job.cause, width)]
+    reason = ink.say(why.reason or job.cause)
+    lines: Lines = [[(part, ink.strong)] for part in wrapped(reason, width)]
     for blocker in list(why.blockers)[:4]:
         words = (
             f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"

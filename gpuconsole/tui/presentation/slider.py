@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.events import Event, Severity
@@ -75,12 +76,13 @@ def slider_line(ink: Ink, view: TimeView, width: int) -> tuple[list[Piece], Trac
     """Return the line, and where its track is."""
     first, last = view.window
     brief = last - first < BRIEF_S
-    end = _label(last, last, seconds=brief) if view.fixed else "now"
+    end = _label(last, last, seconds=brief) if view.fixed else ink.say("now")
     left, right = f" {_label(first, last, seconds=brief)} ", f" {end} "
-    tail = f"{_motion(ink, view.speed)}{format_duration(max(0.0, view.last - view.at))} "
-    tail += "to the end" if view.fixed else "ago"
-    tail = f"{tail} " if width >= 80 else f"{_motion(ink, view.speed)}"
-    track = Track(len(left), max(8, width - len(left) - len(right) - len(tail)), first, last)
+    far = format_duration(max(0.0, view.last - view.at))
+    words = ink.say(f"{far} to the end" if view.fixed else f"{far} ago")
+    tail = f"{_motion(ink, view.speed)}{words} " if width >= 80 else _motion(ink, view.speed)
+    beside = len(left) + cell_len(right) + cell_len(tail)
+    track = Track(len(left), max(8, width - beside), first, last)
     styles, glyphs = _track(ink, view, track)
     pieces: list[Piece] = [(left, ink.muted)]
     for glyph, style in zip(glyphs, styles, strict=True):

@@ -45,6 +45,8 @@ class ConsoleScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.picture = Picture()
+        self._dressed: Ink | None = None
+        """What was drawn with."""
 
     def __init_subclass__(cls, **more: object) -> None:
         areas = (cls.AREA,) if cls.FORM else (cls.AREA, "go", "time")
@@ -53,6 +55,7 @@ class ConsoleScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The frame around the screen's own body."""
+        self._dressed = self.ink
         with Vertical(id="frame"):
             yield Line(id="status")
             yield Line(id="nav")
@@ -60,7 +63,7 @@ class ConsoleScreen(Screen[None]):
                 yield from self.body()
             yield Slider(id="slider")
             yield Line(id="footer")
-        yield Static(TOO_SMALL, id="too-small", markup=False)
+        yield Static(self.ink.say(TOO_SMALL), id="too-small", markup=False)
 
     def body(self) -> ComposeResult:
         """The screen's own widgets."""
@@ -106,6 +109,8 @@ class ConsoleScreen(Screen[None]):
 
     def restyle(self) -> None:
         """Draw everything again in the ink of now."""
+        self._dressed = self.ink
+        self.query_one("#too-small", Static).update(self.ink.say(TOO_SMALL))
         for panel in self.query(Panel):
             panel.retitle()
         self.show(self.picture)
@@ -115,8 +120,12 @@ class ConsoleScreen(Screen[None]):
         self.draw_frame()
 
     def on_screen_resume(self) -> None:
-        """Catch up with the present picture."""
-        self.show(self.console.picture)
+        """Catch up with the present picture, and with the ink of now."""
+        if self._dressed is not self.ink and self.ready:
+            self.picture = self.console.picture
+            self.restyle()
+        else:
+            self.show(self.console.picture)
 
     # -- keys -------------------------------------------------------------------------------
 

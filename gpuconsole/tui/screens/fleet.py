@@ -72,16 +72,19 @@ class FleetScreen(ConsoleScreen):
             self._find(self._answer.ask)
 
     def restyle(self) -> None:
-        """Draw in another theme."""
+        """Draw in another theme or language."""
         self.query_one(FleetMap).restyle()
+        self.query_one(AskBar).restyle()
         super().restyle()
+        self._draw_titles()
 
     def crumbs(self) -> str:
         """How many hosts of how many, and why."""
         total = len(self.picture.snapshot.hosts)
         shown = self.query_one(FleetMap).shown_hosts
-        words = f"{shown:,} of {total:,} hosts" if shown != total else f"{total:,} hosts"
-        return f"filter: {self._filter_text}   {words}" if self._filter_text else words
+        say = self.ink.say
+        words = say(f"{shown:,} of {total:,} hosts" if shown != total else f"{total:,} hosts")
+        return f"{say('filter:')} {self._filter_text}   {words}" if self._filter_text else words
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -165,7 +168,8 @@ class FleetScreen(ConsoleScreen):
         shown = self.query_one(FleetMap).shown_hosts
         if self._filter_text:
             matching = "1 host matches" if shown == 1 else f"{shown:,} hosts match"
-            self.query_one(FilterBar).note(f"{matching}   esc clears")
+            say = self.ink.say
+            self.query_one(FilterBar).note(say(matching) + say("   esc clears"))
         self._refresh_view()
 
     @on(FilterBar.Left)
@@ -179,7 +183,7 @@ class FleetScreen(ConsoleScreen):
         try:
             ask = read(event.text)
         except ValueError as error:
-            self.query_one(AskBar).refuse(str(error))
+            self.query_one(AskBar).refuse(self.ink.say(str(error)))
             return
         self.query_one(AskBar).action_leave()
         self._find(ask, go=True)
@@ -236,11 +240,12 @@ class FleetScreen(ConsoleScreen):
     def _draw_titles(self) -> None:
         fleet_map = self.query_one(FleetMap)
         metric = BY_NAME[fleet_map.metric]
-        title = f"Fleet: {metric.title}"
-        title += f"  by {fleet_map.group}" if fleet_map.group else ""
-        title += f"  {fleet_map.order} first" if fleet_map.order in ("load", "free") else ""
-        title += f"  by {fleet_map.order}" if fleet_map.order in ("name", "trouble") else ""
-        title += "  faults only" if fleet_map.faults_only else ""
+        say = self.ink.say
+        title = f"{say('Fleet')}: {say(metric.title)}"
+        title += say(f"  by {fleet_map.group}") if fleet_map.group else ""
+        title += say(f"  {fleet_map.order} first") if fleet_map.order in ("load", "free") else ""
+        title += say(f"  by {fleet_map.order}") if fleet_map.order in ("name", "trouble") else ""
+        title += say("  faults only") if fleet_map.faults_only else ""
         title += f"  /{self._filter_text}" if self._filter_text else ""
         legend: str | list[Piece] = cell_legend(self.ink, metric, fleet_map.drawn_density)
         if metric.name == "owner":
@@ -266,7 +271,7 @@ class FleetScreen(ConsoleScreen):
         if host is None:
             panel.entitle("inspector", "i hides")
             self._inspected = ((None,) * 4, (0, 0))
-            panel.put([[("Nothing is under the cursor.", self.ink.muted)]])
+            panel.put([[(self.ink.say("Nothing is under the cursor."), self.ink.muted)]])
             return
         picture = self.picture
         seen = (host, device, picture.owners, self.ink)
@@ -289,5 +294,5 @@ class FleetScreen(ConsoleScreen):
                 faults=fleet_map.faults_only,
                 opened=self.console.opened,
             )
-            lines = [[(line, self.ink.text)] for line in sentences]
+            lines = [[(self.ink.say(line), self.ink.text)] for line in sentences]
             self.query_one("#fleet-empty", Static).update(text(lines), layout=False)

@@ -10,6 +10,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
 
 
@@ -33,14 +34,21 @@ class AskBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """What is asked, the input, and a note at the right."""
-        yield Static(self._label, classes="ask-label", markup=False)
-        yield Input(compact=True, placeholder=self._hint, classes="ask-input")
+        say = ink_of(self).say
+        yield Static(say(self._label), classes="ask-label", markup=False)
+        yield Input(compact=True, placeholder=say(self._hint), classes="ask-input")
         yield Static("", classes="ask-note", markup=False)
 
     def open(self) -> None:
         """Show the bar and type into it."""
         self.add_class("-open")
         self.query_one(Input).focus()
+
+    def restyle(self) -> None:
+        """Ask in the language of now."""
+        say = ink_of(self).say
+        self.query_one(".ask-label", Static).update(say(self._label))
+        self.query_one(Input).placeholder = say(self._hint)
 
     def refuse(self, words: str) -> None:
         """Say what is wrong; what was typed stays."""
