@@ -26,7 +26,9 @@ _BASE = 'base="$HOME/.local/state/gpuconsole/results"; '
 _PREPARE = (
     'umask 077; mkdir -p "$base/$1/$2" && id -u && id -g && cd "$base/$1" && pwd -P && '
     # Which numbers the makers' groups have is each host's own; a name need not be in the image.
-    'for node in $3; do test -c "$node" && stat -c %g "$node"; done | sort -u | tr "[:space:]" " "'
+    'for node in $3; do test -c "$node" && stat -c %g "$node"; done | sort -u'
+    # A host without such nodes has a line too, which is empty.
+    ' | tr "[:space:]" " " && echo'
 )
 NODES = " ".join(sorted(
     {
