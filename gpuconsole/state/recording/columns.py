@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import sub
 from struct import Struct
 
 _HEAD = Struct("<Bi")
@@ -27,6 +28,15 @@ def quantised(value: float | None, step: float) -> int:
     return round(value / step)
 
 
+def quantised_all(values: Iterable[float | None], step: float) -> list[int]:
+    """Return how many steps each of the figures is."""
+    most = _MOST * step
+    return [
+        round(value / step) if value is not None and 0 <= value < most else quantised(value, step)
+        for value in values
+    ]
+
+
 def figure(number: int, step: float) -> float | None:
     """Return the figure of a kept number."""
     return None if number < 0 else number * step
@@ -34,12 +44,14 @@ def figure(number: int, step: float) -> float | None:
 
 def pack(numbers: Sequence[int]) -> bytes:
     """Return a column, which must not be empty."""
-    changes = [after - before for before, after in pairwise(numbers)]
-    width = next(
-        width
-        for width, most in ((0, 0), (1, 2**7), (2, 2**15), (4, 2**31))
-        if not changes or (-most <= min(changes) and max(changes) <= max(0, most - 1))
-    )
+    changes = list(map(sub, numbers[1:], numbers))
+    least, most = (min(changes), max(changes)) if changes else (0, 0)
+    if least == most == 0:
+        width = 0
+    elif least >= -(2**7) and most < 2**7:
+        width = 1
+    else:
+        width = 2 if least >= -(2**15) and most < 2**15 else 4
     head = _HEAD.pack(width, numbers[0])
     if not width:
         return head

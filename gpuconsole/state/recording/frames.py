@@ -20,7 +20,7 @@ from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.state.recording import log
-from gpuconsole.state.recording.columns import Columns, figure, pack, quantised
+from gpuconsole.state.recording.columns import Columns, figure, pack, quantised_all
 from gpuconsole.state.recording.envelope import LATEST
 from gpuconsole.state.recording.log import checked, parsed, plain
 
@@ -44,6 +44,7 @@ _DEVICE_STEPS: Mapping[str, float] = {
     "sm_clock_mhz": 1.0,
     "memory_clock_mhz": 1.0,
 }
+_host_figures, _device_figures = attrgetter(*_HOST_STEPS), attrgetter(*_DEVICE_STEPS)
 _SKEW_STEP = 0.05
 _MOST_ROWS = 100_000
 _HEAD = Struct("<I")
@@ -182,23 +183,20 @@ def encode(seen: Iterable[Seen], start: float, standings: Standings) -> bytes:
 
 def _figures(run: Sequence[Seen], start: float) -> Iterable[bytes]:
     hosts = [host for _, host in run]
-    yield pack([quantised(at - start, _TIME_STEP) for at, _ in run])
-    yield pack(
-        [
-            quantised(
-                None if host.sampled_at is None else max(0.0, at - host.sampled_at), _AGE_STEP
-            )
-            for at, host in run
-        ]
-    )
+    yield pack(quantised_all((at - start for at, _ in run), _TIME_STEP))
+    ages = (None if host.sampled_at is None else max(0.0, at - host.sampled_at) for at, host in run)
+    yield pack(quantised_all(ages, _AGE_STEP))
     # A clock may be behind as well: numbers begin at -1000 s.
-    yield pack([quantised(_shifted(host.clock_skew_s), _SKEW_STEP) for host in hosts])
-    for name, step in _HOST_STEPS.items():
-        yield pack([quantised(getattr(host.facts, name), step) for host in hosts])
-    for place in range(len(hosts[0].devices)):
-        devices = [host.devices[place] for host in hosts]
-        for name, step in _DEVICE_STEPS.items():
-            yield pack([quantised(getattr(device, name), step) for device in devices])
+    yield pack(quantised_all((_shifted(host.clock_skew_s) for host in hosts), _SKEW_STEP))
+    yield from _packed([_host_figures(host.facts) for host in hosts], _HOST_STEPS)
+    for devices in zip(*(host.devices for host in hosts), strict=True):
+        yield from _packed(map(_device_figures, devices), _DEVICE_STEPS)
+
+
+def _packed(rows: Iterable[Sequence[float | None]], steps: Mapping[str, float]) -> Iterable[bytes]:
+    """Give rows of figures as columns."""
+    for column, step in zip(zip(*rows, strict=True), steps.values(), strict=True):
+        yield pack(quantised_all(column, step))
 
 
 _SKEW_FROM = -1000.0
