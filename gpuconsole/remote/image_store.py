@@ -21,6 +21,7 @@ from gpuconsole.placement.images import READ
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, checked, image_error, translated
 from gpuconsole.remote.docker_images import LINE_LIMIT, VALUE_LIMIT, login_header
+from gpuconsole.remote.docker_leases import IMAGE as LEASE_IMAGE
 
 LISTED = 500
 """Images of one host that are shown; what an engine answers is not ours to believe endless."""
@@ -162,7 +163,8 @@ class _Answer:
 def _list(client: docker.APIClient) -> tuple[ImageRecord, ...]:
     listed: list[dict[str, Any]] = client.images()
     found = (_record(item) for item in listed)
-    named = [record for record in found if record.names or record.digests]
+    # What leases are made of is the console's own affair, and empty.
+    named = [one for one in found if (one.names or one.digests) and LEASE_IMAGE not in one.names]
     return tuple(sorted(named, key=lambda record: -record.size_mib)[:LISTED])
 
 
