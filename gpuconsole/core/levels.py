@@ -21,6 +21,9 @@ BUSY_UTILIZATION = 5.0
 SLOWING = frozenset({"hw-thermal", "sw-thermal", "power-brake"})
 """Throttle reasons that are trouble. A power cap is how a healthy card looks at full load."""
 
+_MILD = frozenset({"warning", "minor", "info"})
+"""A word that is not known counts as an alarm: no tool calls a device well in many ways."""
+
 
 class Condition(Enum):
     """What is wrong with a device, worst first."""
@@ -58,7 +61,15 @@ def host_condition(host: Host) -> Condition:
 
 def is_faulty(device: Device) -> bool:
     """Tell whether the device is lost, unreadable, or has reported an error of its own."""
-    return bool(device.lost or device.error or device.xid or device.ecc_uncorrected)
+    return bool(
+        device.lost or device.error or device.xid or device.ecc_uncorrected or device.health
+    )
+
+
+def is_alarming(health: str) -> bool:
+    """Tell whether a vendor's tool says by this word that a device cannot be used; it says
+    `Warning` of one that works."""
+    return bool(health) and health.lower() not in _MILD
 
 
 def is_busy(device: Device) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
 
 RESERVE_SHARE = 0.02
@@ -30,6 +31,8 @@ def health_fault(device: Device) -> str:
     """Return what is wrong with a device, or ""."""
     if device.lost:
         return "has dropped off the bus; its host needs a look"
+    if is_alarming(device.health):
+        return f"is called {device.health} by its own tool; its host needs a look"
     if device.ecc_uncorrected:
         return f"has {device.ecc_uncorrected} uncorrected memory errors; reset or replace it"
     if device.xid in FATAL_XIDS:

@@ -22,10 +22,13 @@ _DRAIN = frozenset(
     {
         *("unreachable", "disk-full", "engine-silent", "failing-jobs", "clock-skew"),
         *("gpu-lost", "xid", "memory-errors", "retired-pages", "heat", "power-brake"),
+        *("unwell", "devices-unread"),
     }
 )
 """Rules for which it helps when nothing new starts on the host."""
-_MOVE = frozenset({"gpu-lost", "xid", "memory-errors", "heat", "power-brake", "straggler"})
+_MOVE = frozenset(
+    {"gpu-lost", "xid", "memory-errors", "heat", "power-brake", "straggler", "unwell"}
+)
 """Rules for which a job is better off elsewhere."""
 
 

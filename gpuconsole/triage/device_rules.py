@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.incidents import Severity
+from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
 from gpuconsole.triage.model import Finding, Scene, Signal
 from gpuconsole.triage.xids import xid_of
@@ -29,6 +30,24 @@ def lost(scene: Scene, device: Device) -> Finding | None:
         "high" if sure else "medium",
         f"{len(signals)} independent signals" if sure else "one signal alone",
         jobs=scene.jobs_on(device),
+    )
+
+
+def unwell(scene: Scene, device: Device) -> Finding | None:
+    """The vendor's own tool complains of the device."""
+    if not device.health:
+        return None
+    word = clean(device.health, 60)
+    signals: list[Signal] = [("driver", f"its own tool calls it {word}")]
+    if device.ecc_uncorrected:
+        signals.append(("device", f"{device.ecc_uncorrected} uncorrected memory errors"))
+    return Finding(
+        f"device health: {word}",
+        tuple(signals),
+        "high" if len(signals) > 1 else "medium",
+        "the tool does not say why; ask it for the health of this one device",
+        jobs=scene.jobs_on(device),
+        severity=Severity.CRITICAL if is_alarming(device.health) else Severity.WARNING,
     )
 
 

@@ -81,6 +81,30 @@ def engine_silent(scene: Scene) -> Finding | None:
     )
 
 
+def devices_unread(scene: Scene) -> Finding | None:
+    """The tool that tells of the host's devices hangs, fails, or prints what cannot be read."""
+    if not scene.host.error:
+        return None
+    unread = [
+        one
+        for one in scene.host.devices
+        if one.error and not one.lost and one.memory_used_mib is None and one.utilization is None
+    ]
+    if not unread:
+        return None
+    jobs = dict.fromkeys(job for device in unread for job in scene.jobs_on(device))
+    return Finding(
+        "devices cannot be read",
+        (
+            ("host", clean(scene.host.error, LONGEST)),
+            ("device", f"{len(unread)} of {len(scene.host.devices)} devices say nothing"),
+        ),
+        "high",
+        "the host itself answers",
+        jobs=tuple(jobs),
+    )
+
+
 def failing_jobs(scene: Scene) -> Finding | None:
     """Several jobs failed on one host in a short time."""
     since = scene.now - scene.limits.failures_within

@@ -33,6 +33,12 @@ HOST_RULES: tuple[Rule, ...] = (
         "engine_for", test=machine_rules.engine_silent,
     ),
     Rule(
+        "devices-unread", "devices cannot be read", _WARNING,
+        "The host is up, and the tool that tells of its devices hangs, fails or prints what cannot"
+        " be read.",
+        "fault_for", test=machine_rules.devices_unread,
+    ),
+    Rule(
         "failing-jobs", "jobs fail on one host", _WARNING,
         "{failures} different jobs failed by themselves on the host within {failures_within}.",
         "fault_for", test=machine_rules.failing_jobs,
@@ -44,6 +50,11 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "gpu-lost", "GPU lost", _CRITICAL,
         "The driver no longer lists the device.",
         "fault_for", device_test=device_rules.lost, needs="lost",
+    ),
+    Rule(
+        "unwell", "device health", _CRITICAL,
+        "The vendor's own tool complains of the device. A warning when its word is `Warning`.",
+        "fault_for", device_test=device_rules.unwell, needs="health",
     ),
     Rule(
         "xid", "XID", _CRITICAL,

@@ -192,7 +192,7 @@ def sums_of(host: Host) -> HostSums:
     slowed = False
     for device in host.devices:
         load, held, total = device.utilization, device.memory_used_mib, device.memory_total_mib
-        if device.lost or device.error or device.xid or device.ecc_uncorrected:
+        if device.lost or device.error or device.xid or device.ecc_uncorrected or device.health:
             bad += 1
         elif (
             device.processes

@@ -37,6 +37,9 @@ def test_a_healthy_lab_is_left_alone() -> None:
         (device(xid=31), "xid", WARNING),
         (device(xid=7777), "xid", WARNING),
         (device(ecc_uncorrected=2), "memory-errors", WARNING),
+        (device(health="Warning"), "unwell", WARNING),
+        (device(health="Alarm"), "unwell", CRITICAL),
+        (device(health="Verwirrt"), "unwell", CRITICAL),
         (device(retired_pages=10), "retired-pages", WARNING),
         (device(throttle=("hw-thermal",)), "heat", WARNING),
         (device(throttle=("sw-thermal", "power-cap")), "heat", WARNING),
@@ -375,3 +378,18 @@ def test_hostile_words_do_not_reach_a_title() -> None:
     assert "\n" not in words
     assert "\u202e" not in words
     assert incident.title == "idle, root holds 900 MiB"
+
+
+def test_a_tool_that_fails_is_one_incident_of_its_host() -> None:
+    fault = "npu-smi did not answer within 10 s and was ended"
+    silent = [
+        device(index, memory_used_mib=None, utilization=None, error=fault) for index in range(8)
+    ]
+    incidents = found(host(*silent, error=fault))
+    assert set(incidents) == {"devices-unread"}
+    (first, second) = incidents["devices-unread"].evidence
+    assert first.text == fault
+    assert second.text == "8 of 8 devices say nothing"
+    # One figure that cannot be read is no silent device.
+    assert not found(host(device(error="power: unknown error"), error="x"))
+    assert not found(host(error="no NVIDIA driver: NVML Shared Library Not Found"))

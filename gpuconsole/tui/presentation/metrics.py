@@ -90,7 +90,7 @@ def device_codes(
     for device in host.devices:
         if lit and device.uuid in lit:
             codes.append(LIT)
-        elif device.lost or device.error or device.xid or device.ecc_uncorrected:
+        elif device.lost or device.error or device.xid or device.ecc_uncorrected or device.health:
             codes.append(FAULT)
         elif stale:
             codes.append(STALE)
