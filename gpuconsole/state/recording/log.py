@@ -144,6 +144,12 @@ def _times_of(kind: Any) -> tuple[str, ...]:
 
 def plain(value: Any) -> Any:
     """Return a record as what JSON knows; fields that are as by default are left out."""
+    kind: Any = type(value)
+    # A block has tens of thousands of these: the usual ones come first.
+    if value is None or kind is int or kind is bool:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -151,14 +157,11 @@ def plain(value: Any) -> Any:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, (tuple, list)):
         return [plain(one) for one in value]
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     if is_dataclass(value):
-        kind: Any = type(value)
         told = ((name, getattr(value, name), default) for name, default in _defaults(kind))
         return {name: plain(one) for name, one, default in told if one != default}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
     return value
 
 
