@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from gpuconsole.cli.output import table, text
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+OLD_S = 5.0
+"""A device read so long before its host is shown with its age."""
 _STATES = {
     JobState.RUNNING: "green",
     JobState.LAUNCHING: "cyan",
@@ -36,7 +39,7 @@ def fleet(snapshot: FleetSnapshot, now: float) -> Iterator[RenderableType]:
     for host in snapshot.hosts:
         shown.add_row(*_host_row(host, now))
         for device in host.devices:
-            shown.add_row(*_device_row(device))
+            shown.add_row(*_device_row(device, now))
     yield shown
 
 
@@ -51,10 +54,14 @@ def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     return text(host.name, style), state, *blank, text(trouble, style)
 
 
-def _device_row(device: Device) -> tuple[Text, ...]:
+def _device_row(device: Device, now: float) -> tuple[Text, ...]:
     model = device.model.removeprefix("NVIDIA ").removeprefix("GeForce ")
     who = sorted({process.user or str(process.pid) for process in device.processes})
+    age = device.age_s(now)
     trouble = [*device.throttle, *(["lost"] if device.lost else [])]
+    trouble += [clean(device.health, 40)] if device.health else []
+    if age is not None and age >= OLD_S:
+        trouble.append(f"{format_duration(age)} old")
     return (
         text(f"  {device.index}"),
         text(model),

@@ -111,6 +111,8 @@ class Device:
     """Of a MIG instance: the device of which it is a part."""
     mig_profile: str = ""
     """Of a MIG instance: its profile, such as `1g.5gb`."""
+    gres: str = ""
+    """Of a device of a cluster: Slurm's name for its type, as in `gpu:a100`."""
     sampled_at: float | None = None
     """When it was read, on the console's clock, where that is not with its host's frame: a
     vendor's tool is a program, which runs seldom."""
@@ -119,6 +121,10 @@ class Device:
     def divided(self) -> bool:
         """Whether only its MIG instances take jobs, not the device itself."""
         return self.mig and not self.parent_uuid and not self.uuid.startswith("MIG-")
+
+    def age_s(self, now: float) -> float | None:
+        """Seconds since it was read, where that is apart from its host's frame, else None."""
+        return None if self.sampled_at is None else max(0.0, now - self.sampled_at)
 
     @property
     def memory_free_mib(self) -> float | None:
@@ -173,6 +179,11 @@ class Host:
     cluster: str = ""
     """The Slurm entry of the inventory that this is a node of, or is: Slurm alone places jobs
     there. "" for a host on which the console does."""
+
+    @property
+    def node(self) -> bool:
+        """Whether it is a node of a cluster: reached through Slurm alone, without an engine."""
+        return bool(self.cluster) and self.name != self.cluster
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last frame."""

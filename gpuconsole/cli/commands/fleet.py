@@ -63,16 +63,19 @@ def _host(host: Host, now: float) -> dict[str, Any]:
         "address": host.address or None,
         "labels": dict(host.labels),
         "drained": host.drained or None,
-        "devices": [_device(device) for device in host.devices],
+        "devices": [_device(device, now) for device in host.devices],
     }
 
 
-def _device(device: Device) -> dict[str, Any]:
+def _device(device: Device, now: float) -> dict[str, Any]:
+    age = device.age_s(now)
     return {
         "uuid": device.uuid,
         "index": device.index,
         "model": device.model,
         "backend": device.backend,
+        "vendor": device.vendor or None,
+        "age_s": None if age is None else round(age, 3),
         "memory_total_mib": device.memory_total_mib,
         "memory_used_mib": device.memory_used_mib,
         "utilization": device.utilization,
@@ -82,6 +85,7 @@ def _device(device: Device) -> dict[str, Any]:
         "throttle": list(device.throttle),
         "numa_node": device.numa_node,
         "lost": device.lost,
+        "health": device.health or None,
         "error": device.error or None,
         "processes": [
             {
