@@ -257,7 +257,7 @@ class Dispatcher:
 
     def _note_hosts(self) -> None:
         """Note which hosts have come into sight since the last tick."""
-        hosts = self._bench.hosts.snapshot().hosts
+        hosts = (host for host in self._bench.hosts.snapshot().hosts if not host.node)
         up = frozenset(host.name for host in hosts if host.state is HostState.UP)
         self._back, self._up = up - self._up, up
 

@@ -18,7 +18,8 @@ from gpuconsole.session.recovery import Step, is_own, joint_step, next_step
 from gpuconsole.session.spec import attempt_key
 from gpuconsole.session.tasks import together
 
-LIVE = ("running", "paused", "restarting")
+LIVE = ("running", "paused", "restarting", "pending")
+"""States in which an engine has something to stop."""
 
 
 @dataclass(frozen=True, slots=True)

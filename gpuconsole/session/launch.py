@@ -16,8 +16,10 @@ from gpuconsole.remote import reporter
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import bring, pack_parents
+from gpuconsole.session.clusters import batch_of, batch_spec, cluster_of
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
+from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.render import docker_lines, line_file
 from gpuconsole.session.sharing import share_of
@@ -76,7 +78,8 @@ class Launch:
             raise UsageError(
                 "No image",
                 f"Neither the task nor {host} names a container image.",
-                "Set `image:` in the task file or the inventory.",
+                "Set `image:` in the task file or the inventory, or `images:` by kind of device "
+                "in the lab's settings.",
             )
         return image
 
@@ -135,6 +138,16 @@ class Launch:
         folder = CHECKPOINT_FOLDER if job.task.checkpoint_dir else ""
         with gang.on_host(part.attempt.host):
             account = await part.engine.prepare(job.id, folder)
+        if cluster_of(job.task):
+            bench = self._bench
+            batch = batch_of(job, bench.hosts.snapshot(), bench.journal.jobs())
+            image, journal = self._image(part), bench.journal.id
+            return batch_spec(
+                job, part.attempt, batch, image=image, account=account, journal=journal
+            )
+        host = self._bench.hosts.snapshot().host(part.attempt.host)
+        with gang.on_host(part.attempt.host):
+            runtime = await runtime_of(maker_of(job.task, part.attempt, host), part.engine)
         return container_spec(
             job,
             part.attempt,
@@ -143,8 +156,9 @@ class Launch:
             account=account,
             journal=self._bench.journal.id,
             settings=self._bench.settings,
-            host=self._bench.hosts.snapshot().host(part.attempt.host),
+            host=host,
             meeting=meeting,
+            runtime=runtime,
         )
 
     async def _meet(self) -> Mapping[int, Meeting]:

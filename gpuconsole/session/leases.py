@@ -10,6 +10,7 @@ from gpuconsole.core.containers import Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
+from gpuconsole.session.clusters import without_clusters
 
 REFRESH_S = 5.0
 PARALLEL = 8
@@ -79,6 +80,7 @@ class LeaseBoard:
             for host in self._hosts.snapshot().hosts
             if host.state is HostState.UP
             and host.devices
+            and not host.cluster
             and now - self._seen.get(host.name, (0.0, ()))[0] >= REFRESH_S
         ]
         await asyncio.gather(*(self._look(name, now) for name in due))
@@ -99,6 +101,7 @@ class LeaseBoard:
 
 def marked(snapshot: FleetSnapshot, silent: Mapping[str, str]) -> FleetSnapshot:
     """Return the picture for placement, in which hosts with a silent engine say so."""
+    snapshot = without_clusters(snapshot)
     if not silent:
         return snapshot
     hosts = tuple(

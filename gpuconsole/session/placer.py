@@ -33,6 +33,7 @@ from gpuconsole.placement.quotas import Limits
 from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.after import Order
+from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
@@ -158,7 +159,7 @@ class Placer:
         held_back: dict[str, Why] = {}
         ready: list[Job] = []
         for job in jobs:
-            if job.state is JobState.QUEUED:
+            if job.state is JobState.QUEUED and not cluster_of(job.task):
                 why = order.held_back(job)
                 if why is None:
                     ready.append(job)

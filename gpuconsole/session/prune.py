@@ -23,7 +23,8 @@ async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
     UnreachableError of one never keep another from being pruned.
     """
     keep = frozenset(job.id for job in bench.journal.jobs() if not job.state.ended)
-    names = [host.name for host in bench.hosts.snapshot().hosts if host.state is not HostState.DOWN]
+    hosts = [host for host in bench.hosts.snapshot().hosts if not host.node]
+    names = [host.name for host in hosts if host.state is not HostState.DOWN]
     slots = asyncio.Semaphore(PARALLEL)
     done: dict[str, PruneResult] = {}
 

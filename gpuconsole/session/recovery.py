@@ -6,6 +6,7 @@ say what was meant. Both together can, at any point at which a console may have 
     container   never asked to start   asked to start      started
     absent      launch                 lost                lost
     created     start                  start               start
+    pending     wait there             wait there          wait there
     running     watch                  watch               watch
     ended       finish                 finish              finish
 
@@ -32,6 +33,8 @@ class Step(str, Enum):
     """Nothing of it is on the host: do everything from the beginning."""
     START = "start"
     """The container waits: put the code in and start it."""
+    PENDING = "pending"
+    """It waits in the engine's own queue: ask again."""
     WATCH = "watch"
     """It runs: follow its log."""
     STOP = "stop"
@@ -60,6 +63,8 @@ def next_step(
         return Step.FOREIGN
     if status.state in ("running", "paused", "restarting"):
         return Step.STOP if cancel else Step.WATCH
+    if status.state == "pending":
+        return Step.STOP if cancel else Step.PENDING
     if status.state == "created":
         if cancel:
             return Step.DISCARD
@@ -83,7 +88,7 @@ def joint_step(steps: Sequence[Step], statuses: Sequence[ContainerStatus | None]
         return Step.STOP
     if ended and (failed or not {Step.START, Step.WATCH} & set(steps)):
         return Step.FINISH
-    for later in (Step.DISCARD, Step.LAUNCH, Step.START):
+    for later in (Step.DISCARD, Step.LAUNCH, Step.START, Step.PENDING):
         if later in steps:
             return later
     return Step.WATCH

@@ -34,6 +34,8 @@ from gpuconsole.session.recovery import Step, may_have_container, may_have_run
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError
 
+ASK_AGAIN_S = 2.0
+"""How often an engine with a queue of its own is asked for a job that waits there."""
 LOOK_AGAIN_S = 10.0
 """How often running containers are looked at, besides following their logs."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
@@ -136,6 +138,8 @@ class Runner:
             await self._launch(parts)
         elif step is Step.FINISH:
             await self._ending.finish(parts)
+        elif step is Step.PENDING:
+            await self._wait_there(parts)
         elif step is Step.STOP:
             self._entry.say("stopping")
             await self._stop(parts)
@@ -160,6 +164,16 @@ class Runner:
                 "Host is gone", f"{name} is not in the inventory any more.", "Put it back."
             )
         return host.state is not HostState.CONNECTING
+
+    async def _wait_there(self, parts: Sequence[Part]) -> None:
+        """Tell why the engine lets a job wait, and give it some time."""
+        note = " ".join(part.status.note for part in parts if part.status)
+        job = self.job
+        if job.state is JobState.UNKNOWN:
+            self._entry.move(job, JobState.LAUNCHING, detail=clean(note, 500))
+        else:
+            self._entry.say(note, 500)
+        await first(self._news.wait(), self._bench.clock.sleep(ASK_AGAIN_S))
 
     async def _stop(self, parts: Sequence[Part]) -> None:
         self._entry.require_role()
@@ -252,7 +266,8 @@ class Runner:
             # A gang has started when its last part has.
             started_at=attempt.started_at or max((at for at in began if at), default=now),
         )
-        self._entry.move(job, JobState.RUNNING, started)
+        note = clean(" ".join(part.status.note for part in parts if part.status).strip(), 500)
+        self._entry.move(job, JobState.RUNNING, started, detail=note)
 
     async def _let_go(self, error: UnreachableError) -> bool:
         """Part with an attempt of which nothing can have run: cancelled if that is wanted, or back

@@ -28,6 +28,7 @@ from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.asking import Asking
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
+from gpuconsole.session.clusters import SlurmPlanner
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimating import Estimating
@@ -95,7 +96,8 @@ class Session(Acting, Asking):
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
         self.metrics = Metrics(parts, self, self.triage.incidents)
         self.recorder = ring(self, parts, self._news)
-        self._outlook = Outlook(self._bench, self._placer, self._leases)
+        planner = SlurmPlanner(self._placer, self.fleet)
+        self._outlook = Outlook(self._bench, planner, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)

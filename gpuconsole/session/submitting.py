@@ -19,6 +19,7 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
+from gpuconsole.session.clusters import cluster_of, reach, resolved
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
@@ -66,7 +67,9 @@ class Submitting:
 
     def _resolved(self, task: Task) -> Task:
         task = with_pin(completed(task), self._notes)
-        require_gang_network(task, self._parts.settings)
+        task = resolved(task, self._parts.hosts.snapshot())
+        if not cluster_of(task):
+            require_gang_network(task, self._parts.settings)
         if task.deadline and parse_time(task.deadline) <= self._parts.clock.now():
             raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
         jobs = self._journal.jobs()
@@ -126,7 +129,8 @@ class Submitting:
         async def report(task: Task) -> Report:
             if task.args not in known:
                 # What others hold now they will give back: only what never fits is refused.
-                known[task.args] = await self._estimating.report(task, empty=True)
+                fleet = reach(task, self._parts.hosts.snapshot())
+                known[task.args] = await self._estimating.report(task, empty=True, fleet=fleet)
                 if not force:
                     refuse_hopeless(task, known[task.args])
             return known[task.args]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.placement.forecast import Expected
+from gpuconsole.session.clusters import waits_there, why_there
 from gpuconsole.session.ledger import devices_by_host
 from gpuconsole.session.placing import Why
 from gpuconsole.session.prospects import Prospect, running_sentences, waiting_sentences
@@ -50,6 +51,8 @@ def why_of(
     if job.state is JobState.HELD:
         release = f"Run `gpuconsole release {job.id}`: it joins the queue again."
         return Why(state, "It is held.", options=(release,))
+    if waits_there(job):
+        return why_there(job)
     if job.state is JobState.LAUNCHING:
         return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
     if job.state is JobState.RUNNING:

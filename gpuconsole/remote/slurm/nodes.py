@@ -109,4 +109,5 @@ def _device(
         backend=cast(Backend, spec.backend) if spec is not None and spec.backend else "gpu",
         memory_total_mib=None if nominal is None else nominal * 1024,
         processes=processes,
+        gres=kind,
     )

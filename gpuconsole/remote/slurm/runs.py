@@ -20,7 +20,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuconsole.core.batch import Script, batch_script, body
+from gpuconsole.core.batch import WAITS, Script, batch_script, body
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.text import clean
 from gpuconsole.remote.slurm.calls import is_away, words_of
@@ -125,7 +125,7 @@ def waiting(
     run: str, host: str, number: str, reason: str, labels: Mapping[str, str]
 ) -> ContainerStatus:
     """Return the status of a run that waits in Slurm's queue."""
-    note = f"It waits in Slurm's queue on {host} as job {number}. {waiting_sentence(reason)}"
+    note = f"{WAITS} {host} as job {number}. {waiting_sentence(reason)}"
     return ContainerStatus(run, run, "pending", labels=labels, note=note)
 
 

@@ -1,0 +1,304 @@
+"""Jobs that go to a cluster which Slurm runs: what is asked of it, and what the console leaves.
+
+A task goes there when its labels say so, `slurm: NAME`; where every host of the lab is such a
+cluster, it is added. The console places nothing there and knows no turn: it hands a job over as
+soon as nothing of its own keeps it, and Slurm decides where and when it runs.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from gpuconsole.core.batch import WAITS, Batch
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.containers import (
+    CHECKPOINT_FOLDER,
+    LABEL_PREFIX,
+    ContainerSpec,
+    HostAccount,
+    Hosts,
+    Lease,
+)
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+from gpuconsole.placement.command import launch_command
+from gpuconsole.session.after import Order
+from gpuconsole.session.placing import Choice, Plan, Planner, Why
+from gpuconsole.session.recovery import nonce_of
+from gpuconsole.session.spec import attempt_key, checkpoint_path
+
+MARK = "slurm"
+"""The label by which a task asks for a cluster, and which its nodes carry."""
+WORDS = ("partition", "qos", "constraint")
+"""Other labels of such a task: options of sbatch."""
+DECIDES = (
+    "Slurm decides where and when it runs: the console's order, quotas and leases do not count "
+    "there."
+)
+TIME_MARGIN = 1.5
+"""Slurm ends a job at its time limit; `run_time` says how long it should take, not at most."""
+
+
+def cluster_of(task: Task) -> str:
+    """Return the cluster to which a task goes; "" for one that the console places."""
+    return task.labels.get(MARK, "")
+
+
+def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
+    """Return the task with its cluster named, where it can only go to one.
+
+    UsageError for a cluster that is not there, and for what cannot be asked of one.
+    """
+    clusters = [host.name for host in snapshot.hosts if host.name == host.cluster]
+    if not cluster_of(task) and len(clusters) == 1 and all(one.cluster for one in snapshot.hosts):
+        task = replace(task, labels={**task.labels, MARK: clusters[0]})
+    name = cluster_of(task)
+    if not name:
+        return task
+    if name not in clusters:
+        known = ", ".join(clusters) or "none"
+        raise UsageError(
+            "No such cluster", f"No host is called {clean(name, 80)!r} and runs Slurm.",
+            f"Clusters of the inventory: {known}.",
+        )  # fmt: skip
+    unknown = [key for key in (*task.labels, *task.anti_labels) if key not in (MARK, *WORDS)]
+    if unknown or task.anti_labels:
+        raise UsageError(
+            "Slurm does not know this label",
+            f"{clean(', '.join(unknown) or ', '.join(task.anti_labels), 80)} cannot be asked of "
+            f"{name}.",
+            f"Use {', '.join(WORDS)}, which are sbatch's.",
+        )
+    if task.mounts:
+        raise UsageError(
+            "Slurm mounts nothing",
+            f"{task.name} has `mounts:`, and {name} runs it on the nodes themselves.",
+            "Let the script read from the cluster's shared filesystem.",
+        )
+    if (task.devices or 1) % task.hosts:
+        raise UsageError(
+            "Devices do not divide among hosts",
+            f"{task.devices} devices cannot be spread evenly over {task.hosts} nodes.",
+            "Ask for a multiple of the nodes.",
+        )
+    return task
+
+
+def reach(task: Task, snapshot: FleetSnapshot) -> FleetSnapshot:
+    """Return the part of the fleet on which a task may run."""
+    name = cluster_of(task)
+    hosts = tuple(host for host in snapshot.hosts if host.cluster == name)
+    return snapshot if len(hosts) == len(snapshot.hosts) else replace(snapshot, hosts=hosts)
+
+
+def without_clusters(snapshot: FleetSnapshot) -> FleetSnapshot:
+    """Return the picture for placement: hosts on which the console decides."""
+    if not any(host.cluster for host in snapshot.hosts):
+        return snapshot
+    return replace(snapshot, hosts=tuple(host for host in snapshot.hosts if not host.cluster))
+
+
+class SlurmPlanner:
+    """Hands jobs for clusters over at once, and leaves all others to placement."""
+
+    def __init__(self, planner: Planner, hosts: Hosts) -> None:
+        self._planner = planner
+        self._hosts = hosts
+
+    def plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        """Return choices for the queued ones among `jobs`; see `Planner`."""
+        made = self._planner.plan(jobs, snapshot, leases, avoid, now)
+        ours = [job for job in jobs if job.state is JobState.QUEUED and cluster_of(job.task)]
+        if not ours:
+            return made
+        hosts = {host.name: host for host in self._hosts.snapshot().hosts}
+        order = Order(jobs)
+        known = {job.id: job for job in jobs}
+        waiting = {}
+        choices = list(made.choices)
+        for job in ours:
+            name = cluster_of(job.task)
+            why = _hindrance(job, hosts.get(name)) or _held_back(job, order, known, jobs)
+            if why is None:
+                choices.append(Choice(job.id, name, (), (), (DECIDES,)))
+            else:
+                waiting[job.id] = why
+        both = ChainMap(waiting, cast("dict[str, Why]", made.waiting))
+        return Plan(tuple(choices), both, made.preempt)
+
+
+def needed_runs(task: Task, jobs: Iterable[Job], cluster: str) -> tuple[str, ...]:
+    """Return the runs on a cluster that must end well before a task begins."""
+    needed = set(task.after)
+    return tuple(
+        job.attempt.container_name
+        for job in jobs
+        if (job.id in needed or job.task.sweep in needed)
+        and job.state.active
+        and job.attempt is not None
+        and job.attempt.host == cluster
+    )
+
+
+def batch_of(job: Job, snapshot: FleetSnapshot, jobs: Iterable[Job]) -> Batch:
+    """Return what is asked of Slurm for a job."""
+    task, cluster = job.task, cluster_of(job.task)
+    path = checkpoint_path(task)
+    devices = 0 if task.backend == "cpu" else (task.devices or 1) // task.hosts
+    return Batch(
+        devices=devices,
+        nodes=task.hosts,
+        kind=kind_of(job, snapshot) if devices else "",
+        memory_mib=task.memory_limit_mib,
+        time_s=None if task.run_time_s is None else task.run_time_s * TIME_MARGIN,
+        partition=task.labels.get("partition", ""),
+        account=task.account,
+        qos=task.labels.get("qos", ""),
+        constraint=task.labels.get("constraint", ""),
+        after=needed_runs(task, jobs, cluster),
+        array=task.sweep,
+        link=(path, CHECKPOINT_FOLDER) if path else None,
+    )
+
+
+def batch_spec(
+    job: Job,
+    attempt: Attempt,
+    batch: Batch,
+    *,
+    image: str,
+    account: HostAccount,
+    journal: str,
+) -> ContainerSpec:
+    """Return the run of an attempt on a cluster. Its paths are the cluster's own: whatever
+    container a node puts around it sees them unchanged."""
+    results = account.results_dir
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        "GPUCONSOLE_JOB": job.id,
+        "GPUCONSOLE_ATTEMPT": str(attempt.number),
+        "GPUCONSOLE_RESULTS": results,
+        # Paddle's default, and the allocator that the estimate has simulated.
+        "FLAGS_allocator_strategy": "auto_growth",
+    }
+    if job.estimate_mib is not None:
+        env["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
+    if batch.link is not None:
+        target = f"{results}/{CHECKPOINT_FOLDER}"
+        env["GPUCONSOLE_CHECKPOINT"] = target
+        path = batch.link[0].removeprefix("/workspace/")
+        batch = replace(batch, link=None if path.startswith("/") else (path, target))
+    labels = {
+        "job": job.id,
+        "attempt": attempt_key(job.id, attempt.number),
+        "user": job.user,
+        "journal": journal,
+        "nonce": nonce_of(attempt.container_name),
+    }
+    return ContainerSpec(
+        name=attempt.container_name,
+        image=image,
+        command=command_of(job.task, batch),
+        env={**env, **job.task.env},
+        labels={LABEL_PREFIX + name: value for name, value in labels.items()},
+        backend=job.task.backend,
+        batch=batch,
+    )
+
+
+def command_of(task: Task, batch: Batch) -> tuple[str, ...]:
+    """Return the command that each node of a run starts.
+
+    Which devices they are, Slurm tells it; the launcher takes all that it is given.
+    """
+    if batch.nodes == 1 and batch.devices <= 1:
+        return launch_command(task, 1)
+    python, *rest = launch_command(task, 1)
+    return (python, "-m", "paddle.distributed.launch", *rest)
+
+
+def kind_of(job: Job, snapshot: FleetSnapshot) -> str:
+    """Return the type of device to ask for: a preferred one, else one that fits where not all do;
+    "" where any will do or nothing is known."""
+    task, need = job.task, job.estimate_mib
+    sizes: dict[str, float | None] = {}
+    names: dict[str, str] = {}
+    for host in snapshot.hosts:
+        if host.cluster == cluster_of(task):
+            for device in host.devices:
+                sizes.setdefault(device.model, device.memory_total_mib)
+                names[device.model] = device.gres
+    matches = Catalogue.load().matches
+    for wanted in task.preferred_devices:
+        for model, size in sizes.items():
+            if matches(wanted, model, size):
+                return names[model]
+    if need is None or any(size is None for size in sizes.values()):
+        return ""
+    known = {model: size for model, size in sizes.items() if size is not None}
+    most = task.threshold(1.0)
+    fitting = sorted((size, model) for model, size in known.items() if need <= size * most)
+    return names[fitting[0][1]] if fitting and len(fitting) < len(known) else ""
+
+
+def waits_there(job: Job) -> bool:
+    """Whether a job has been handed over and waits in a cluster's own queue."""
+    return job.state is JobState.LAUNCHING and job.detail.startswith(WAITS)
+
+
+def why_there(job: Job) -> Why:
+    """Return why a job that was handed over waits there."""
+    name = cluster_of(job.task)
+    options = (f"`scontrol show job` on {name} says more.", "Cancel it.")
+    return Why(job.state.value, f"{job.detail} {DECIDES}", options=options)
+
+
+def _hindrance(job: Job, host: Host | None) -> Why | None:
+    name = cluster_of(job.task)
+    if host is None or host.cluster != name:
+        reason = f"Its cluster {clean(name, 80)} is not in the inventory any more."
+        return Why("queued", reason, options=("Put it back, or cancel the job.",))
+    if host.state is not HostState.UP:
+        reason = f"Slurm on {name} cannot be asked now. {host.error}".strip()
+        return Why("queued", reason, options=(f"Look at {name}.",))
+    if host.drained:
+        return Why("queued", f"{name} takes no new jobs: {host.drained}.")
+    return None
+
+
+def _held_back(job: Job, order: Order, known: Mapping[str, Job], jobs: Sequence[Job]) -> Why | None:
+    """Return what a job waits for here; where all that it comes after was handed over to the same
+    cluster, Slurm keeps the order."""
+    why = order.held_back(job)
+    if why is None:
+        return None
+    for needed in job.task.after:
+        one = known.get(needed)
+        group = [one] if one is not None else [it for it in jobs if it.task.sweep == needed]
+        if not group or not all(_handed_over(it, cluster_of(job.task)) for it in group):
+            return why
+    return None
+
+
+def _handed_over(job: Job, cluster: str) -> bool:
+    if job.state is JobState.SUCCEEDED:
+        return True
+    attempt = job.attempt
+    return (
+        job.state.active
+        and attempt is not None
+        and attempt.host == cluster
+        and attempt.starting_at is not None
+    )
