@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
+from gpuconsole.core.text import clean
 from gpuconsole.triage.xids import xid_of
 
 THROTTLE = {
@@ -26,6 +27,8 @@ def faults(device: Device) -> list[str]:
     found = [device.error] if device.error else []
     if device.lost:
         found.append("The driver no longer sees it: it fell off the bus. Its host needs a restart.")
+    if device.health:
+        found.append(f"Its own tool calls it {clean(device.health, 60)}; the tool says more of it.")
     if device.xid:
         known = xid_of(device.xid)
         found.append(f"XID {known.number}: {known.words}. {known.advice}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import Condition, condition, is_busy, level
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
@@ -80,6 +81,10 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     if device.power_limit_w:
         watts = "n/a" if device.power_w is None else f"{device.power_w:.0f}"
         lines += labelled(ink, "power", f"{watts} of {device.power_limit_w:.0f} W", width)
+    age = device.age_s(picture.now)
+    if age is not None:
+        # A vendor's tool runs seldom: what it said may be older than the host's frame.
+        lines += labelled(ink, "read", ink.say(f"{format_duration(age)} ago"), width)
     if device.throttle:
         lines += labelled(ink, "slowed", ", ".join(device.throttle), width)
     trouble = ink.say(_trouble(device))
@@ -107,6 +112,8 @@ def _trouble(device: Device) -> str:
     words = [device.error] if device.error else []
     if device.lost:
         words.append("The device is lost: the driver no longer sees it.")
+    if device.health:
+        words.append(f"Its own tool calls it {clean(device.health, 60)}.")
     if device.xid:
         words.append(f"XID {device.xid} was reported.")
     if device.ecc_uncorrected:
