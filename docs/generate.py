@@ -1,5 +1,6 @@
 """Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model, the
-tables of `filters.md` and of `triage.md`.
+tables of `filters.md`, of `triage.md` and of `metrics.md`; and, so that `gpuconsole --help` need
+not import every command, what it says of each.
 
 `python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
 stale.
@@ -7,12 +8,16 @@ stale.
 
 from __future__ import annotations
 
+import importlib
+import json
 from pathlib import Path
 
 import click
 
-from gpuconsole.cli.entry import gpuconsole, sections
+from gpuconsole.cli import summaries
+from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
+from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
 from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 
@@ -67,8 +72,31 @@ def _section(name: str, command: click.Command, parent: click.Context | None) ->
     return f"\n### `{name}`\n\n```text\n{text}\n```\n"
 
 
+SUMMARIES = Path(summaries.__file__)
+_SUMMARIES_HEAD = '''"""What `gpuconsole --help` says of each command, known without importing it.
+
+Written by `docs/generate.py` from the commands themselves; do not edit by hand.
+"""
+
+from collections.abc import Mapping
+
+SUMMARIES: Mapping[str, str] = {
+'''
+
+
+def command_summaries() -> str:
+    """Return the module with the line of each command."""
+    lines = [
+        f"    {json.dumps(command.name)}: {json.dumps(summary(command))},\n"
+        for _, commands in sections()
+        for command in commands
+    ]
+    return "".join((_SUMMARIES_HEAD, *lines, "}\n"))
+
+
 FILTERS = Path(__file__).with_name("filters.md")
 TRIAGE = Path(__file__).with_name("triage.md")
+METRICS = Path(__file__).with_name("metrics.md")
 THEMES = Path(__file__).with_name("themes.md")
 _THEMES_HEAD = """# Themes
 
@@ -108,7 +136,11 @@ def theme_reference() -> str:
 
 
 if __name__ == "__main__":
+    SUMMARIES.write_text(command_summaries(), encoding="utf-8")
+    # The reference quotes them.
+    importlib.reload(summaries)
     TARGET.write_text(reference(), encoding="utf-8")
     THEMES.write_text(theme_reference(), encoding="utf-8")
     FILTERS.write_text(filters.markdown(), encoding="utf-8")
     TRIAGE.write_text(page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")

@@ -22,6 +22,13 @@ def test_the_reference_is_what_the_commands_say() -> None:
     )
 
 
+def test_the_list_of_commands_is_what_they_say() -> None:
+    made = generator()
+    assert made.SUMMARIES.read_text(encoding="utf-8") == made.command_summaries(), (
+        "run: python docs/generate.py"
+    )
+
+
 def test_the_page_about_themes_is_what_their_model_says() -> None:
     written = (DOCS / "themes.md").read_text(encoding="utf-8")
     assert written == generator().theme_reference(), "run: python docs/generate.py"

@@ -19,6 +19,7 @@ from gpuconsole.cli.output import print_error
 from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
+SUMMARY_WIDTH = 66
 
 # The order of the help and of the reference: each module of commands with what it holds.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
@@ -69,6 +70,11 @@ def sections() -> Iterator[tuple[str, list[click.Command]]]:
         yield title, [_command(name) for _, names in parts for name in names.split()]
 
 
+def summary(command: click.Command) -> str:
+    """Return what the list of commands says of one."""
+    return command.get_short_help_str(SUMMARY_WIDTH)
+
+
 def _command(name: str) -> click.Command:
     module = import_module(f"gpuconsole.cli.commands.{_HOMES[name]}")
     found = getattr(module, name.replace("-", "_"))
@@ -92,12 +98,13 @@ class _Sections(click.Group):
         return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in their sections."""
-        for title, commands in sections():
+        """Write the commands in their sections, without importing one."""
+        from gpuconsole.cli.summaries import SUMMARIES
+
+        for title, parts in _SECTIONS:
+            names = [name for _, names in parts for name in names.split()]
             with formatter.section(title):
-                formatter.write_dl(
-                    [(command.name or "", command.get_short_help_str(66)) for command in commands]
-                )
+                formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in names])
 
 
 @click.group(
