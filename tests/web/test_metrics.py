@@ -1,0 +1,293 @@
+"""The address that Prometheus scrapes: who may read, and that many scrapes cost one."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+aiohttp = pytest.importorskip("aiohttp", reason="needs the extra `metrics`")
+parser = pytest.importorskip("prometheus_client.parser", reason="needs the extra `metrics`")
+
+from gpuconsole.cli.entry import main  # noqa: E402
+from gpuconsole.core.fleet import FleetSnapshot  # noqa: E402
+from gpuconsole.errors import UsageError  # noqa: E402
+from gpuconsole.lab import SimulatedHosts  # noqa: E402
+from gpuconsole.session.metrics.lab import prediction_facts  # noqa: E402
+from gpuconsole.session.metrics.model import Picture  # noqa: E402
+from gpuconsole.session.metrics.queue import Tally  # noqa: E402
+from gpuconsole.web.guard import Guard, given_token  # noqa: E402
+from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
+
+NOW = 1_800_000_000.0
+TOKEN = "a-token-of-24-characters"
+HERE = Address("127.0.0.1", 0)
+
+
+def picture_of(snapshot: FleetSnapshot) -> Picture:
+    return Picture(NOW, snapshot, Tally("weighted").facts((), NOW), prediction_facts(()))
+
+
+class Pictures:
+    """Stands for a session's metrics: one picture until another is put there."""
+
+    def __init__(self, hosts: int = 3) -> None:
+        self.now = picture_of(SimulatedHosts(hosts, clock=lambda: NOW).snapshot())
+        self.taken = 0
+
+    def picture(self) -> Picture:
+        self.taken += 1
+        return self.now
+
+
+@asynccontextmanager
+async def serving(
+    pictures: Pictures, token: str = "", **headers: str
+) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    guard = Guard(token) if token else None
+    async with (
+        exposed(pictures, HERE, guard) as address,  # type: ignore[arg-type]
+        aiohttp.ClientSession(headers=headers, auto_decompress=False) as client,
+    ):
+        yield client, address.url
+
+
+async def test_what_is_served_is_read_back_by_the_official_parser() -> None:
+    pictures = Pictures()
+    async with serving(pictures) as (client, url):
+        answer = await client.get(url)
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        text = await answer.text()
+    read = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    for host in pictures.now.snapshot.hosts:
+        for device in host.devices:
+            at = (("device", str(device.index)), ("host", host.name))
+            used = read["gpuconsole_device_memory_used_bytes", at]
+            assert used == pytest.approx((device.memory_used_mib or 0) * 2**20)
+    assert read["gpuconsole_queue_wait_seconds_bucket", (("le", "+Inf"),)] == 0.0
+    assert read["gpuconsole_attempts_ended_total", (("end", "oom"),)] == 0.0
+
+
+async def test_hostile_words_stay_inside_their_label() -> None:
+    pictures = Pictures(1)
+    host = pictures.now.snapshot.hosts[0]
+    foul = replace(host.devices[0], model='x"} 1\nevil_metric{a="b"} 7\n# HELP \\', uuid='\\"\n')
+    hosts = (replace(host, devices=(foul, *host.devices[1:])),)
+    pictures.now = picture_of(FleetSnapshot(1, NOW, hosts))
+    async with serving(pictures) as (client, url):
+        text = await (await client.get(url)).text()
+    names = [family.name for family in parser.text_string_to_metric_families(text)]
+    assert all(name.startswith("gpuconsole_") for name in names)
+
+
+async def test_the_newer_format_is_spoken_to_those_who_ask_for_it() -> None:
+    openmetrics = "application/openmetrics-text; version=1.0.0"
+    async with serving(Pictures(), Accept=openmetrics) as (client, url):
+        answer = await client.get(url)
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert (await answer.text()).rstrip().endswith("# EOF")
+
+
+async def test_many_scrapes_at_once_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpuconsole.web import metrics
+
+    written = 0
+    families = metrics.families
+
+    def counted(picture: Picture) -> object:
+        nonlocal written
+        written += 1
+        return families(picture)
+
+    monkeypatch.setattr(metrics, "families", counted)
+    pictures = Pictures()
+    async with serving(pictures) as (client, url):
+
+        async def scrape() -> bytes:
+            return bytes(await (await client.get(url)).read())
+
+        texts = await asyncio.gather(*(scrape() for _ in range(40)))
+        assert len(set(texts)) == 1
+        assert written == 1
+        pictures.now = replace(pictures.now, at=NOW + 1.0)
+        assert await scrape() != texts[0]
+        assert written == 2
+
+
+async def test_large_answers_are_compressed_for_those_who_can_read_that() -> None:
+    plain, packed = {"Accept-Encoding": "identity"}, {"Accept-Encoding": "gzip"}
+    async with serving(Pictures(80)) as (client, url):
+        whole = await (await client.get(url, headers=plain)).read()
+        answer = await client.get(url, headers=packed)
+        assert answer.headers["Content-Encoding"] == "gzip"
+        small = await answer.read()
+        assert len(small) < len(whole) / 5
+        assert gzip.decompress(small) == whole
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (f"bearer  {TOKEN}", 200),
+        (f"Bearer {TOKEN}x", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        ("Bearer ", 401),
+        ("Bearer \udcff\udcfe", 401),
+        (f"Basic {TOKEN}", 401),
+        ("", 401),
+    ],
+)
+async def test_with_a_token_only_who_bears_it_may_read(header: str, status: int) -> None:
+    async with serving(Pictures(), TOKEN) as (_, url):
+        # By hand: a client would refuse to send some of these.
+        address = Address(*_parts(url))
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        line = f"Authorization: {header}\r\n" if header else ""
+        request = f"GET /metrics HTTP/1.1\r\nHost: elsewhere:1\r\n{line}Connection: close\r\n\r\n"
+        writer.write(request.encode(errors="surrogateescape"))
+        answer = (await reader.read()).decode(errors="replace")
+        writer.close()
+        assert answer.startswith(f"HTTP/1.1 {status} "), answer[:200]
+        assert ("gpuconsole_host_up" in answer) is (status == 200)
+
+
+async def test_without_a_token_only_names_of_loopback_are_answered() -> None:
+    async with serving(Pictures()) as (client, url):
+        assert (await client.get(url)).status == 200
+        answer = await client.get(url, headers={"Host": "lab.example.org"})
+        assert answer.status == 403
+        assert "gpuconsole_host_up" not in await answer.text()
+        assert (await client.get(url.replace("/metrics", "/"))).status == 200
+        assert (await client.post(url)).status == 405
+        assert (await client.get(f"{url}/more")).status == 404
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    async with serving(Pictures()) as (_, url):
+        taken = Address(*_parts(url))
+        with pytest.raises(UsageError, match="Cannot serve there"):
+            async with exposed(Pictures(), taken, None):  # type: ignore[arg-type]
+                pass
+
+
+def _parts(url: str) -> tuple[str, int]:
+    host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
+    return host, int(port)
+
+
+# --- what is refused before anything starts -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "loopback"),
+    [
+        ("127.0.0.1:9765", "127.0.0.1", True),
+        ("127.8.0.1:0", "127.8.0.1", True),
+        ("localhost:1", "localhost", True),
+        ("[::1]:80", "::1", True),
+        ("0.0.0.0:80", "0.0.0.0", False),
+        ("[::]:80", "::", False),
+        ("10.0.0.7:80", "10.0.0.7", False),
+        ("gpu-bastion:80", "gpu-bastion", False),
+        ("localhost.evil.org:80", "localhost.evil.org", False),
+    ],
+)
+def test_addresses(text: str, host: str, loopback: bool) -> None:
+    address = address_of(text)
+    assert address.host == host
+    assert address.is_loopback is loopback
+    assert text in address.url
+
+
+@pytest.mark.parametrize(
+    "text", ["9765", ":9765", "127.0.0.1", "127.0.0.1:", "a:b", "a:65536", "::1:80", "[a]:80", ""]
+)
+def test_what_is_no_address_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        address_of(text)
+
+
+def test_a_token_comes_from_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    path.chmod(0o600)
+    assert given_token(path, "T", {}) == TOKEN
+    for mode in (0o640, 0o604, 0o660):
+        path.chmod(mode)
+        with pytest.raises(UsageError, match="may be read by other"):
+            given_token(path, "T", {})
+    with pytest.raises(UsageError, match="No such file"):
+        given_token(tmp_path / "none", "T", {})
+
+
+@pytest.mark.parametrize("token", ["short", "", " " * 40, "ключ" * 8, "a b\tc" * 8 + "\x07"])
+def test_a_token_that_cannot_be_used_is_refused(tmp_path: Path, token: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(token)
+    path.chmod(0o600)
+    with pytest.raises(UsageError, match="Token cannot be used"):
+        given_token(path, "T", {})
+
+
+def test_a_token_comes_from_a_variable() -> None:
+    assert given_token(None, "T", {}) == ""
+    assert given_token(None, "T", {"T": TOKEN}) == TOKEN
+    with pytest.raises(UsageError, match=r"\$T"):
+        given_token(None, "T", {"T": "short"})
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["metrics", "--listen", "0.0.0.0:0"], "A token is needed"),
+        (["metrics", "--demo", "--listen", "[::]:0"], "A token is needed"),
+        (["dispatch", "--metrics", "0.0.0.0:0"], "A token is needed"),
+        (["metrics", "--listen", "nowhere"], "HOST:PORT"),
+        (["dispatch", "--token-file", "somewhere"], "Add --metrics"),
+        (["metrics", "--token-file", "/nowhere/token"], "No such file"),
+    ],
+)
+def test_the_commands_refuse_before_they_start(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUCONSOLE_METRICS_TOKEN", raising=False)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_its_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gpuconsole.cli import scraping
+
+    monkeypatch.setattr(scraping, "find_spec", lambda name: None)
+    assert main(["metrics", "--demo"]) == 2
+    assert "pip install 'gpuconsole[metrics]'" in capsys.readouterr().err
+
+
+def test_a_wrong_token_takes_as_long_as_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hmac
+
+    compared = []
+    real = hmac.compare_digest
+
+    def seen(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return real(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", seen)
+    guard = Guard(TOKEN)
+    assert guard.bears(f"Bearer {TOKEN}")
+    assert not guard.bears("Bearer nonsense")
+    assert len(compared) == 2, "each is compared as a whole, in constant time"
