@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from gpuconsole.core.fleet import (
     PeerLink,
 )
 from gpuconsole.core.history import Series
+from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, RefusedError
@@ -42,6 +43,7 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.session.foreseeing import Change
+from gpuconsole.session.imaging import HostImages
 from gpuconsole.session.retrying import Offer
 from gpuconsole.triage import actions_for, ticket
 
@@ -292,6 +294,14 @@ class FakeProcesses:
         return None
 
 
+class FakeImages:
+    """Images of hosts, each with one."""
+
+    async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
+        record = ImageRecord("sha256:" + "1" * 64, ("lab/train:7",), size_mib=9216.0)
+        return tuple(HostImages(Host(name), (record,)) for name in hosts)
+
+
 @dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
@@ -319,6 +329,7 @@ class FakeSession:
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
     processes: FakeProcesses = field(default_factory=FakeProcesses)
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
+    images: FakeImages = field(default_factory=lambda: FakeImages())
     settings: LabSettings = field(default_factory=LabSettings)
     measures: bool = True
     """Whether a host can measure."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual import events, on
+import contextlib
+
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
@@ -10,9 +12,12 @@ from textual.reactive import reactive
 from gpuconsole.core.filters import only_host
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.history import HostMetric
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.imaging import HostImages
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.history import Scale
 from gpuconsole.tui.presentation.hostevents import event_lines
+from gpuconsole.tui.presentation.images import image_lines
 from gpuconsole.tui.presentation.inspector import device_lines, state_lines
 from gpuconsole.tui.presentation.maplayout import Density
 from gpuconsole.tui.presentation.processes import host_process_lines
@@ -45,6 +50,7 @@ class HostScreen(ConsoleScreen):
         super().__init__()
         self._host = host
         self._uuid = uuid
+        self._images: HostImages | None = None
 
     def body(self) -> ComposeResult:
         """Devices above; below facts, processes and events, topology, history."""
@@ -67,6 +73,7 @@ class HostScreen(ConsoleScreen):
         self._narrow()
         devices.move_to(self._host, self._uuid)
         self.watch_pane()
+        self._ask_for_images()
 
     def draw(self, picture: Picture) -> None:
         """Draw the host as it is in this picture."""
@@ -88,7 +95,8 @@ class HostScreen(ConsoleScreen):
     def crumbs(self) -> str:
         """Fleet > host > device."""
         _, device = self.query_one(FleetMap).current
-        return f"Fleet > {self._host}" + (f" > gpu {device.index}" if device else "")
+        place = f"{self.ink.say('Fleet')} > {self._host}"
+        return place + (f" > gpu {device.index}" if device else "")
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -107,6 +115,7 @@ class HostScreen(ConsoleScreen):
             self._host = names[(names.index(self._host) + step) % len(names)]
             self._narrow()
             self.query_one(FleetMap).move_to(self._host)
+            self._ask_for_images()
             self.show(self.picture)
 
     def action_pane(self) -> None:
@@ -139,6 +148,15 @@ class HostScreen(ConsoleScreen):
 
     # -- drawing ----------------------------------------------------------------------------
 
+    @work(exclusive=True, group="images")
+    async def _ask_for_images(self) -> None:
+        """Ask the host's engine once, beside everything else."""
+        self._images = None
+        # A host that left the inventory has none to tell.
+        with contextlib.suppress(ConsoleError):
+            (self._images,) = await self.session.images.listing((self._host,))
+        self._draw_panels()
+
     @on(FleetMap.CursorMoved)
     def _cursor_moved(self) -> None:
         self._draw_panels()
@@ -160,9 +178,15 @@ class HostScreen(ConsoleScreen):
         facts = self._panel("host-facts", "host")
         width = facts.inner_width
         about = [] if device is None else [[], *device_lines(ink, picture, device, width)]
-        facts.put([*state_lines(ink, picture, host, width), *about])
-        work = self._panel("host-processes", "processes")
-        work.put(host_process_lines(ink, host, picture.jobs, work.inner_width))
+        known = self._images
+        kept = (
+            []
+            if known is None or known.host.name != host.name
+            else [[], *image_lines(ink, known, width)]
+        )
+        facts.put([*state_lines(ink, picture, host, width), *about, *kept])
+        load = self._panel("host-processes", "processes")
+        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
         news = self._panel("host-events", "events")
         news.put(event_lines(ink, picture, host, news.inner_width))
         matrix = self._panel("host-topology", "topology")
