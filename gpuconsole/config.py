@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.core.units import parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
@@ -287,6 +288,10 @@ class LabSettings(Section):
     """Processes and threads that a container may have."""
     allow_root: bool = False
     """Let containers run as root where the host's account is root."""
+    allow_privileged: bool = False
+    """Let containers be privileged where a device's maker knows no other way: Enflame."""
+    images: dict[Backend, Text] = Field(default_factory=dict)
+    """Image of tasks that name none on hosts that name none, by kind of device: `npu: NAME`."""
     code_size_limit: SizeMib = 256.0
     """Largest project folder that is shipped with a job, packed."""
     half_life: Seconds = Field(7 * 86400.0, gt=0)

@@ -143,7 +143,7 @@ def method(estimate: Estimate) -> str:
     if estimate.memory is not None and estimate.memory.context_spread_mib:
         words.append("not calibrated")
     if estimate.memory is not None and unproven(estimate.backend):
-        words.append("unproven on such devices")
+        words.append("unproven")
     return " · ".join((*words, *estimate.flags))
 
 

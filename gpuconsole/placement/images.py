@@ -68,9 +68,14 @@ def image_fault(
     `image_facts` is what the host's engine says about the image; None where it has not been asked
     or does not have it: then the image's name alone speaks.
     """
-    made_for = image_backend(image, image_facts)
     if task_backend == "cpu":
         return ""
+    if not image:
+        return (
+            f"Neither the task nor the host names an image for {_WORDS.get(task_backend, 'it')};"
+            f" set `image:`, or `images: {{{task_backend}: NAME}}` in the lab's settings."
+        )
+    made_for = image_backend(image, image_facts)
     if made_for and made_for != task_backend:
         return (
             f"The image {image} is made for {_WORDS[made_for]},"

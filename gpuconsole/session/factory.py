@@ -17,6 +17,7 @@ from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.imaging import pinned
+from gpuconsole.session.kinds import by_kind
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
@@ -154,6 +155,8 @@ def _session(
     simulated: bool = False,
     on_close: Callable[[], None] = lambda: None,
 ) -> Session:
+    from gpuconsole.remote.inventory import DEFAULT_IMAGE
+
     clock = WallClock()
     parts = Parts(
         hosts=hosts,
@@ -161,7 +164,9 @@ def _session(
         settings=settings,
         user=_user(),
         pack=pack_project,
-        default_image=pinned(ImageNotes(state), default_image),
+        default_image=pinned(
+            ImageNotes(state), by_kind(hosts, settings.images, DEFAULT_IMAGE, default_image)
+        ),
         clock=clock,
         read_only=read_only,
         simulated=simulated,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_args
 
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.observation import Observation
+from gpuconsole.core.runcheck import fallback
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.session.outcome import Outcome, find_device_oom
@@ -27,7 +28,7 @@ ENOUGH_STEPS = 2
 """By the end of the second step a training script has seen its peak."""
 SURE_STEPS = 20
 """From so many steps on their time is worth keeping."""
-_BACKENDS = ("gpu", "npu", "xpu", "cpu")
+_BACKENDS = frozenset(get_args(Backend))
 
 
 @dataclass(slots=True)
@@ -120,6 +121,8 @@ class Reported:
     batch: int | None = None
     paddle: str = ""
     oom: Outcome | None = None
+    fallback: str = ""
+    """Why it computed on the processor in place of its device, as a sentence; "" if it did not."""
 
     @property
     def peak_mib(self) -> float | None:
@@ -147,13 +150,19 @@ def read_reports(files: Mapping[str, bytes]) -> Reported:
         batch=speaker.batch,
         paddle=speaker.paddle,
         oom=next((one.oom for one in found if one.oom is not None), None),
+        fallback=next((one.fallback for one in (speaker, *found) if one.fallback), ""),
     )
 
 
 def named(outcome: Outcome, reported: Reported) -> Outcome:
-    """Return the outcome; a failure is `oom` also where only the reporter heard why."""
+    """Return the outcome; a failure is `oom` also where only the reporter heard why, and a job
+    that never used its device says so."""
     if outcome.state is JobState.FAILED and reported.oom is not None:
         return reported.oom
+    if reported.fallback and outcome.state is JobState.FAILED:
+        return replace(outcome, cause=f"{outcome.cause} {reported.fallback}".lstrip())
+    if reported.fallback and outcome.state is JobState.SUCCEEDED:
+        return replace(outcome, cause=f"Warning: {reported.fallback}")
     return outcome
 
 
@@ -179,6 +188,9 @@ class Ended:
             return None
         device = self.devices[0].model if self.devices else ""
         backend = said.backend or cast(Backend, job.task.backend)
+        if backend == "gpu" and job.task.backend == "dcu":
+            # So Paddle on ROCm calls its devices.
+            backend = "dcu"
         memory = _memory(document, backend)
         oom = said.oom if said.oom is not None else self.outcome
         return Observation(
@@ -241,7 +253,18 @@ def _parsed(content: bytes) -> Reported | None:
         batch=_whole(said.get("batch")),
         paddle=clean(str(said.get("paddle", "")), 40),
         oom=find_device_oom(text) if isinstance(text, str) else None,
+        fallback=_fallback(said),
     )
+
+
+def _fallback(said: Mapping[str, Any]) -> str:
+    """Return why a process computed on the processor that was meant for a device, or ""."""
+    wanted, built = said.get("fallback"), said.get("built")
+    if not isinstance(wanted, str) or wanted not in _BACKENDS or not isinstance(built, str):
+        return ""
+    visible = _number(said.get("visible"), 1e6)
+    known = built if built in _BACKENDS else clean(built, 40)
+    return fallback(wanted, "cpu", known, None if visible is None else int(visible))
 
 
 def _number(value: Any, most: float) -> float | None:

@@ -12,6 +12,7 @@ from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
+from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
@@ -64,7 +65,10 @@ def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
         if kept.exists():
             return kept.read_text(encoding="utf-8").rstrip("\n")
     attempt = job.attempt or _imagined(job, on or _first_places(bench, job))
-    return docker_lines(attempt, _specs(bench, job, attempt))
+    specs = _specs(bench, job, attempt)
+    lines = docker_lines(attempt, specs)
+    doubts = {unproven(spec.backend, spec.vendor) for spec in specs if spec.device_uuids} - {""}
+    return "\n".join([*(f"# {doubt}" for doubt in sorted(doubts)), lines])
 
 
 def _kubernetes(bench: Bench, job: Job, on: Sequence[Place]) -> str:

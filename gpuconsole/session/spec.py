@@ -18,11 +18,14 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import Meeting
 from gpuconsole.remote import reporter
+from gpuconsole.session.kinds import maker_of, require_confined
 from gpuconsole.session.recovery import nonce_of
 from gpuconsole.session.sharing import memory_variables, share_of
 
 WORKING_DIR = "/workspace"
 RESULTS_DIR = "/results"
+WANTED = "GPUCONSOLE_BACKEND"
+"""Tells the reporter in a container for which kind of device the job was started."""
 _INTERFACE = {"npu": "HCCL_SOCKET_IFNAME", "xpu": "BKCL_SOCKET_IFNAME"}
 """Where the collective library of a back end reads its network interface; the others' is NCCL's,
 or RCCL, which reads the same."""
@@ -50,10 +53,12 @@ def container_spec(
     settings: LabSettings,
     host: Host | None,
     meeting: Meeting | None = None,
+    runtime: str = "",
 ) -> ContainerSpec:
     """Return the container that runs an attempt on a host, of a gang with where it meets.
 
-    UsageError when it would have to run as root and the lab does not allow that.
+    `runtime` is the engine's runtime of the devices' maker, where it has one. UsageError when it
+    would have to run as root, or privileged, and the lab does not allow that.
     """
     if account.uid == 0 and not settings.allow_root:
         raise UsageError(
@@ -64,6 +69,8 @@ def container_spec(
         )
     task = job.task
     share = share_of(job, attempt, settings, host)
+    maker = maker_of(task, attempt, host)
+    require_confined(maker, settings)
     return ContainerSpec(
         name=attempt.container_name,
         image=image,
@@ -83,6 +90,9 @@ def container_spec(
         network="host" if meeting else network_name(task.network or settings.network, settings),
         python_path=reporter.FOLDER if task.script else "",
         share=share,
+        vendor="" if maker is None else maker.name,
+        runtime=runtime,
+        node_groups=account.node_groups,
     )
 
 
@@ -161,6 +171,9 @@ def _environment(job: Job, attempt: Attempt, meeting: Meeting | None) -> dict[st
         # Paddle's default, and the allocator that the estimate has simulated.
         "FLAGS_allocator_strategy": "auto_growth",
     }
+    if job.task.backend != "cpu" and attempt.device_uuids:
+        # The reporter holds what Paddle finds against it.
+        given[WANTED] = job.task.backend
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
     if job.task.checkpoint_dir:

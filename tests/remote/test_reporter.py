@@ -291,3 +291,73 @@ def test_an_exception_of_a_step_is_the_script_s_own(bench: Bench) -> None:
     )
     assert (code, out) == (0, "caught 'x'\n")
     assert bench.report()["steps"] == 0
+
+
+# -- a device that is not used ----------------------------------------------------------------
+
+
+STEP = "import paddle\nprint('begin', flush=True)\npaddle.optimizer.Adam().step()\n"
+CUDA = """
+device.is_compiled_with_cuda = lambda: True
+core.get_cuda_device_count = lambda: {count}
+device.get_device = lambda: "{device}"
+device.cuda = types.SimpleNamespace(
+    max_memory_allocated=lambda: 7, max_memory_reserved=lambda: 9, memory_allocated=lambda: 5,
+    get_device_name=lambda: "card",
+)
+"""
+PLUGIN = """
+device.get_all_custom_device_type = lambda: ["npu"]
+core.get_custom_device_count = lambda kind: {count}
+device.get_device = lambda: "{device}"
+device.max_memory_allocated = lambda device: 70
+device.max_memory_reserved = lambda device: 90
+"""
+
+
+def with_devices(bench: Bench, text: str, count: int, device: str) -> None:
+    paddle = bench.modules / "paddle.py"
+    paddle.write_text(PADDLE + text.format(count=count, device=device))
+
+
+def test_a_build_without_devices_is_told_before_the_first_line(bench: Bench) -> None:
+    code, _, err = bench.run(STEP, GPUCONSOLE_BACKEND="gpu")
+    assert code == 0
+    assert "started for gpu, but Paddle 9.9 computes on the processor: it is built for cpu" in err
+    report = bench.report()
+    assert (report["fallback"], report["built"], report["visible"]) == ("gpu", "cpu", 0)
+    assert report["steps"] == 1
+
+
+def test_it_is_written_even_if_the_script_ends_at_once(bench: Bench) -> None:
+    script = "import paddle\nimport os\nos._exit(3)\n"
+    assert bench.run(script, GPUCONSOLE_BACKEND="npu")[0] == 3
+    assert bench.report()["fallback"] == "npu"
+
+
+def test_a_build_for_the_device_that_sees_none_is_told(bench: Bench) -> None:
+    with_devices(bench, CUDA, 0, "cpu")
+    _, _, err = bench.run(STEP, GPUCONSOLE_BACKEND="gpu")
+    assert "it sees no device" in err
+    assert bench.report()["visible"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "wanted", "peak"),
+    [(CUDA, "gpu:0", "gpu", 7), (PLUGIN, "npu:0", "npu", 70)],
+)
+def test_nothing_is_said_of_a_device_that_is_used(
+    bench: Bench, text: str, device: str, wanted: str, peak: int
+) -> None:
+    with_devices(bench, text, 1, device)
+    code, out, err = bench.run(STEP, GPUCONSOLE_BACKEND=wanted)
+    assert (code, out, err) == (0, "begin\n", "")
+    report = bench.report()
+    assert "fallback" not in report
+    assert (report["built"], report["visible"], report["allocated"]) == (wanted, 1, peak)
+
+
+def test_a_job_without_a_device_is_held_against_nothing(bench: Bench) -> None:
+    _, _, err = bench.run(STEP)
+    assert err == ""
+    assert "built" not in bench.report()

@@ -230,3 +230,27 @@ def test_how_busy_a_job_keeps_its_device_is_kept_from_a_minute_on() -> None:
     observation = ended(said(), watch=watch).observation()
     assert observation is not None
     assert observation.utilization == pytest.approx(30.0)
+
+
+def test_a_job_that_never_used_its_device_says_so() -> None:
+    said = json.dumps({"version": 1, "device": "cpu", "steps": 5, "fallback": "gpu",
+                       "built": "cpu", "visible": 0}).encode()  # fmt: skip
+    reported = read_reports({"1.json": said})
+    assert "built for processors alone" in reported.fallback
+    good = named(Outcome(JobState.SUCCEEDED), reported)
+    assert good.state is JobState.SUCCEEDED
+    assert good.cause.startswith("Warning: Paddle computed on the processor")
+    bad = named(Outcome(JobState.FAILED, "Exit code 1."), reported)
+    assert bad.cause.startswith("Exit code 1. Paddle computed on the processor")
+    # Memory of the device cannot have run out, but what says so has the last word.
+    assert named(Outcome(JobState.OOM, "x"), reported).cause == "x"
+
+
+@pytest.mark.parametrize("wanted", [None, "abacus", 7, ["gpu"]])
+def test_a_report_may_say_anything_of_devices(wanted: object) -> None:
+    said = json.dumps({"fallback": wanted, "built": {"a": 1}, "visible": "many"}).encode()
+    assert read_reports({"1.json": said}).fallback == ""
+
+
+def test_every_back_end_of_paddle_is_known_by_its_word() -> None:
+    assert read_reports({"1.json": b'{"device": "iluvatar_gpu:0"}'}).backend == "iluvatar_gpu"

@@ -17,6 +17,8 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional
 REPORTS = ".reports"
 """Folder of the reports, beside this file; its name cannot be imported."""
 OFF = "GPUCONSOLE_REPORT"
+WANTED = "GPUCONSOLE_BACKEND"
+"""Names the kind of device that the job was started for; without it nothing is held against it."""
 WRITE_EVERY_S = 10.0
 EARLY_STEPS = (1, 3, 10)
 """Reports are written after these steps too: by the third the peak has usually been seen."""
@@ -108,6 +110,7 @@ class Report(object):
         self._state["pid"] = self._pid
         self._state["rank"] = os.environ.get("PADDLE_TRAINER_ID", "")
         atexit.register(self.end)
+        self.quietly(self._look_for_devices)
         self.quietly(self._count_steps)
         self.quietly(self._note_batches)
         self.quietly(self._hear_sigterm)
@@ -143,6 +146,28 @@ class Report(object):
             self._written_at = now
             if os.getpid() == self._pid:
                 self.quietly(self._write)
+
+    def _look_for_devices(self) -> None:
+        """Note for which devices Paddle is built and how many it sees; a job that would compute on
+        the processor instead of its device is told in its log before its first line runs."""
+        wanted = os.environ.get(WANTED, "")
+        if not wanted:
+            return
+        built, visible = devices_of(self._paddle, wanted)
+        self._state["built"], self._state["visible"] = built, visible
+        if built == wanted and visible:
+            return
+        # Safe to ask: with no device in sight nothing is set up on one.
+        device = str(self._paddle.device.get_device())
+        self._state["device"] = device
+        if not device.startswith("cpu"):
+            return
+        self._state["fallback"] = wanted
+        why = "it is built for %s" % built if built != wanted else "it sees no device"
+        words = "gpuconsole: this job was started for %s, but Paddle %s computes on the processor"
+        sys.stderr.write((words + ": %s.\n") % (wanted, self._state["paddle"], why))
+        sys.stderr.flush()
+        self._write()
 
     def _count_steps(self) -> None:
         optimizer = self._paddle.optimizer
@@ -232,14 +257,14 @@ class Report(object):
             }
             if "name" not in self._state:
                 self._state["name"] = str(cuda.get_device_name())
-        elif device.startswith("cpu"):
+        elif not device.startswith("cpu"):
+            figures = device_figures(self._paddle, device)
+        else:
             core = (getattr(self._paddle, "base", None) or self._paddle.fluid).core
             figures = {
                 "allocated": core.host_memory_stat_peak_value("Allocated", 0),
                 "current": core.host_memory_stat_current_value("Allocated", 0),
             }
-        else:
-            return
         for name, value in figures.items():
             # A script may reset the peaks; the highest one seen stays.
             before = 0 if name == "current" else self._state.get(name, 0)
@@ -258,6 +283,38 @@ class Report(object):
         with open(path + ".new", "w") as file:
             json.dump(self._state, file)
         os.replace(path + ".new", path)
+
+
+def devices_of(paddle: Any, wanted: str) -> Any:
+    """Return for which kind of device Paddle is built, and how many of those it sees.
+
+    A plugin's kind counts as built where it is the wanted one, or the only one.
+    """
+    core = (getattr(paddle, "base", None) or paddle.fluid).core
+    plugins = list(getattr(paddle.device, "get_all_custom_device_type", list)() or ())
+    if wanted in plugins or plugins:
+        kind = wanted if wanted in plugins else plugins[0]
+        return str(kind), int(core.get_custom_device_count(kind))
+    for kind, question in (("dcu", "rocm"), ("gpu", "cuda"), ("xpu", "xpu")):
+        built = getattr(paddle.device, "is_compiled_with_" + question, None)
+        if callable(built) and built():
+            count = core.get_xpu_device_count if kind == "xpu" else core.get_cuda_device_count
+            return kind, int(count())
+    return "cpu", 0
+
+
+def device_figures(paddle: Any, device: str) -> Dict[str, int]:
+    """Return what the allocator of a device that is no GPU took, bytes, by Paddle 3's own words."""
+    figures = {}
+    for name, question in (
+        ("allocated", "max_memory_allocated"),
+        ("reserved", "max_memory_reserved"),
+        ("current", "memory_allocated"),
+    ):
+        ask = getattr(paddle.device, question, None)
+        if ask is not None:
+            figures[name] = int(ask(device))
+    return figures
 
 
 class Steps(object):
