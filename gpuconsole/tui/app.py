@@ -346,7 +346,9 @@ class ConsoleApp(App[None]):
     def tell_error(self, error: ConsoleError) -> None:
         """Show an error for a person; the same again counts up."""
         count = self._told[str(error)] = self._told.get(str(error), 0) + 1
-        title = error.title if count == 1 else f"{error.title} ({count} times)"
+        say = self.ink.say
+        title = say(error.title)
+        title += "" if count == 1 else say(f" ({count} times)")
         message = "\n".join(filter(None, (error.message, error.hint)))
         self.notify(message, title=title, severity="error", timeout=8, markup=False)
 
@@ -373,7 +375,8 @@ class ConsoleApp(App[None]):
             # A job's ordinary steps are on the screen; only its end is worth a toast.
             return
         named = job is not None or not event.subject or event.subject in event.message
-        words = event.message if named else f"{event.subject}: {event.message}"
+        said = self.ink.say(event.message)
+        words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
 

@@ -71,11 +71,15 @@ class Actions:
 
     def items(self) -> Iterator[Item]:
         """Give an item a key."""
+        ink = self.console.ink
         for key in self.keys:
             name = key.help.partition(";")[0]
-            text = f"{name} {key.label} {_ALIASES.get(key.action, '')}".lower()
+            said = ink.say(key.help).partition("；")[0].partition(";")[0]
+            # What is typed may be English all the same.
+            words = (said, name, ink.label(key.label), key.label, _ALIASES.get(key.action, ""))
+            text = " ".join(dict.fromkeys(words)).lower()
             run = partial(self._press, key.action)
-            yield Item(key.id, text, partial(Entry, key.id, name, key.shown, run))
+            yield Item(key.id, text, partial(Entry, key.id, said, key.shown, run))
 
     async def _press(self, action: str) -> None:
         await self.console.run_action(action, default_namespace=self.screen)
@@ -106,7 +110,8 @@ class Hosts:
             yield Item(f"host {host.name}", text, partial(self._entry, host))
 
     def _entry(self, host: Host) -> Entry:
-        note = f"{host.state.value}, {len(host.devices)} devices"
+        say = self.console.ink.say
+        note = f"{say(host.state.value)}, " + say(f"{len(host.devices)} devices")
         run = partial(_open_host, self.console, host.name, "")
         return Entry(f"host {host.name}", clean(host.name), note, run)
 
@@ -131,7 +136,7 @@ class Devices:
         name = clean(f"{host} {device.index} {device.model}")
         owner = self.console.picture.owner_name(device)
         run = partial(_open_host, self.console, host, device.uuid)
-        return Entry(device.uuid, name, clean(owner) or "free", run)
+        return Entry(device.uuid, name, clean(owner) or self.console.ink.say("free"), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class Jobs:
 
     def _entry(self, job: Job) -> Entry:
         name = clean(f"{job.task.name}  {job.id}")
-        note = f"{job.state.value} ({clean(job.user)})"
+        note = f"{self.console.ink.say(job.state.value)} ({clean(job.user)})"
         return Entry(job.id, name, note, partial(self.console.open_job, job.id))
 
 
@@ -165,7 +170,7 @@ class Themes:
     def items(self) -> Iterator[Item]:
         """Give an item a theme."""
         for name in sorted(self.console.theme_names):
-            note = "worn now" if name == self.console.theme else ""
+            note = self.console.ink.say("worn now" if name == self.console.theme else "")
             run = partial(setattr, self.console, "theme", name)
             yield Item(
                 f"theme {name}",
@@ -184,7 +189,7 @@ class Settings:
 
     def items(self) -> Iterator[Item]:
         """Give an item a value."""
-        look = self.console.look
+        look, say = self.console.look, self.console.ink.say
         values: list[tuple[str, str, bool, Run]] = [
             ("Messages of this session", "messages toasts", False, self.console.show_messages),
         ]
@@ -203,8 +208,10 @@ class Settings:
             values.append((words, "bell", look.bell == level, ring))
         for words, also, now, run in values:
             key = f"setting {words}"
-            text = f"{words} {also}".lower()
-            yield Item(key, text, partial(Entry, key, words, "in force" if now else "", run))
+            said = say(words)
+            text = " ".join(dict.fromkeys((said, words, also))).lower()
+            note = say("in force" if now else "")
+            yield Item(key, text, partial(Entry, key, said, note, run))
 
 
 def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Job
@@ -20,7 +22,7 @@ _MOVING = 8
 
 def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> Lines:
     """Return the latest sample in columns, then the owner and what is wrong."""
-    facts = _facts(device)
+    facts = _facts(ink, device)
     columns = max(1, min(3, width // (_LABEL + _VALUE)))
     # Where there is little room, where the device sits is left to the host's screen.
     facts = facts if columns == 3 else facts[:_MOVING]
@@ -29,52 +31,59 @@ def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: 
     for start in range(0, len(facts), columns):
         line: list[Piece] = []
         for label, value in facts[start : start + columns]:
-            line += [(fit(label, _LABEL), ink.muted), (fit(value, room), ink.text)]
+            line += [(fit(ink.say(label), _LABEL), ink.muted), (fit(value, room), ink.text)]
         lines.append(line)
     lines += _owner(ink, picture, device, width)
     for words, style in (
-        *((sentence, ink.bad) for sentence in faults(device)),
-        *((f"slowed  {sentence}", ink.warn) for sentence in slowed(device)),
+        *((ink.say(sentence), ink.bad) for sentence in faults(device)),
+        *((ink.say("slowed  ") + ink.say(sentence), ink.warn) for sentence in slowed(device)),
     ):
         lines += [[(part, style)] for part in wrapped(words, width)]
     if host.error:
-        lines += [[(part, ink.bad)] for part in wrapped(host.error, width)]
+        lines += [[(part, ink.bad)] for part in wrapped(ink.say(host.error), width)]
     return lines
 
 
-def _facts(device: Device) -> list[tuple[str, str]]:
+def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
+    say = ink.say
     free = format_mib(device.memory_free_mib)
     total = format_mib(device.memory_total_mib)
-    limit = "" if device.power_limit_w is None else f" of {device.power_limit_w:.0f}"
+    power = f"{_figure(device.power_w)} W"
+    if device.power_limit_w is not None:
+        power = say(f"{_figure(device.power_w)} of {device.power_limit_w:.0f} W")
     clocks = f"{_figure(device.sm_clock_mhz)} / {_figure(device.memory_clock_mhz)} MHz"
     return [
         ("load", f"{_figure(device.utilization)} %"),
-        ("memory", f"{format_mib(device.memory_used_mib)} of {total}"),
+        ("memory", say(f"{format_mib(device.memory_used_mib)} of {total}")),
         ("free", free),
         ("temp", f"{_figure(device.temperature_c)} C"),
-        ("power", f"{_figure(device.power_w)}{limit} W"),
+        ("power", power),
         ("clocks", clocks),
         ("FP16", f"{fp16_words(device)} TFLOPS"),
-        ("link", link_words(device)),
-        ("ECC", f"{_count(device.ecc_uncorrected)} errors, {_count(device.retired_pages)} pages"),
+        ("link", say(link_words(device))),
+        (
+            "ECC",
+            say(f"{_count(device.ecc_uncorrected)} errors, {_count(device.retired_pages)} pages"),
+        ),
         ("PCI", device.pci_bus_id or "n/a"),
-        ("NUMA", f"node {device.numa_node}" if device.numa_node is not None else "n/a"),
-        ("MIG", "cut into slices" if device.mig else "whole"),
+        ("NUMA", say(f"node {device.numa_node}") if device.numa_node is not None else "n/a"),
+        ("MIG", say("cut into slices" if device.mig else "whole")),
     ]
 
 
 def _owner(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:
     job = picture.owners.get(device.uuid)
-    label: Piece = (fit("owner", _LABEL), ink.muted)
+    say = ink.say
+    label: Piece = (fit(say("owner"), _LABEL), ink.muted)
     if job is None:
         names = picture.owner_name(device)
-        words = f"{names} (no job of this queue)" if names else "nobody"
+        words = say(f"{names} (no job of this queue)" if names else "nobody")
         return [[label, (fit(words, width - _LABEL), ink.text)]]
-    estimate = f", {format_mib(job.estimate_mib)} predicted" if job.estimate_mib else ""
-    words = f"{job.task.name} of {job.user}, {job.id}{estimate}"
-    return [
-        [label, (fit(words, max(8, width - _LABEL - 12)), ink.accent), ("  J opens it", ink.muted)]
-    ]
+    estimate = say(f", {format_mib(job.estimate_mib)} predicted") if job.estimate_mib else ""
+    words = say(f"{job.task.name} of {job.user}, {job.id}") + estimate
+    last = say("  J opens it")
+    room = max(8, width - _LABEL - cell_len(last))
+    return [[label, (fit(words, room), ink.accent), (last, ink.muted)]]
 
 
 def title(host: Host, device: Device) -> str:

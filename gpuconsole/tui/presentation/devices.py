@@ -205,10 +205,11 @@ def device_line(
 def process_lines(ink: Ink, device: Device, width: int) -> list[list[Piece]]:
     """Return the processes of a device as lines with a heading, or a sentence."""
     if not device.processes:
-        return [[("nobody holds memory here", ink.muted)]]
+        return [[(ink.say("nobody holds memory here"), ink.muted)]]
     lines: list[list[Piece]] = [
-        [(fit("pid", 8, "right"), ink.muted), ("  ", ink.text), (fit("user", 10), ink.muted),
-         (fit("memory", 9, "right"), ink.muted), ("  command", ink.muted)]
+        [(fit("pid", 8, "right"), ink.muted), ("  ", ink.text),
+         (fit(ink.say("user"), 10), ink.muted), (fit(ink.say("memory"), 9, "right"), ink.muted),
+         (ink.say("  command"), ink.muted)]
     ]  # fmt: skip
     for process in device.processes:
         place = "  " if process.container_id == "" else f"  [{process.container_id[:12]}] "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.history import Column, Series, downsample
@@ -45,7 +46,8 @@ def plot_lines(
     """Return the plot in `height` lines: the curve, and below it the time and what was most."""
     rows, room = max(1, height - 1), max(8, width - LABELS)
     if series.latest is None and series.peak is None:
-        empty: Lines = [[("No history yet: it is kept while the console is open.", ink.muted)]]
+        words = ink.say("No history yet: it is kept while the console is open.")
+        empty: Lines = [[(words, ink.muted)]]
         return empty + [[] for _ in range(height - 1)]
     levels = [_eighths(column, scale.top, rows) for column in downsample(series, room)]
     across = {_row_of(mark.value, scale.top, rows): mark for mark in reversed(marks)}
@@ -78,8 +80,9 @@ def _row(
     if mark is not None:
         across = (_line(ink), ink.bad if mark.bad else ink.warn)
         cells = [across if glyph == " " else (glyph, drawn) for glyph, drawn in cells]
-        words = fit(f" {mark.label} ", min(len(mark.label) + 2, max(0, len(cells) - 1)))
-        cells[1 : 1 + len(words)] = [(letter, across[1]) for letter in words]
+        words = f" {ink.say(mark.label)} "
+        room = min(cell_len(words), max(0, len(cells) - 1))
+        cells[1 : 1 + room] = [(fit(words, room), across[1])]
     return [_label(ink, row, rows, scale), (_axis(ink), ink.rule), *_merged(cells)]
 
 
@@ -116,19 +119,20 @@ def _foot(ink: Ink, series: Series, scale: Scale, room: int) -> list[Piece]:
     span = format_duration(series.end - series.start)
     told = [value for value in series.values if value is not None]
     latest, peak = series.latest, series.peak
-    parts = [f"now {scale.words(latest)}" if latest is not None else "now n/a"]
+    say = ink.say
+    parts = [say(f"now {scale.words(latest)}" if latest is not None else "now n/a")]
     if peak is not None:
         at = datetime.fromtimestamp(peak[0]).strftime("%H:%M:%S")
-        parts.append(f"  peak {scale.words(peak[1])} at {at}")
+        parts.append(say(f"  peak {scale.words(peak[1])} at {at}"))
     if told:
-        parts.append(f"  mean {scale.words(sum(told) / len(told))}")
+        parts.append(say(f"  mean {scale.words(sum(told) / len(told))}"))
     left = f"{' ' * LABELS}-{span}  "
     words = ""
     for part in parts:
-        if len(left) + len(words) + len(part) > LABELS + room:
+        if len(left) + cell_len(words) + cell_len(part) > LABELS + room:
             break
         words += part
-    gap = max(0, LABELS + room - len(left) - len(words))
+    gap = max(0, LABELS + room - len(left) - cell_len(words))
     return [(left + " " * gap, ink.muted), (words, ink.text)]
 
 

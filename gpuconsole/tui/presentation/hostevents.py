@@ -18,27 +18,29 @@ Event = tuple[float, str, str, bool]
 
 def event_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     """Return the newest events first, or a sentence."""
-    found = sorted(_events(picture, host), key=lambda event: -event[0])[:MOST]
+    found = sorted(_events(ink, picture, host), key=lambda event: -event[0])[:MOST]
     if not found:
-        return [[("Nothing has happened here since the console was opened.", ink.muted)]]
+        words = ink.say("Nothing has happened here since the console was opened.")
+        return [[(words, ink.muted)]]
     return [
         [
             (datetime.fromtimestamp(at).strftime("%m-%d %H:%M:%S") + "  ", ink.muted),
-            (fit(kind, 9), ink.text),
+            (fit(ink.say(kind), 9), ink.text),
             (fit(what, max(8, width - 25)), ink.bad if bad else ink.text),
         ]
         for at, kind, what, bad in found
     ]
 
 
-def _events(picture: Picture, host: Host) -> Iterator[Event]:
+def _events(ink: Ink, picture: Picture, host: Host) -> Iterator[Event]:
+    say = ink.say
     for one in picture.incidents:
         if one.host != host.name:
             continue
         where = "" if one.index is None else f"gpu {one.index}: "
-        yield one.since, one.severity.value, f"{where}{one.title}", True
+        yield one.since, one.severity.value, f"{where}{say(one.title)}", True
         if one.ended_at is not None:
-            yield one.ended_at, "over", f"{where}{one.title}", False
+            yield one.ended_at, "over", f"{where}{say(one.title)}", False
     for job in picture.jobs:
         for attempt in job.attempts:
             parts = [part for part in attempt.parts if part.host == host.name]
@@ -47,8 +49,9 @@ def _events(picture: Picture, host: Host) -> Iterator[Event]:
             indexes = ",".join(str(index) for index in parts[0].device_indexes)
             place = f" on gpu {indexes}" if indexes else ""
             if attempt.started_at is not None:
-                yield attempt.started_at, "job", f"{job.task.name} started{place}", False
+                words = say(f"{job.task.name} started{place}")
+                yield attempt.started_at, "job", words, False
             if attempt.ended_at is not None:
-                cause = f": {attempt.cause}" if attempt.cause else ""
-                bad = bool(attempt.exit_code)
-                yield attempt.ended_at, "job", f"{job.task.name} ended{place}{cause}", bad
+                words = say(f"{job.task.name} ended{place}")
+                words += f": {say(attempt.cause)}" if attempt.cause else ""
+                yield attempt.ended_at, "job", words, bool(attempt.exit_code)

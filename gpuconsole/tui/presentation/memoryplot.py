@@ -43,7 +43,7 @@ def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: i
     """Return the plot in `height` lines, the last of which says what it shows."""
     peak = series.peak
     if peak is None:
-        return [[("No memory was seen of it yet.", ink.muted)]]
+        return [[(ink.say("No memory was seen of it yet."), ink.muted)]]
     # A device that holds nothing yet, of a job without an estimate, is drawn on an axis too.
     most = max(peak[1], bounds.predicted or 0.0, 1.0)
     near = bounds.limit is not None and bounds.limit <= most * _NEAR
@@ -103,11 +103,11 @@ def _label(across: tuple[str, float] | None) -> str:
 
 def _legend(ink: Ink, series: Series, bounds: Bounds, near: bool, width: int) -> list[Piece]:
     peak = series.peak
-    words = f"peak {format_mib(peak[1] if peak else None)}"
+    words = ink.say(f"peak {format_mib(peak[1] if peak else None)}")
     if peak and bounds.predicted:
         words += f" ({100 * peak[1] / bounds.predicted:.0f}%)"
     if bounds.limit and not near:
-        words += f", limit {format_mib(bounds.limit)}"
+        words += ink.say(f", limit {format_mib(bounds.limit)}")
     return [(fit(words, width, "right"), ink.text)]
 
 

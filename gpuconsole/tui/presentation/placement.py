@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
 
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.model import Candidate, Decision, Rejection
@@ -22,8 +24,8 @@ def decision_lines(ink: Ink, decision: Decision, docker: str, now: float, width:
         first = number == 1
         mark = ink.glyphs.cursor if first else " "
         place = f"{candidate.host} {_devices(candidate)}"
-        score = f"score {candidate.score:.2f}"
-        room = width - 2 - len(score)
+        score = ink.say(f"score {candidate.score:.2f}")
+        room = width - 2 - cell_len(score)
         lines.append(
             [(f"{mark} ", ink.key), (fit(place, room), ink.strong if first else ink.text),
              (score, ink.muted)]
@@ -32,36 +34,40 @@ def decision_lines(ink: Ink, decision: Decision, docker: str, now: float, width:
         lines += bullets(ink, reasons, width)
     waiting = decision.waiting
     if waiting is not None:
-        lines += [[(part, ink.warn)] for part in wrapped(waiting.reason, width)]
+        lines += [[(part, ink.warn)] for part in wrapped(ink.say(waiting.reason), width)]
         if waiting.estimated_start is not None:
             wait = format_duration(waiting.estimated_start - now)
-            lines.append([(f"  could start in about {wait}", ink.text)])
+            lines.append([(ink.say(f"  could start in about {wait}"), ink.text)])
         lines += bullets(ink, waiting.options, width)
-    refused = refusals(decision.rejections)
+    refused = refusals(decision.rejections, ink.say)
     if refused:
-        lines += [[], [("not these", ink.title)]]
+        lines += [[], [(ink.say("not these"), ink.title)]]
         lines += bullets(ink, refused[:MOST_REFUSALS], width)
         if len(refused) > MOST_REFUSALS:
-            lines.append([(f"    and for {len(refused) - MOST_REFUSALS} more reasons", ink.muted)])
+            more = ink.say(f"    and for {len(refused) - MOST_REFUSALS} more reasons")
+            lines.append([(more, ink.muted)])
     if docker:
-        lines += [[], [("the equal docker command", ink.title)]]
+        lines += [[], [(ink.say("the equal docker command"), ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(docker, width)]
     return lines
 
 
-def refusals(rejections: Sequence[Rejection]) -> tuple[str, ...]:
+def refusals(rejections: Sequence[Rejection], say: Callable[[str], str] = str) -> tuple[str, ...]:
     """Return a sentence for each reason and model, with the hosts and the number of devices."""
     groups: dict[tuple[str, str], list[str]] = {}
     for refused in rejections:
         groups.setdefault((refused.model, refused.reason), []).append(refused.host)
-    return tuple(_refusal(model, reason, hosts) for (model, reason), hosts in groups.items())
+    return tuple(_refusal(say, *which, hosts) for which, hosts in groups.items())
 
 
-def _refusal(model: str, reason: str, hosts: Sequence[str]) -> str:
+def _refusal(say: Callable[[str], str], model: str, reason: str, hosts: Sequence[str]) -> str:
     names = list(dict.fromkeys(filter(None, hosts)))
+    reason = say(reason)
     if not names:
         return reason
-    place = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    place = names[0]
+    if len(names) > 1:
+        place = f"{place} " + say(f"and {len(names) - 1} more")
     count = f"{len(hosts)} x " if len(hosts) > 1 else ""
     what = f" ({count}{short_model(model)})" if model else ""
     return f"{place}{what}: {_within(reason)}"

@@ -30,10 +30,14 @@ def jobs_by_container(jobs: Sequence[Job]) -> Mapping[str, Job]:
 
 def process_heading(ink: Ink, width: int, *, with_gpu: bool = False) -> list[Piece]:
     """Return the line above the processes."""
+    say = ink.say
     words = f"{'gpu':>3} " if with_gpu else ""
-    words += f"{'pid':>8}  {'user':<10} {'memory':>9}  "
-    words += f"{'container':<13}{'job':<16}" if width >= _WIDE else f"{'job, container':<16}"
-    return [(fit(words + "command", width), ink.muted)]
+    words += f"{'pid':>8}  {fit(say('user'), 10)} {fit(say('memory'), 9, 'right')}  "
+    if width >= _WIDE:
+        words += fit(say("container"), 13) + fit(say("job"), 16)
+    else:
+        words += fit(say("job, container"), 16)
+    return [(fit(words + say("command"), width), ink.muted)]
 
 
 def process_line(
@@ -66,5 +70,5 @@ def host_process_lines(ink: Ink, host: Host, jobs: Sequence[Job], width: int) ->
         for process in device.processes
     ]
     if not lines:
-        return [[("Nobody holds memory on a device here.", ink.muted)]]
+        return [[(ink.say("Nobody holds memory on a device here."), ink.muted)]]
     return [process_heading(ink, width, with_gpu=True), *lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.edits import Edit
@@ -54,25 +55,24 @@ def invitation(ink: Ink, past: Sequence[Job], now: float, width: int) -> Lines:
         "Name a script, and this side tells what memory it will take, whether it fits, on which "
         "device, and what would help. The script is read, never run."
     )
-    lines: Lines = [[(part, ink.muted)] for part in wrapped(words, width)]
+    say = ink.say
+    lines: Lines = [[(part, ink.muted)] for part in wrapped(say(words), width)]
     if not past:
         return lines
-    lines += [
-        [],
-        [("submitted before", ink.title), ("   up in the script field recalls", ink.muted)],
-    ]
+    recalls = say("   up in the script field recalls")
+    lines += [[], [(say("submitted before"), ink.title), (recalls, ink.muted)]]
     name = max(10, min(18, width // 4))
     for number, job in enumerate(past[:MOST_PAST], start=1):
         task = job.task
-        ago = fit(f"{format_duration(max(0.0, now - job.submitted_at))} ago", 10, "right")
+        ago = fit(say(f"{format_duration(max(0.0, now - job.submitted_at))} ago"), 10, "right")
         command = " ".join((PurePath(task.script).name, *task.args))
-        room = max(4, width - 4 - name - 1 - len(ago) - 1)
+        room = max(4, width - 4 - name - 1 - cell_len(ago) - 1)
         lines.append(
             [(fit(f"{number}", 3, "right") + " ", ink.muted), (fit(task.name, name), ink.text),
              (" " + fit(command, room) + " ", ink.muted), (ago, ink.muted)]
         )  # fmt: skip
     if len(past) > MOST_PAST:
-        lines.append([(f"    and {len(past) - MOST_PAST} more", ink.muted)])
+        lines.append([(say(f"    and {len(past) - MOST_PAST} more"), ink.muted)])
     return lines
 
 
@@ -90,7 +90,11 @@ def report_lines(
     lines += _edits(ink, report.estimate.script, edits, width)
     help_lines: Lines = []
     if report.suggestions:
-        help_lines = [[], [("what would help", ink.title)], *_suggestions(ink, report, width)]
+        help_lines = [
+            [],
+            [(ink.say("what would help"), ink.title)],
+            *_suggestions(ink, report, width),
+        ]
     urgent = overall(report) != "fits"
     if urgent:
         lines += help_lines
@@ -101,11 +105,11 @@ def report_lines(
     if not urgent:
         lines += help_lines
     if report.estimate.notes:
-        lines += [[], [("notes", ink.title)]]
+        lines += [[], [(ink.say("notes"), ink.title)]]
         lines += [
             [(part, ink.muted)]
             for note in report.estimate.notes[:6]
-            for part in wrapped(note, width)
+            for part in wrapped(ink.say(note), width)
         ]
     return lines
 
@@ -113,7 +117,7 @@ def report_lines(
 def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> Lines:
     word = overall(report)
     memory = report.estimate.memory
-    said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ').upper()}"
+    said = f"{ink.glyphs.verdicts[word]} {ink.say(word.replace('-', ' ')).upper()}"
     rest = ""
     if word == "will-fail":
         rest = "the script itself is wrong"
@@ -122,30 +126,33 @@ def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> 
     elif verdict is not None and verdict.limit_mib:
         share = 100.0 * memory.high_mib / verdict.limit_mib
         rest = (
-            f"   up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
+            f"up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
             f" ({share:.0f}%) on {short_model(verdict.device)}"
         )
     else:
-        rest = f"   up to {format_mib(memory.high_mib)}; no device to hold it against"
-    parts = wrapped(rest.strip(), max(12, width - len(said) - 3)) if rest else [""]
+        rest = f"up to {format_mib(memory.high_mib)}; no device to hold it against"
+    beside = cell_len(said) + 3
+    parts = wrapped(ink.say(rest), max(12, width - beside)) if rest else [""]
     lines: Lines = [[(said, ink.verdicts[word]), ("   " + parts[0], ink.text)]]
-    lines += [[(" " * (len(said) + 3) + part, ink.text)] for part in parts[1:]]
+    lines += [[(" " * beside + part, ink.text)] for part in parts[1:]]
     return lines
 
 
 def _method(ink: Ink, estimate: Estimate, width: int) -> Lines:
-    words = [f"tier {estimate.tier}"]
+    say = ink.say
+    words = [say(f"tier {estimate.tier}")]
     if estimate.tier != "formula":
-        words.append(f"{estimate.coverage:.0%} understood")
+        words.append(say(f"{estimate.coverage:.0%} understood"))
     source = estimate.batch_source
     if estimate.batch_size is not None:
         place = ""
         if source is not None:
-            place = f" ({source.kind}, {short_path(source.file, estimate.script)}:{source.line})"
+            file = short_path(source.file, estimate.script)
+            place = f" ({say(source.kind)}, {file}:{source.line})"
         if source is not None and source.kind in ("given", "task"):
-            place = f" ({source.kind})"
-        words.append(f"batch {estimate.batch_size}{place}")
-    words += estimate.flags
+            place = f" ({say(source.kind)})"
+        words.append(say(f"batch {estimate.batch_size}") + place)
+    words += map(say, estimate.flags)
     return [[(part, ink.muted)] for part in wrapped(", ".join(words), width)]
 
 
@@ -154,17 +161,18 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
     for fault in estimate.errors[:4]:
         shapes = " and ".join("x".join(map(str, shape)) for shape in fault.shapes)
         place = _place(fault.file, fault.line, estimate.script)
-        sentence = f"{place}{fault.message}" + (f" ({shapes})" if shapes else "")
+        sentence = f"{place}{ink.say(fault.message)}" + (f" ({shapes})" if shapes else "")
         lines += _marked(ink, ink.glyphs.verdicts["will-fail"], sentence, ink.bad, width)
     for unknown in estimate.unknowns[:4]:
-        sentence = _place(unknown.file, unknown.line, estimate.script) + unknown.reason
+        sentence = _place(unknown.file, unknown.line, estimate.script) + ink.say(unknown.reason)
         lines += _marked(ink, "?", sentence, ink.warn, width)
     more = len(estimate.errors[4:]) + len(estimate.unknowns[4:])
     if more:
-        lines.append([(f"  and {more} more", ink.muted)])
+        lines.append([(ink.say(f"  and {more} more"), ink.muted)])
     for ask in estimate.asks:
         example = f" F7 answers: {ask.name}={ask.example}" if ask.example else " F7 answers."
-        lines += _marked(ink, ">", ask.question + example, ink.strong, width)
+        sentence = ink.say(ask.question) + ink.say(example)
+        lines += _marked(ink, ">", sentence, ink.strong, width)
     return lines
 
 
@@ -180,7 +188,7 @@ def _edits(ink: Ink, script: str, edits: Sequence[Edit], width: int) -> Lines:
     lines: Lines = []
     for edit in edits:
         place = f"{short_path(edit.file, script)}:{edit.line}"
-        lines.append([(fit(f"shipped copy, {place}", width), ink.muted)])
+        lines.append([(fit(ink.say(f"shipped copy, {place}"), width), ink.muted)])
         lines.append([(fit(f"- {edit.old.strip()}", width), ink.bad)])
         lines.append([(fit(f"+ {edit.new.strip()}", width), ink.good)])
     return lines
@@ -222,13 +230,13 @@ def _parts(ink: Ink, memory: Memory, width: int) -> Lines:
         style = _part_style(ink, at)
         length = round(room * size / largest)
         lines.append(
-            [(f"{letter} ", style), (fit(name, 12), ink.text),
+            [(f"{letter} ", style), (fit(ink.say(name), 12), ink.text),
              (fit(format_mib(size), 10, "right") + "  ", ink.text),
              (ink.glyphs.bar * length, style)]
         )  # fmt: skip
-    between = f"{format_mib(memory.low_mib)} to {format_mib(memory.high_mib)}"
+    between = ink.say(f"{format_mib(memory.low_mib)} to {format_mib(memory.high_mib)}")
     lines.append(
-        [("  ", ink.text), (fit("total", 12), ink.strong),
+        [("  ", ink.text), (fit(ink.say("total"), 12), ink.strong),
          (fit(format_mib(memory.total_mib), 10, "right"), ink.strong), (f"  {between}", ink.muted)]
     )  # fmt: skip
     return lines
@@ -258,8 +266,9 @@ def stacked_bar(ink: Ink, memory: Memory, limit: float | None, width: int) -> li
 
 def _scale(ink: Ink, memory: Memory, limit: float, width: int) -> list[Piece]:
     scale = max(limit, memory.high_mib, 1.0) * 1.04
-    words = f"limit {format_mib(limit)}"
-    at = max(0, min(width - len(words), round(width * limit / scale) - len(words) + 1))
+    words = ink.say(f"limit {format_mib(limit)}")
+    length = cell_len(words)
+    at = max(0, min(width - length, round(width * limit / scale) - length + 1))
     return [(" " * at + words, ink.muted)]
 
 
@@ -282,14 +291,15 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
     for verdict in verdicts:
         classes.setdefault(short_model(verdict.device), []).append(verdict)
     name = max(12, min(24, width - 42))
+    say = ink.say
     lines: Lines = [
-        [(fit("device", name) + fit("verdict", 15) + fit("headroom", 10, "right")
-          + fit("max batch", 10, "right") + fit("fit", 7, "right"), ink.muted)]
+        [(fit(say("device"), name) + fit(say("verdict"), 15) + fit(say("headroom"), 10, "right")
+          + fit(say("max batch"), 10, "right") + fit(say("fit"), 7, "right"), ink.muted)]
     ]  # fmt: skip
     rows = [(device, *_best_of(each)) for device, each in classes.items()]
     rows.sort(key=lambda row: (RANK[row[1].verdict], -(row[1].headroom_mib or 0.0)))
     for device, verdict, able, count in rows[:10]:
-        word = f"{ink.glyphs.verdicts[verdict.verdict]} {verdict.verdict.replace('-', ' ')}"
+        word = f"{ink.glyphs.verdicts[verdict.verdict]} {say(verdict.verdict.replace('-', ' '))}"
         headroom = "n/a" if verdict.headroom_mib is None else _signed(verdict.headroom_mib)
         batch = "n/a" if verdict.max_batch_size is None else f"{verdict.max_batch_size:,}"
         lines.append(
@@ -298,9 +308,10 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
              (fit(f"{able}/{count}", 7, "right"), ink.muted)]
         )  # fmt: skip
         if verdict.reason and verdict.verdict not in ("fits",):
-            lines += [[("  " + part, ink.muted)] for part in wrapped(verdict.reason, width - 2)[:2]]
+            parts = wrapped(say(verdict.reason), width - 2)[:2]
+            lines += [[("  " + part, ink.muted)] for part in parts]
     if len(rows) > 10:
-        lines.append([(f"and {len(rows) - 10} more kinds of device", ink.muted)])
+        lines.append([(say(f"and {len(rows) - 10} more kinds of device"), ink.muted)])
     return lines
 
 
@@ -318,15 +329,16 @@ def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
     lines: Lines = []
     for place, suggestion in enumerate(report.suggestions):
         key = f"F{place + 2}  " if place < MOST_SUGGESTIONS else "-   "
-        words = suggestion.text
+        words = ink.say(suggestion.text)
         if suggestion.saves_mib > 0:
-            words = f"{words.rstrip('.')} (saves {format_mib(suggestion.saves_mib)})."
+            saves = ink.say(f" (saves {format_mib(suggestion.saves_mib)}).")
+            words = f"{words.rstrip('.。')}{saves}"
         parts = wrapped(words, width - 4)
         lines += [
             [(key if at == 0 else "    ", ink.key), (part, ink.text)]
             for at, part in enumerate(parts)
         ]
         if suggestion.costs:
-            costs = wrapped(f"costs: {suggestion.costs}", width - 4)
+            costs = wrapped(ink.say("costs: ") + ink.say(suggestion.costs), width - 4)
             lines += [[("    ", ink.text), (part, ink.muted)] for part in costs]
     return lines

@@ -27,7 +27,8 @@ def topology_lines(ink: Ink, host: Host, width: int) -> Lines:
     devices = host.devices[: max(1, min(MOST, (width - 12) // CELL))]
     if not any(device.peers for device in devices):
         nodes = _numa_lines(ink, host, width)
-        return nodes or [[("The host does not tell how its devices are joined.", ink.muted)]]
+        words = ink.say("The host does not tell how its devices are joined.")
+        return nodes or [[(words, ink.muted)]]
     lines: Lines = [_heading(ink, devices)]
     for device in devices:
         links = {peer.uuid: peer.kind for peer in device.peers}
@@ -37,12 +38,12 @@ def topology_lines(ink: Ink, host: Host, width: int) -> Lines:
         lines.append([name, *cells, (fit(node, CELL, "right"), ink.muted)])
     left = len(host.devices) - len(devices)
     if left:
-        lines.append([(f"and {left} more", ink.muted)])
+        lines.append([(ink.say(f"and {left} more"), ink.muted)])
     seen = {_word(peer.kind) for device in devices for peer in device.peers}
     lines.append([])
     for word, meaning in MEANINGS:
         if word in seen:
-            lines.append([(fit(word, 7), _style(ink, word)), (meaning, ink.muted)])
+            lines.append([(fit(word, 7), _style(ink, word)), (ink.say(meaning), ink.muted)])
     return [*lines, *_numa_lines(ink, host, width)]
 
 

@@ -16,7 +16,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import Piece, fit, labelled, wrapped
+from gpuconsole.tui.presentation.cells import Align, Piece, fit, labelled, wrapped
 
 NARROW = 100
 """Columns below which only the first facts of an incident fit."""
@@ -59,28 +59,29 @@ def heading(ink: Ink, sizes: Mapping[str, int]) -> list[Piece]:
     """Return the line above the list."""
     pieces: list[Piece] = []
     for name, size in sizes.items():
-        pieces += [(fit(name, size, "right" if name == "since" else "left"), ink.muted),
+        align: Align = "right" if name == "since" else "left"
+        pieces += [(fit(ink.say(name), size, align), ink.muted),
                    (" ", ink.text)]  # fmt: skip
     return pieces
 
 
 def row_pieces(ink: Ink, row: Row, now: float, sizes: Mapping[str, int]) -> list[Piece]:
     """Return one incident as a line of the list."""
-    incident = row.incident
+    incident, say = row.incident, ink.say
     state = incident.state(now)
     quiet = state is not IncidentState.OPEN
     body = ink.muted if quiet else ink.text
     cells: dict[str, Piece] = {
-        "severity": (f"{GLYPHS[incident.severity]} {incident.severity.value}",
+        "severity": (f"{GLYPHS[incident.severity]} {say(incident.severity.value)}",
                      ink.muted if quiet else severity_style(ink, incident.severity)),
         "since": (short_age(now - incident.since), body),
-        "what": (incident.title, body if quiet else ink.strong),
+        "what": (say(incident.title), body if quiet else ink.strong),
         "where": (incident.where, body),
         "who is hit": (row.hit or "-", body),
-        "do": (standing(incident, now) or row.do, ink.muted),
+        "do": (say(standing(incident, now) or row.do), ink.muted),
     }  # fmt: skip
     if "do" not in sizes and quiet:
-        cells["what"] = (f"({standing(incident, now)}) {incident.title}", body)
+        cells["what"] = (f"({say(standing(incident, now))}) {say(incident.title)}", body)
     pieces: list[Piece] = []
     for name, size in sizes.items():
         words, style = cells[name]
@@ -129,15 +130,15 @@ def moment(at: float, now: float) -> str:
     return then.strftime("%H:%M:%S" if same else "%m-%d %H:%M")
 
 
-def counts(incidents: Sequence[Incident], now: float) -> str:
+def counts(ink: Ink, incidents: Sequence[Incident], now: float) -> str:
     """Say how many are open of each severity."""
     open_now = [one for one in incidents if one.state(now) is IncidentState.OPEN]
     words = [
-        f"{number} {severity.value}"
+        f"{number} {ink.say(severity.value)}"
         for severity in Severity
         if (number := sum(one.severity is severity for one in open_now))
     ]
-    return "  ".join(words) or "nothing open"
+    return "  ".join(words) or ink.say("nothing open")
 
 
 def evidence_lines(
@@ -147,35 +148,35 @@ def evidence_lines(
     (`low`) the summary comes before what was seen."""
     incident = row.incident
     seen, facts = _seen(ink, incident, now, width), _facts(ink, row, jobs, now, width)
-    last = labelled(ink, "rule", f"{incident.rule}: {rule}", width, LABEL)
+    last = labelled(ink, "rule", f"{incident.rule}: {ink.say(rule)}", width, LABEL)
     return [*facts, [], *seen, [], *last] if low else [*seen, [], *facts, *last]
 
 
 def _seen(ink: Ink, incident: Incident, now: float, width: int) -> Lines:
     lines: Lines = []
     for one in incident.evidence:
-        when, source = moment(one.at, now), fit(one.source, 8)
+        when, source = moment(one.at, now), fit(ink.say(one.source), 8)
         room = max(8, width - len(when) - 11)
-        for at, part in enumerate(wrapped(one.text, room)):
+        for at, part in enumerate(wrapped(ink.say(one.text), room)):
             head = f"{when} {source} " if at == 0 else " " * (len(when) + 10)
             lines.append([(head, ink.muted), (part, ink.text)])
     return lines
 
 
 def _facts(ink: Ink, row: Row, jobs: Mapping[str, Job], now: float, width: int) -> Lines:
-    incident = row.incident
-    state = standing(incident, now) or "open"
+    incident, say = row.incident, ink.say
+    state = say(standing(incident, now) or "open")
     end = incident.ended_at if incident.ended_at is not None else now
-    before = "never here"
+    before = say("never here")
     if incident.times_before:
         dates = ", ".join(_day(at) for at in reversed(incident.before[:3]))
         times = f"{incident.times_before} times, " if incident.times_before > 1 else ""
-        before = f"{times}on {dates}"
+        before = say(f"{times}on {dates}")
     facts = [
         ("for", f"{format_duration(end - incident.since)}, {state}"),
         ("seen before", before),
-        ("confidence", f"{incident.confidence}: {clean(incident.reason)}"),
-        ("who is hit", _jobs_hit(incident, jobs) or row.hit),
+        ("confidence", f"{say(str(incident.confidence))}: {say(clean(incident.reason))}"),
+        ("who is hit", _jobs_hit(ink, incident, jobs) or row.hit),
     ]
     return [
         line
@@ -189,17 +190,17 @@ def _day(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%m-%d")
 
 
-def _jobs_hit(incident: Incident, jobs: Mapping[str, Job]) -> str:
+def _jobs_hit(ink: Ink, incident: Incident, jobs: Mapping[str, Job]) -> str:
     words = []
     for job_id in incident.jobs[:5]:
         job = jobs.get(job_id)
         words.append(
-            f"{clean(job.task.name, 40)} ({clean(job.user, 20)}, {job.state.value})"
+            f"{clean(job.task.name, 40)} ({clean(job.user, 20)}, {ink.say(job.state.value)})"
             if job is not None
             else clean(job_id, 40)
         )
     rest = len(incident.jobs) - len(words)
-    return ", ".join(words) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(words) + (ink.say(f" and {rest} more") if rest > 0 else "")
 
 
 def who_is_hit(incident: Incident, jobs: Mapping[str, Job], host: Host | None) -> str:
@@ -219,7 +220,8 @@ def action_lines(
     """Return the numbered actions, and what would follow from the chosen one. `here` while the
     list has the keys."""
     if not actions:
-        return [[("It is over; there is nothing to do.", ink.muted)]]
+        return [[(ink.say("It is over; there is nothing to do."), ink.muted)]]
+    say = ink.say
     lines: Lines = []
     for number, action in enumerate(actions, start=1):
         barred = read_only and action.kind in WRITING
@@ -230,12 +232,12 @@ def action_lines(
         go = Style() if barred else Style.from_meta({"@click": f"screen.do({number})"})
         lines.append(
             [(ink.glyphs.cursor if on else " ", ink.key), (f"{number} ", digit),
-             (fit(action.label, max(8, width - 13)), style + go),
-             (fit(note, 10, "right"), ink.muted)]
+             (fit(say(action.label), max(8, width - 13)), style + go),
+             (fit(say(note), 10, "right"), ink.muted)]
         )  # fmt: skip
-    lines += [[], [(f"preview of {chosen + 1}", ink.muted)]]
+    lines += [[], [(say(f"preview of {chosen + 1}"), ink.muted)]]
     for sentence in actions[chosen].preview:
-        for at, part in enumerate(wrapped(sentence, max(8, width - 4))):
+        for at, part in enumerate(wrapped(say(sentence), max(8, width - 4))):
             lines.append([("    " if at else f"  {ink.glyphs.dot} ", ink.rule), (part, ink.text)])
     return lines
 
@@ -261,11 +263,12 @@ def plot_lines(ink: Ink, curves: Sequence[Curve], width: int) -> Lines:
         latest = curve.series.latest
         now = "n/a" if latest is None else curve.words(latest)
         if peak is None:
-            lines.append([(fit(curve.label, 7), ink.muted), ("not watched yet", ink.muted)])
+            words = ink.say("not watched yet")
+            lines.append([(fit(ink.say(curve.label), 7), ink.muted), (words, ink.muted)])
             continue
-        most = f"peak {curve.words(peak[1])}"
+        most = ink.say(f"peak {curve.words(peak[1])}")
         lines.append(
-            [(fit(curve.label, 7), ink.muted), *_spark(ink, curve.series, room, top),
+            [(fit(ink.say(curve.label), 7), ink.muted), *_spark(ink, curve.series, room, top),
              (fit(now, 9, "right"), ink.text), (fit(most, 16, "right"), ink.muted)]
         )  # fmt: skip
     return lines
@@ -286,16 +289,18 @@ def _spark(ink: Ink, series: Series, width: int, top: float) -> list[Piece]:
 
 def empty_lines(ink: Ink, picture: Picture, looked_at: float | None, over: int) -> Lines:
     """Say that nothing is wrong, how much was looked at, and when."""
-    lab = f"{_number(len(picture.snapshot.hosts), 'host')}, "
-    lab += _number(picture.totals.devices, "device")
+    say = ink.say
+    lab = say(_number(len(picture.snapshot.hosts), "host")) + ", "
+    lab += say(_number(picture.totals.devices, "device"))
     if looked_at is None:
-        words = f"Nothing wrong was seen yet: {lab}."
+        words = say(f"Nothing wrong was seen yet: {lab}.")
     else:
         ago = format_duration(max(0.0, picture.now - looked_at))
-        words = f"Nothing is wrong: {lab}, last look {ago} ago."
+        words = say(f"Nothing is wrong: {lab}, last look {ago} ago.")
     lines: Lines = [[(words, ink.text if looked_at is None else ink.good)]]
     if over:
-        lines += [[], [(f"z shows what was: {_number(over, 'incident')} over.", ink.muted)]]
+        was = say(_number(over, "incident"))
+        lines += [[], [(say(f"z shows what was: {was} over."), ink.muted)]]
     return lines
 
 

@@ -12,6 +12,7 @@ from textual.widgets import Button, Static
 
 from gpuconsole.core.text import clean
 from gpuconsole.session.retrying import Offer
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -30,22 +31,23 @@ class AgainScreen(ModalScreen[Answer]):
 
     def compose(self) -> ComposeResult:
         """What is offered, and three buttons."""
-        offer = self._offer
-        words = (
-            f"It ran out of memory with batch size {offer.was}. Batch size {offer.batch} is "
-            f"{offer.why}."
-        )
+        offer, say = self._offer, ink_of(self).say
+        told = [
+            f"It ran out of memory with batch size {offer.was}.",
+            f"Batch size {offer.batch} is {say(offer.why)}.",
+        ]
         if offer.costs:
-            words += f" It costs: {offer.costs.rstrip('.')}."
+            told.append(f"It costs: {say(offer.costs).rstrip('.。')}.")
         if offer.task.edits != offer.job.task.edits:
-            words += " It is changed in the shipped copy; your file stays as it is."
-        words += " As it was, it will most likely run out again."
+            told.append("It is changed in the shipped copy; your file stays as it is.")
+        told.append("As it was, it will most likely run out again.")
+        words = " ".join(map(say, told))
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(words), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button("Leave it", id="leave", compact=True)
-                yield Button("As it was", id="same", compact=True)
-                yield Button(f"With {offer.batch}", id="offered", compact=True)
+                yield Button(say("Leave it"), id="leave", compact=True)
+                yield Button(say("As it was"), id="same", compact=True)
+                yield Button(say(f"With {offer.batch}"), id="offered", compact=True)
 
     def on_mount(self) -> None:
         """Name the box."""

@@ -67,7 +67,7 @@ class DeviceScreen(ConsoleScreen):
         host, device = self._current()
         if host is None or device is None:
             self.query_one("#device-head", Panel).put(
-                [[("This device is not in the picture any more.", self.ink.muted)]]
+                [[(self.ink.say("This device is not in the picture any more."), self.ink.muted)]]
             )
             return
         head = self.query_one("#device-head", Panel)
@@ -89,7 +89,8 @@ class DeviceScreen(ConsoleScreen):
     def crumbs(self) -> str:
         """Fleet > host > device."""
         _, device = self._current()
-        return f"Fleet > {self._host} > gpu {device.index}" if device else f"Fleet > {self._host}"
+        place = f"{self.ink.say('Fleet')} > {self._host}"
+        return place + (f" > gpu {device.index}" if device else "")
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -184,7 +185,8 @@ class DeviceScreen(ConsoleScreen):
 
         rows.put(self._processes, line, process_heading(ink, width))
         count = len(known)
-        words = f"{count} process{'' if count == 1 else 'es'}" if count else "nobody holds memory"
+        words = f"{count} process" if count == 1 else f"{count} processes"
+        words = words if count else "nobody holds memory"
         keys_shown = "" if self.console.read_only or not count else "K signal  x stop container"
         name_box(rows, f"{words} on gpu {device.index}", keys_shown)
 

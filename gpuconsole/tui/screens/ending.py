@@ -11,6 +11,7 @@ from textual.widgets import Button, Static
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
 from gpuconsole.tui.widgets.bindings import bindings
@@ -35,11 +36,12 @@ class SignalScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """What it is, what each signal does, and a button for each."""
-        words = "\n".join([*map(clean, self._about), "", *SIGNALS.values()])
+        say = ink_of(self).say
+        words = "\n".join([*map(clean, map(say, self._about)), "", *map(say, SIGNALS.values())])
         with Vertical(id="dialog", classes="panel wide"):
             yield Static(words, markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button("Keep it", id="no", compact=True)
+                yield Button(say("Keep it"), id="no", compact=True)
                 for name in SIGNALS:
                     yield Button(name, id=name, variant="error", compact=True)
 

@@ -24,7 +24,8 @@ def do(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
         if yes:
             _done(screen, incident, action)
 
-    label = action.label[:1].upper() + action.label[1:]
+    label = screen.ink.say(action.label)
+    label = label[:1].upper() + label[1:]
     asked = ConfirmScreen(f"{label}?", " ".join(action.preview), label)
     screen.app.push_screen(asked, answered)
 
@@ -38,7 +39,7 @@ def acknowledge(screen: ConsoleScreen, incident: Incident) -> None:
     """Say that it has been seen; take back what was said of one that is not open."""
     triage = screen.session.triage
     if incident.ended_at is not None:
-        screen.tell(f"{clean(incident.title)} is over.")
+        screen.tell(f"{_title(screen, incident)} is over.")
     elif incident.state(screen.picture.now) is IncidentState.OPEN:
         _say(screen, lambda: triage.acknowledge(incident.id), incident, "is acknowledged")
     else:
@@ -105,4 +106,8 @@ def _say(screen: ConsoleScreen, work: Callable[[], object], incident: Incident, 
     async def said() -> None:
         work()
 
-    _ask(screen, said, f"{clean(incident.title)} {words}.")
+    _ask(screen, said, f"{_title(screen, incident)} {words}.")
+
+
+def _title(screen: ConsoleScreen, incident: Incident) -> str:
+    return screen.ink.say(clean(incident.title))

@@ -87,7 +87,8 @@ class JobScreen(LogScreen):
         if job is None:
             words = ["No job to look at yet.", "", "2 shows the queue, 4 submits a script."]
             empty = self.query_one("#job-empty", Static)
-            empty.update(text([[(line, self.ink.text)] for line in words]), layout=False)
+            lines = [[(self.ink.say(line), self.ink.text)] for line in words]
+            empty.update(text(lines), layout=False)
             return
         self.console.job_id = job.id
         self.follow_log(job)
@@ -105,7 +106,7 @@ class JobScreen(LogScreen):
     def crumbs(self) -> str:
         """Queue > job."""
         job = self.job
-        return f"Queue > {job.task.name}" if job else ""
+        return f"{self.ink.say('Queue')} > {job.task.name}" if job else ""
 
     def restyle(self) -> None:
         """Draw in another theme."""
@@ -184,7 +185,7 @@ class JobScreen(LogScreen):
         try:
             offer = await self.session.retrying.offer(job)
         except ConsoleError as error:
-            self.tell(f"There is nothing smaller to offer: {error.message}")
+            self.tell(f"There is nothing smaller to offer: {self.ink.say(error.message)}")
             verbs.retry(self, (job,))
             return
         self.app.push_screen(AgainScreen(offer), partial(self._again, offer))
@@ -246,7 +247,8 @@ class JobScreen(LogScreen):
         why = self._why(job) if job.state is JobState.QUEUED else ""
         going = self._going = Going(job, self.picture.snapshot, now, done, step_s, why)
         short = self.has_class("-short")
-        head.entitle(f"{job.task.name}  {job.user}  priority {job.task.priority}", job.id)
+        priority = self.ink.say(f"  priority {job.task.priority}")
+        head.entitle(f"{job.task.name}  {job.user}{priority}", job.id)
         width = self.size.width - (2 if short else 4)
         head.put((short_head if short else head_lines)(self.ink, going, width))
 
@@ -258,7 +260,7 @@ class JobScreen(LogScreen):
         title = "memory against the prediction"
         panel.entitle(title)
         if attempt is None or attempt.started_at is None:
-            panel.put([[("It has not run yet.", self.ink.muted)]])
+            panel.put([[(self.ink.say("It has not run yet."), self.ink.muted)]])
             return
         device = self._fullest(attempt)
         end = attempt.ended_at or self.picture.now

@@ -144,8 +144,10 @@ class LogScreen(ConsoleScreen):
         if (len(search.matches), share) == self._progress_seen:
             return
         self._progress_seen = (len(search.matches), share)
-        far = f" in {share}%" if share < 100 else ""
-        self.query_one(FilterBar).note(f"{len(search.matches):,} lines match{far}   & only those")
+        say = self.ink.say
+        words = say(f"{len(search.matches):,} lines match")
+        words += say(f" in {share}%") if share < 100 else ""
+        self.query_one(FilterBar).note(words + say("   & only those"))
         if self.log_lines.only and share < 100:
             self.log_lines.grown()
         self.draw_log_title()
@@ -292,24 +294,24 @@ class LogScreen(ConsoleScreen):
 
     def draw_log_title(self) -> None:
         """Say whose log it is, and what the search has found."""
-        lines, job = self.log_lines, self.job
-        title = "log"
+        lines, job, say = self.log_lines, self.job, self.ink.say
+        title = say("log")
         attempt = self.shown_attempt(job) if job is not None else None
         if job is not None and attempt is not None:
             if len(attempt.parts) > 1:
                 count = len(attempt.parts)
-                merged = f"all {count} ranks merged"
-                title += f": {merged if self._rank == ALL else f'rank {self._rank} of {count}'}"
+                rank = f"rank {self._rank} of {count}"
+                title += f": {say(f'all {count} ranks merged' if self._rank == ALL else rank)}"
             if attempt is not job.attempt:
-                title += f", attempt {attempt.number} of {len(job.attempts)}"
+                title += say(f", attempt {attempt.number} of {len(job.attempts)}")
         search = lines.search
         if search is not None:
             here = search.place(lines.here)
-            title += f"  match {here or '-'} of {len(search.matches):,}"
-            title += "  only matches" if lines.only else ""
+            title += say(f"  match {here or '-'} of {len(search.matches):,}")
+            title += say("  only matches") if lines.only else ""
         if lines.source is not None and lines.source.trouble:
-            title += f"  {lines.source.trouble}"
-        empty = self._emptiness(attempt)
+            title += f"  {say(lines.source.trouble)}"
+        empty = say(self._emptiness(attempt))
         if empty != lines.empty:
             lines.empty = empty
             lines.refresh()

@@ -81,6 +81,7 @@ class MeasuringScreen(ConsoleScreen):
                 self.progressed()
 
     def _told(self, share: float, stage: str) -> None:
-        self._measuring = f"measuring {share:.0%}: {clean(stage, 40)} (F8 cancels)"
+        words = self.ink.say(clean(stage, 40))
+        self._measuring = f"measuring {share:.0%}: {words} (F8 cancels)"
         if self.ready:
             self.progressed()

@@ -55,7 +55,8 @@ class MessagesScreen(ModalScreen[None]):
         box = self.query_one("#messages")
         said = self.console.messages
         name_box(box, f"messages of this session: {len(said)}", "y copies  esc closes")
-        lines = self._lines() if said else [[("Nothing has been said yet.", ink_of(self).muted)]]
+        ink = ink_of(self)
+        lines = self._lines() if said else [[(ink.say("Nothing has been said yet."), ink.muted)]]
         self.query_one("#messages-text", Static).update(text(lines))
 
     def action_close(self) -> None:

@@ -117,9 +117,10 @@ class Palette(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Input, list, and a line for when there is nothing."""
         with Vertical(id="palette", classes="panel"):
-            yield Input(id="palette-input", compact=True, placeholder=HINT)
+            say = ink_of(self).say
+            yield Input(id="palette-input", compact=True, placeholder=say(HINT))
             yield Hits(id="palette-hits")
-            yield Static("Nothing matches.", id="palette-empty", markup=False)
+            yield Static(say("Nothing matches."), id="palette-empty", markup=False)
 
     def on_mount(self) -> None:
         """Offer what can be done before anything is typed."""
@@ -260,9 +261,9 @@ class Palette(ModalScreen[None]):
         note = hit.entry.note
         count = counts[hit.group]
         if first and query.words and count > MOST_OF_A_GROUP:
-            note = f"{MOST_OF_A_GROUP} of {count:,}  {note}"
+            note = ink.say(f"{MOST_OF_A_GROUP} of {count:,}") + f"  {note}"
         return [
-            (fit(hit.group if first else "", GROUP_WIDTH), ink.muted),
+            (fit(ink.say(hit.group) if first else "", GROUP_WIDTH), ink.muted),
             *_marked(name, places(query.words, name.lower()), ink.text, ink.key),
             (" " * GAP, ink.text),
             (fit(note, NOTE_WIDTH, "right"), ink.muted),

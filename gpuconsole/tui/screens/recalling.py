@@ -50,6 +50,7 @@ class RecallingScreen(MeasuringScreen):
         self.action_recall(event.way)
 
     def _entitle(self) -> None:
-        at = self._recall.at
-        number = f"  {at} of {len(self.past_jobs())} submitted before" if at else ""
-        name_box(self.query_one("#form"), f"submit{number}", "up recalls  ctrl+j submits")
+        at, say = self._recall.at, self.ink.say
+        number = say(f"  {at} of {len(self.past_jobs())} submitted before") if at else ""
+        title = say("submit") + number
+        name_box(self.query_one("#form"), title, "up recalls  ctrl+j submits")

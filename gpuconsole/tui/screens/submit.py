@@ -101,6 +101,12 @@ class SubmitScreen(RecallingScreen):
                 yield Panel("placement", id="placement")
             yield Panel("preflight", id="preflight")
 
+    def restyle(self) -> None:
+        """Draw in another theme or language."""
+        self.query_one(Form).restyle()
+        self._entitle()
+        super().restyle()
+
     def draw(self, picture: Picture) -> None:
         """Panels depend on width and clock, not on the fleet."""
         self._draw_tabs()
@@ -109,9 +115,10 @@ class SubmitScreen(RecallingScreen):
 
     def crumbs(self) -> str:
         """What state the draft is in."""
+        say = self.ink.say
         if self._draft.slow:
-            return "estimating"
-        return "estimate is current" if self.answered else ""
+            return say("estimating")
+        return say("estimate is current") if self.answered else ""
 
     @property
     def answered(self) -> bool:
@@ -143,7 +150,8 @@ class SubmitScreen(RecallingScreen):
         form = self.query_one(Form)
         changed = apply(form.values, report.suggestions[number])
         if changed is None:
-            self.tell(f"This one is for the script: {report.suggestions[number].text}")
+            words = self.ink.say(report.suggestions[number].text)
+            self.tell(f"This one is for the script: {words}")
             return
         before, chosen = form.values, report.suggestions[number]
         self._draft.edits, self._draft.script = chosen.edits, before["script"]
@@ -157,7 +165,9 @@ class SubmitScreen(RecallingScreen):
             self.tell(f"The shipped copy will be changed at {places}; your file stays as it is.")
         elif changed["args"] == before["args"] and source:
             file = short_path(source.file, report.estimate.script)
-            place = f"{file}:{source.line}" if source.kind != "given" else "the script"
+            place = f"{file}:{source.line}"
+            if source.kind == "given":
+                place = self.ink.say("the script")
             self.tell(f"The script must follow: change the batch size at {place} too.")
 
     def action_copy(self) -> None:
@@ -310,7 +320,8 @@ class SubmitScreen(RecallingScreen):
                 aside(self, work, group="submit")
 
         name = clean(task.name)
-        words = f"{why} To submit it all the same, type the job's name: {name}"
+        say = self.ink.say
+        words = f"{say(why)} " + say(f"To submit it all the same, type the job's name: {name}")
         self.app.push_screen(AskScreen("Submit it anyway?", words, must_be=name), answered)
 
     def _queued(self, job: Job) -> None:
@@ -326,21 +337,21 @@ class SubmitScreen(RecallingScreen):
         self.call_after_refresh(lambda: self.show(self.picture))
 
     def _draw_tabs(self) -> None:
-        ink = self.ink
+        ink, say = self.ink, self.ink.say
         pieces: list[Piece] = [(" ", ink.text)]
         for pane in PANES:
             here = pane == self._draft.pane
-            pieces += [(f" {pane} ", ink.here if here else ink.muted), (" ", ink.text)]
-        pieces += [("  F6 switches   ", ink.muted), *self._verdict_words()]
+            pieces += [(f" {say(pane)} ", ink.here if here else ink.muted), (" ", ink.text)]
+        pieces += [(say("  F6 switches   "), ink.muted), *self._verdict_words()]
         self.query_one("#submit-tabs", Line).put(pieces)
 
     def _verdict_words(self) -> list[Piece]:
         """The verdict in a few words, for a terminal that shows the form alone."""
         report, ink = self._draft.answer.report, self.ink
         if self._draft.slow or report is None:
-            return [("estimating" if self._draft.slow else "", ink.muted)]
+            return [(ink.say("estimating") if self._draft.slow else "", ink.muted)]
         word = overall(report)
-        said = f"{ink.glyphs.verdicts[word]} {word.replace('-', ' ')}"
+        said = f"{ink.glyphs.verdicts[word]} {ink.say(word.replace('-', ' '))}"
         memory = report.estimate.memory
         size = f"  {format_mib(memory.high_mib)}" if memory else ""
         return [(said, ink.verdicts[word]), (size, ink.text)]
@@ -351,12 +362,13 @@ class SubmitScreen(RecallingScreen):
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
         told = self.measuring or "F5 again  F2-F4 apply  F8 measures"
-        panel.entitle(f"preflight{self._freshness()}", told)
+        panel.entitle(f"{ink.say('preflight')}{ink.say(self._freshness())}", told)
         panel.set_class(self._draft.slow, "-stale")
         if answer.error is not None:
-            lines = [[(part, ink.bad)] for part in wrapped(answer.error.message, width)]
-            lines.insert(0, [(answer.error.title, ink.verdicts["will-fail"])])
-            lines += [[(part, ink.text)] for part in wrapped(answer.error.hint, width)]
+            error, say = answer.error, ink.say
+            lines = [[(part, ink.bad)] for part in wrapped(say(error.message), width)]
+            lines.insert(0, [(say(error.title), ink.verdicts["will-fail"])])
+            lines += [[(part, ink.text)] for part in wrapped(say(error.hint), width)]
             panel.put(lines)
         elif answer.report is None:
             panel.put(invitation(ink, self.past_jobs(), self.picture.now, width))
@@ -377,7 +389,7 @@ class SubmitScreen(RecallingScreen):
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
         if answer.decision is None:
-            panel.put([[("Where it would run, and why, comes here.", ink.muted)]])
+            panel.put([[(ink.say("Where it would run, and why, comes here."), ink.muted)]])
             return
         now = self.picture.now
         panel.put(decision_lines(ink, answer.decision, answer.docker, now, width))

@@ -97,8 +97,9 @@ class TriageScreen(ListScreen):
     def crumbs(self) -> str:
         """What is looked at, and the filter in force."""
         incident = self._chosen
-        place = f"Triage > {incident.where}" if incident is not None else "Triage"
-        return f"filter: {self._filter_text}   {place}" if self._filter_text else place
+        say = self.ink.say
+        place = f"{say('Triage')} > {incident.where}" if incident is not None else say("Triage")
+        return f"{say('filter:')} {self._filter_text}   {place}" if self._filter_text else place
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class TriageScreen(ListScreen):
         action = actions[self._action]
         self._draw_lower()
         if self.console.read_only and action.kind in WRITING:
-            self.tell(f"Read-only: {action.label} was not done.")
+            self.tell(f"Read-only: {self.ink.say(action.label)} was not done.")
             return
         incident_verbs.do(self, incident, action)
 
@@ -238,19 +239,23 @@ class TriageScreen(ListScreen):
     def draw_titles(self) -> None:
         """Name the list: what is wrong, the filter, the marks."""
         rows = self.query_one(Rows)
-        title = f"triage  {counts(self.picture.incidents, self.picture.now)}"
+        say = self.ink.say
+        now = self.picture.now
+        title = f"{say('triage')}  {counts(self.ink, self.picture.incidents, now)}"
         if self._filter_text:
             title += f"  /{self._filter_text}"
         if rows.marked:
-            title += f"  {len(rows.marked)} marked"
-        verb = "hides" if self._resolved else "shows"
-        name_box(rows, title, f"z {verb} {self._over} that are over" if self._over else "")
+            title += say(f"  {len(rows.marked)} marked")
+        over = f"z shows {self._over} that are over"
+        if self._resolved:
+            over = f"z hides {self._over} that are over"
+        name_box(rows, title, over if self._over else "")
 
     def _draw_empty(self) -> None:
         ink = self.ink
         if self._filter_text:
             words = [f"No incidents match `{self._filter_text}`.", "", "esc clears the filter."]
-            lines = [[(line, ink.text)] for line in words]
+            lines = [[(ink.say(line), ink.text)] for line in words]
         else:
             lines = empty_lines(ink, self.picture, self.session.triage.looked_at, self._over)
         self.query_one("#triage-empty", Static).update(text(lines), layout=False)
@@ -298,7 +303,8 @@ class TriageScreen(ListScreen):
         if incident is None or not uuid or not panel.display or not panel.size.width:
             return
         curves, span = self._curves(incident)
-        panel.entitle(f"{incident.where}, last {format_duration(span)}")
+        last = self.ink.say(f", last {format_duration(span)}")
+        panel.entitle(f"{incident.where}{last}")
         panel.put(plot_lines(self.ink, curves, panel.inner_width))
 
     def _curves(self, incident: Incident) -> tuple[list[Curve], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from textual import on
@@ -16,6 +17,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.placement.whatif import Comparison, Moved, sentences
 from gpuconsole.session.foreseeing import Change, parse_change
 from gpuconsole.tui.aside import aside
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import fit
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
@@ -44,8 +46,10 @@ class WhatIfScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Explanation, input, what is wrong, the answer."""
+        say = ink_of(self).say
+        explanation = "\n".join(map(say, _EXPLANATION.split("\n")))
         with Vertical(id="dialog", classes="panel wide"):
-            yield Static(_EXPLANATION, markup=False, id="dialog-text")
+            yield Static(explanation, markup=False, id="dialog-text")
             yield Input(
                 self._first,
                 placeholder="e.g. add 4 RTX_4090",
@@ -74,7 +78,7 @@ class WhatIfScreen(ModalScreen[None]):
         except ConsoleError as error:
             self._say_wrong(error)
             return
-        self._say("looking ahead …")
+        self._say(ink_of(self).say("looking ahead …"))
 
         async def asked() -> None:
             session = cast("ConsoleApp", self.app).session
@@ -83,7 +87,7 @@ class WhatIfScreen(ModalScreen[None]):
             except ConsoleError as error:
                 self._say_wrong(error)
                 return
-            self._say("\n".join(lines(change, found, session.now())))
+            self._say("\n".join(lines(change, found, session.now(), ink_of(self).say)))
 
         aside(self, asked, group="what-if", exclusive=True)
 
@@ -93,22 +97,26 @@ class WhatIfScreen(ModalScreen[None]):
 
     def _say_wrong(self, error: ConsoleError) -> None:
         self.query_one("#what-if-answer", Static).update("")
-        self.query_one("#dialog-wrong", Static).update(clean(f"{error.message}"))
+        self.query_one("#dialog-wrong", Static).update(clean(ink_of(self).say(error.message)))
 
 
-def lines(change: Change, found: Comparison, now: float) -> list[str]:
+def lines(
+    change: Change, found: Comparison, now: float, say: Callable[[str], str] = str
+) -> list[str]:
     """Return the answer: sentences, then the jobs that move most."""
-    told = [clean(sentence) for sentence in sentences(change.text, found)]
+    told = [clean(say(sentence)) for sentence in sentences(change.text, found)]
     if found.moved:
-        told += ["", f"{fit('job', 22)} {fit('user', 8)} {fit('starts in', 11)} then in"]
-        told += [_moved_line(moved, now) for moved in found.moved[:_SHOWN]]
+        names = [(say("job"), 22), (say("user"), 8), (say("starts in"), 11)]
+        heading = " ".join(fit(name, width) for name, width in names)
+        told += ["", f"{heading} {say('then in')}"]
+        told += [_moved_line(moved, now, say) for moved in found.moved[:_SHOWN]]
     if len(found.moved) > _SHOWN:
-        told.append(f"and {len(found.moved) - _SHOWN} more")
+        told.append(say(f"and {len(found.moved) - _SHOWN} more"))
     return told
 
 
-def _moved_line(moved: Moved, now: float) -> str:
-    before, after = (_in(at, now) for at in (moved.before, moved.after))
+def _moved_line(moved: Moved, now: float, say: Callable[[str], str]) -> str:
+    before, after = (say(_in(at, now)) for at in (moved.before, moved.after))
     return f"{fit(clean(moved.name), 22)} {fit(clean(moved.user), 8)} {fit(before, 11)} {after}"
 
 

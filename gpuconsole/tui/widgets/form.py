@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
+from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.taskform import FIELDS
 from gpuconsole.tui.widgets.bindings import bindings
 
@@ -72,18 +73,28 @@ class Form(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """A label and an input a line, and a line for what is wrong."""
+        say = ink_of(self).say
         for field in FIELDS:
             with Horizontal(classes="field"):
-                yield Static(field.label, classes="field-label", markup=False)
+                yield Static(
+                    say(field.label), id=f"label-{field.name}", classes="field-label", markup=False
+                )
                 yield Input(
                     id=f"field-{field.name}",
                     classes="field-input",
-                    placeholder=field.hint,
+                    placeholder=say(field.hint),
                     compact=True,
                     select_on_focus=False,
                     suggester=PathSuggester() if field.name == "script" else None,
                 )
         yield Static("", id="form-note", classes="field-note", markup=False)
+
+    def restyle(self) -> None:
+        """Name the fields in the language of now."""
+        say = ink_of(self).say
+        for field in FIELDS:
+            self.query_one(f"#label-{field.name}", Static).update(say(field.label))
+            self._input(field.name).placeholder = say(field.hint)
 
     @property
     def values(self) -> dict[str, str]:
@@ -102,7 +113,8 @@ class Form(VerticalScroll, can_focus=False):
         """Say what is wrong with a field; "" takes it back."""
         for each in FIELDS:
             self._input(each.name).set_class(each.name == field and bool(message), "-wrong")
-        note = f"{field}: {message}" if message else ""
+        say = ink_of(self).say
+        note = f"{say(field)}: {say(message)}" if message else ""
         self.query_one("#form-note", Static).update(note)
 
     def begin(self, name: str = "script") -> None:

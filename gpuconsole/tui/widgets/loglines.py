@@ -303,9 +303,11 @@ class LogLines(ScrollView, can_focus=True):
     def _tell_place(self) -> None:
         """Say at the foot where one is, together with what is drawn there."""
         total = len(self.source) if self.source is not None else 0
-        follow, wrap = ("ON" if self.follow else "off"), ("ON" if self.wrap else "off")
-        place = f"line {self.last_seen:,} of {total:,}"
-        self.border_subtitle = f"{place}  f follow {follow}  w wrap {wrap}"
+        say = ink_of(self).say
+        place = say(f"line {self.last_seen:,} of {total:,}")
+        follow = say("  f follow ON" if self.follow else "  f follow off")
+        wrap = say("  w wrap ON" if self.wrap else "  w wrap off")
+        self.border_subtitle = f"{place}{follow}{wrap}"
 
     # -- rows, lines and heights ------------------------------------------------------------
 
