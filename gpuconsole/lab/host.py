@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
@@ -15,6 +16,8 @@ from gpuconsole.lab.time import LabTime
 
 FRAME_S = 1.0
 """Console seconds between two frames of a host."""
+TOOL_FRAMES = 4
+"""Frames between two rounds of a vendor's tool, which is a program and runs seldom."""
 _COOL_S = 5 * HEAT_LAG_S
 _OUTAGE_PERIOD_S, _STALE_AT_S, _DOWN_AT_S, _BACK_AT_S = 480.0, 150.0, 158.0, 215.0
 _AWAY_UNTIL_S, _AWAY_FOR_S = 60.0, 250.0
@@ -56,9 +59,10 @@ class SimulatedHost:
         state = self.state_at(lab_now)
         if state is HostState.DOWN and self._host.sampled_at is None:
             last = sampled_at - _AWAY_FOR_S / self.time.speed
-            self._host = self._sample(last, lab_now - _AWAY_FOR_S, state)
+            self._host = self._sample(last, lab_now - _AWAY_FOR_S, state, last)
         elif state is HostState.UP or self._host.sampled_at is None:
-            self._host = self._sample(sampled_at, lab_now, state)
+            told_at = sampled_at - second % TOOL_FRAMES * FRAME_S
+            self._host = self._sample(sampled_at, lab_now, state, told_at)
         elif state is not self._host.state:
             self._host = _out_of_sight(self._host, state)
         return self._host
@@ -122,10 +126,18 @@ class SimulatedHost:
             del self.leases[key]
         return self.leases
 
-    def _sample(self, sampled_at: float, lab_now: float, state: HostState) -> Host:
-        devices = tuple(
-            device.sample(self._loads(device, lab_now), lab_now) for device in self._devices
-        )
+    def _sample(self, sampled_at: float, lab_now: float, state: HostState, told_at: float) -> Host:
+        """Return the host's record; `told_at` is when a vendor's tool, if any, ran last."""
+        if self.site.kind.card.by_tool:
+            at = self.time.lab(told_at)
+            devices = tuple(
+                replace(device.sample(self._loads(device, at), at), sampled_at=told_at)
+                for device in self._devices
+            )
+        else:
+            devices = tuple(
+                device.sample(self._loads(device, lab_now), lab_now) for device in self._devices
+            )
         busy = sum(device.utilization or 0.0 for device in devices) / max(1, len(devices))
         return Host(
             name=self.site.name,
@@ -208,11 +220,12 @@ class SimulatedDevice:
         processes = self._running(loads, now)
         reading = read(site, loads, now)
         held = sum(process.memory_mib or 0.0 for process in processes)
-        return Device(
+        device = Device(
             uuid=site.uuid,
             index=site.index,
             model=card.model,
             backend=card.backend,
+            vendor=card.vendor,
             memory_total_mib=card.memory_mib,
             memory_used_mib=min(card.memory_mib, card.baseline_mib + held),
             utilization=reading.utilization,
@@ -229,6 +242,8 @@ class SimulatedDevice:
             peers=site.peers,
             processes=processes,
         )
+        untold: dict[str, Any] = dict.fromkeys(card.untold)
+        return replace(device, **untold) if untold else device
 
     def _running(self, loads: Sequence[Load], now: float) -> tuple[DeviceProcess, ...]:
         figures = [(load, load.memory_at(now)) for load in loads if load.start <= now < load.end]

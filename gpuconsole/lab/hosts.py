@@ -12,7 +12,11 @@ from gpuconsole.lab.host import SimulatedHost, phase_of
 from gpuconsole.lab.sites import build_sites
 from gpuconsole.lab.time import LabTime
 
-IMAGES = {"npu": "paddle-npu:cann800-ubuntu20-npu-910b-base-aarch64-gcc84"}
+IMAGES = {
+    "npu": "paddle-npu:cann800-ubuntu20-npu-910b-base-aarch64-gcc84",
+    "xpu": "paddle-xpu:ubuntu20-x86_64-gcc84-py310",
+    "dcu": "paddle-dcu:dtk24.04.1-kylinv10-gcc82-py310",
+}
 """What hosts with devices other than NVIDIA's are set up with."""
 
 

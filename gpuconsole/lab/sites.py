@@ -32,14 +32,35 @@ class Card:
     """Training steps a second, relative to an RTX 3090."""
     baseline_mib: float = 4.0
     """What the driver itself holds."""
+    vendor: str = "nvidia"
+    prefix: str = "GPU"
+    untold: tuple[str, ...] = ()
+    """Fields of a device that its vendor's tool does not tell."""
+
+    @property
+    def by_tool(self) -> bool:
+        """Whether a vendor's tool tells of it, which runs seldom, instead of NVML."""
+        return self.vendor != "nvidia"
 
 
 A100 = Card("NVIDIA A100-SXM4-40GB", 40960, "gpu", 54, 400, 30, 66, 1410, 1215, 2.4, 4)
 V100 = Card("Tesla V100-PCIE-32GB", 32768, "gpu", 26, 250, 31, 74, 1380, 877, 1.3, 4)
 RTX_3090 = Card("NVIDIA GeForce RTX 3090", 24576, "gpu", 22, 350, 34, 76, 1905, 9751, 1.0, 10)
-ASCEND_910 = Card("Ascend 910A", 32768, "npu", 65, 310, 38, 68, 1000, 1200, 1.6, 620)
+_NO_COUNTERS = ("sm_clock_mhz", "memory_clock_mhz", "retired_pages")
+ASCEND_910 = Card(
+    "Ascend 910A", 32768, "npu", 65, 310, 38, 68, 1000, 1200, 1.6, 620,
+    "ascend", "NPU", (*_NO_COUNTERS, "power_limit_w", "ecc_uncorrected"),
+)  # fmt: skip
 RTX_4090 = Card("NVIDIA GeForce RTX 4090", 24564, "gpu", 18, 450, 32, 70, 2520, 10501, 1.9, 12)
 T4 = Card("Tesla T4", 15360, "gpu", 10, 70, 36, 78, 1590, 5001, 0.5, 3)
+P800 = Card(
+    "P800 OAM", 98304, "xpu", 85, 400, 38, 70, 1450, 2400, 1.8, 0,
+    "kunlunxin", "XPU", _NO_COUNTERS,
+)  # fmt: skip
+K100_AI = Card(
+    "DCU K100_AI", 65520, "dcu", 80, 400, 41, 72, 1300, 1800, 1.2, 2,
+    "hygon", "DCU", (*_NO_COUNTERS, "power_limit_w", "ecc_uncorrected"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +88,11 @@ KINDS = (
     Kind("rtx4090", RTX_4090, 2, "dev", 2.6, "pcie", 32, 128, *_NVIDIA),
     Kind("t4", T4, 4, "serve", 0.9, "pcie", 48, 192, "535.183.06", "12.2"),
 )
+MORE_KINDS = (
+    Kind("p800", P800, 8, "train", 7.0, "pcie", 128, 1024, "5.0.21.26", "XPU-RT 5.0"),
+    Kind("k100", K100_AI, 8, "train", 4.0, "pcie", 128, 512, "6.2.26", "DTK 24.04"),
+)
+"""Kinds that are met in larger labs only."""
 
 # What each device of the named hosts does besides the queue's jobs; see `activity.shift_of`.
 _NAMED_ROLES: tuple[tuple[str, ...], ...] = (
@@ -122,15 +148,16 @@ def build_sites(hosts: int, seed: int) -> tuple[Site, ...]:
 
 
 def _site(number: int, chance: random.Random) -> Site:
-    kind = KINDS[number % len(KINDS)]
+    every = (*KINDS, *MORE_KINDS)
     named = number < len(KINDS)
+    kind = every[number % len(every)]
     roles = (
         _NAMED_ROLES[number] if named else tuple(chance.choice(_ROLES) for _ in range(kind.count))
     )
     rack = "r1" if number in (0, 1, 3) else "r2" if named else f"r{3 + number // 12}"
-    ids = [_device_uuid(kind, chance) for _ in range(kind.count)]
+    ids = _device_uuids(kind, chance)
     return Site(
-        name=f"{kind.prefix}-{1 + number // len(KINDS):02d}",
+        name=f"{kind.prefix}-{1 + number // len(every):02d}",
         address=f"10.{20 + number // 62500}.{number // 250 % 250}.{11 + number % 250 % 240}",
         kind=kind,
         labels={"rack": rack, "pool": kind.pool},
@@ -140,7 +167,7 @@ def _site(number: int, chance: random.Random) -> Site:
                 index=index,
                 card=kind.card,
                 role=roles[index],
-                pci_bus_id=f"00000000:{0x07 + 0x10 * index:02X}:00.0",
+                pci_bus_id=_bus(index),
                 numa_node=_numa(index, kind.count),
                 peers=_peers(kind, ids, index),
             )
@@ -152,9 +179,17 @@ def _site(number: int, chance: random.Random) -> Site:
     )
 
 
-def _device_uuid(kind: Kind, chance: random.Random) -> str:
-    plain = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-    return f"GPU-{plain}" if kind.card.backend == "gpu" else f"NPU-{plain}"
+def _device_uuids(kind: Kind, chance: random.Random) -> list[str]:
+    """Return the devices' names: NVML has one for each, the other tools give an address only."""
+    plain = [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(kind.count)]
+    if not kind.card.by_tool:
+        return [f"{kind.card.prefix}-{one}" for one in plain]
+    buses = [_bus(index).replace(":", "-") for index in range(kind.count)]
+    return [f"{kind.card.prefix}-{plain[0][:8]}-{bus}" for bus in buses]
+
+
+def _bus(index: int) -> str:
+    return f"00000000:{0x07 + 0x10 * index:02X}:00.0"
 
 
 def _numa(index: int, count: int) -> int:

@@ -50,6 +50,26 @@ def test_the_picture_is_marked_simulated_and_hosts_are_mixed() -> None:
     assert len(set(uuids)) == len(uuids)
 
 
+def test_other_makers_are_told_by_a_tool_that_runs_seldom_and_says_less() -> None:
+    clock = Clock()
+    lab = lab_at(clock, hosts=8)
+    ages = set()
+    for second in range(9):
+        clock.time = START + 20.0 + second
+        ascend = lab.snapshot().host("ascend-01")
+        assert ascend is not None
+        assert ascend.sampled_at is not None
+        ages |= {round(ascend.sampled_at - (one.sampled_at or 0.0)) for one in ascend.devices}
+    assert ages == {0, 1, 2, 3}
+    by_maker = {host.devices[0].vendor: host.devices[0] for host in lab.snapshot().hosts}
+    assert set(by_maker) == {"nvidia", "ascend", "kunlunxin", "hygon"}
+    assert by_maker["nvidia"].sampled_at is None
+    assert by_maker["ascend"].power_limit_w is None
+    assert by_maker["ascend"].ecc_uncorrected is None
+    assert by_maker["kunlunxin"].power_limit_w == 400
+    assert {one.backend for one in by_maker.values()} == {"gpu", "npu", "xpu", "dcu"}
+
+
 def test_peers_name_the_other_devices_of_the_host() -> None:
     for host in pictures([0.0])[0].hosts:
         for device in host.devices:
