@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from gpuconsole.errors import UsageError
@@ -108,7 +108,7 @@ def batch_script(script: Script) -> str:
     return _text(directives(script), body(script))
 
 
-def array_script(scripts: Sequence[Script]) -> str:
+def array_script(scripts: Sequence[Script], name: str) -> str:
     """Return the text that runs several commands as the tasks of one array, in their order.
 
     All must ask for the same. Of runs with a folder each has its `body` in `FOLDER/body.sh`.
@@ -120,7 +120,10 @@ def array_script(scripts: Sequence[Script]) -> str:
             own = shlex.quote(one.folder)
             inner = f"exec bash {own}/body.sh >>{own}/log 2>&1"
         lines += [f"{number})", inner, ";;"]
-    return _text(directives(scripts[0], array=len(scripts)), "\n".join([*lines, "esac", ""]))
+    return _text(
+        directives(replace(scripts[0], name=name), array=len(scripts)),
+        "\n".join([*lines, "esac", ""]),
+    )
 
 
 def body(script: Script) -> str:

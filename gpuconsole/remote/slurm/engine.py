@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
-from gpuconsole.core.batch import Batch, Script, Shell
+from gpuconsole.core.batch import Batch, Script, Shell, array_script
 from gpuconsole.core.containers import (
     LABEL_PREFIX,
     ContainerSpec,
@@ -34,6 +34,7 @@ from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.result_files import list_files
 from gpuconsole.remote.slurm import runs, scripts
+from gpuconsole.remote.slurm.arrays import Gatherer
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.runs import Look
@@ -60,6 +61,8 @@ class SlurmEngine:
         self._calls = SlurmCalls(link, host, settings)
         self._base = ""
         self._labels: dict[str, Mapping[str, str]] = {}
+        self._made: dict[str, Script] = {}
+        self._gatherer = Gatherer(self._submit_all)
 
     async def close(self) -> None:
         """Nothing is held open; runs go on."""
@@ -128,6 +131,7 @@ class SlurmEngine:
                 f"{script.folder} on {self.host} belongs to something else; it was left alone.",
                 "Look at it, and remove it if it is yours.",
             )
+        self._made[spec.name] = script
         return spec.name
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
@@ -141,9 +145,12 @@ class SlurmEngine:
     async def start(self, container: str) -> None:
         """Hand the run to Slurm; one that was handed over is left alone."""
         folder = await self._run_folder(container)
-        doing = f"handing over {container}"
-        said = await self._calls.ask(scripts.SUBMIT, folder, container, doing=doing)
-        self._cluster.know(container, clean(said, 40).strip())
+        script = self._made.pop(container, None)
+        if script is not None and script.batch.array:
+            number = await self._gatherer.add(script)
+        else:
+            number = await self._submit(folder, container)
+        self._cluster.know(container, number)
 
     async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Give the run's output from its beginning."""
@@ -236,6 +243,27 @@ class SlurmEngine:
         said = await self._calls.ask(scripts.TIDY, base, *set(jobs), doing="tidying results")
         words = said.split()
         return PruneResult(len(jobs), 0, words.count("kept"), words.count("removed"))
+
+    async def _submit(self, folder: str, container: str) -> str:
+        doing = f"handing over {container}"
+        said = await self._calls.ask(scripts.SUBMIT, folder, container, doing=doing)
+        return clean(said, 40).strip()
+
+    async def _submit_all(self, made: Sequence[Script]) -> Sequence[str]:
+        first = made[0]
+        if len(made) == 1:
+            return [await self._submit(first.folder, first.name)]
+        name = f"gpuconsole-array-{secrets.token_hex(8)}"
+        said = await self._calls.ask(
+            scripts.ARRAY,
+            await self._folder(),
+            name,
+            *(script.name for script in made),
+            doing=f"handing over {len(made)} runs",
+            stdin=array_script(made, name).encode(),
+        )
+        number = clean(said, 40).strip()
+        return [f"{number}_{task}" for task in range(len(made))]
 
     async def _look(self, container: str) -> Look | None:
         folder = await self._run_folder(container)

@@ -22,7 +22,26 @@ echo "$2 slurm"
 exit 0
 """
 
-SUBMIT = """cd "$1" || exit 4
+_DEPEND = """depend=
+for run in $(cat after); do
+  tries=0
+  while [ -d "../$run" ] && [ ! -s "../$run/id" ] && [ "$tries" -lt 20 ]; do
+    sleep 1
+    tries=$((tries + 1))
+  done
+  [ -d "../$run" ] || continue
+  [ -s "../$run/id" ] || exit 75
+  depend="$depend:$(cat "../$run/id")"
+done
+set -- --parsable "$batch"
+[ -z "$depend" ] || set -- "--dependency=afterok$depend" "$@"
+found=$(env -u LC_ALL -u SLURM_TIME_FORMAT sbatch "$@") || exit
+"""
+"""Hands `$batch` over from within a run's folder; what the run comes after must have been handed
+over before, or be gone."""
+
+SUBMIT = (
+    """cd "$1" || exit 4
 name=$2
 exec 9>lock
 flock -w 60 9 || exit 75
@@ -31,34 +50,53 @@ if [ -e array ]; then
   exec 8>"../../arrays/$group/lock"
   flock -w 60 8 || exit 75
   if [ ! -s id ]; then
-    found=$(squeue -h -a -t all -o %F "--name=$group" | head -n 1) || exit
-    [ -z "$found" ] || printf %s "${found}_$task" >id
+    found=$(squeue -h -a -t all -o %F "--name=$group") || exit
+    [ -z "$found" ] || printf '%s\\n' "$found" | sed "1s/$/_$task/;q" >id
   fi
 fi
 if [ ! -s id ] && [ ! -e began ]; then
-  depend=
-  for run in $(cat after); do
-    tries=0
-    while [ -d "../$run" ] && [ ! -s "../$run/id" ] && [ "$tries" -lt 20 ]; do
-      sleep 1
-      tries=$((tries + 1))
-    done
-    [ -d "../$run" ] || continue
-    [ -s "../$run/id" ] || exit 75
-    depend="$depend:$(cat "../$run/id")"
-  done
   found=$(squeue -h -a -t all -o %A "--name=$name") || exit
+  batch=batch.sh
   if [ -z "$found" ]; then
-    set -- --parsable batch.sh
-    [ -z "$depend" ] || set -- "--dependency=afterok$depend" "$@"
-    found=$(env -u LC_ALL -u SLURM_TIME_FORMAT sbatch "$@") || exit
-  fi
-  printf %s "$found" | head -n 1 | sed 's/;.*//' >id.new && mv id.new id
+"""
+    + _DEPEND
+    + """  fi
+  printf '%s\\n' "$found" | sed 's/;.*//;q' >id.new && mv id.new id
 fi
 cat id
 """
+)
 """Hands a run over, once: under a lock that goes with whoever holds it, after a look whether Slurm
-already has a job of that name. The runs that it comes after must have been handed over before."""
+already has a job of that name, or of the array that it was to be a task of."""
+
+ARRAY = (
+    """base=$1 group=$2
+shift 2
+umask 077
+mkdir -p "$base/arrays/$group" || exit 4
+batch=$base/arrays/$group/batch.sh
+cat >"$batch"
+exec 8>"$base/arrays/$group/lock"
+flock -w 60 8 || exit 75
+cd "$base/runs/$1" || exit 4
+runs=$* task=0
+for run; do
+  printf '%s %s\\n' "$group" "$task" >"../$run/array" || exit 4
+  task=$((task + 1))
+done
+"""
+    + _DEPEND
+    + """found=$(printf '%s\\n' "$found" | sed 's/;.*//;q')
+task=0
+for run in $runs; do
+  printf '%s_%s' "$found" "$task" >"../$run/id"
+  task=$((task + 1))
+done
+printf %s "$found"
+"""
+)
+"""Hands several runs over as one array, whose name is new. Each knows before of which array it is a
+task: should this end in between, it is found by that."""
 
 FOLLOW = """cd "$1" || exit 4
 timeout 300 tail -c "+$2" -f log &
@@ -96,7 +134,10 @@ done
 [ "$#" -eq 0 ] || tar -cf - -- "$@"
 """
 
-TIDY = """cd "$1/results" 2>/dev/null || exit 0
+TIDY = """cd "$1/arrays" 2>/dev/null && for group in *; do
+  [ ! -d "$group" ] || grep -qs "^$group " ../runs/*/array || rm -rf -- "$group"
+done
+cd "$1/results" 2>/dev/null || exit 0
 shift
 for job; do rmdir -- "$job" 2>/dev/null && echo removed; done
 for left in *; do [ -d "$left" ] && echo kept; done
