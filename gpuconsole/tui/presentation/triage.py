@@ -78,10 +78,10 @@ def row_pieces(ink: Ink, row: Row, now: float, sizes: Mapping[str, int]) -> list
         "what": (say(incident.title), body if quiet else ink.strong),
         "where": (incident.where, body),
         "who is hit": (row.hit or "-", body),
-        "do": (say(standing(incident, now) or row.do), ink.muted),
+        "do": (standing(ink, incident, now) or say(row.do), ink.muted),
     }  # fmt: skip
     if "do" not in sizes and quiet:
-        cells["what"] = (f"({say(standing(incident, now))}) {say(incident.title)}", body)
+        cells["what"] = (f"({standing(ink, incident, now)}) {say(incident.title)}", body)
     pieces: list[Piece] = []
     for name, size in sizes.items():
         words, style = cells[name]
@@ -109,18 +109,18 @@ def short_age(seconds: float) -> str:
     )
 
 
-def standing(incident: Incident, now: float) -> str:
+def standing(ink: Ink, incident: Incident, now: float) -> str:
     """Say what became of an incident that is not open, in a few words; "" of one that is."""
-    state = incident.state(now)
+    state, say = incident.state(now), ink.say
     if state is IncidentState.ACKNOWLEDGED:
-        return f"seen by {clean(incident.marked_by, 20)}"
+        return say(f"seen by {clean(incident.marked_by, 20)}")
     if state is IncidentState.SNOOZED:
-        return f"back in {format_duration((incident.until or now) - now)}"
+        return say(f"back in {format_duration((incident.until or now) - now)}")
     if state is not IncidentState.RESOLVED:
         return ""
     if incident.ended_at is None:
-        return f"no fault, {clean(incident.marked_by, 20)}"
-    return f"over {moment(incident.ended_at, now)}"
+        return say(f"no fault, {clean(incident.marked_by, 20)}")
+    return f"{say('over')} {moment(incident.ended_at, now)}"
 
 
 def moment(at: float, now: float) -> str:
@@ -165,7 +165,7 @@ def _seen(ink: Ink, incident: Incident, now: float, width: int) -> Lines:
 
 def _facts(ink: Ink, row: Row, jobs: Mapping[str, Job], now: float, width: int) -> Lines:
     incident, say = row.incident, ink.say
-    state = say(standing(incident, now) or "open")
+    state = standing(ink, incident, now) or say("open")
     end = incident.ended_at if incident.ended_at is not None else now
     before = say("never here")
     if incident.times_before:
