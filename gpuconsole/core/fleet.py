@@ -179,6 +179,11 @@ class Host:
     cluster: str = ""
     """The Slurm entry of the inventory that this is a node of, or is: Slurm alone places jobs
     there. "" for a host on which the console does."""
+    power: str = ""
+    """`asleep`, `waking` or `sleeping` (it is being put to sleep) of a host that the console may
+    switch, with `error` or `drained` saying more; "" otherwise. The session fills it in."""
+    interruptible: bool = False
+    """Whether it may be taken away at any time, so that only jobs that resume may use it."""
 
     @property
     def node(self) -> bool:

@@ -22,6 +22,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.text import clean
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
+from gpuconsole.remote import commands
 
 DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
 DEFAULT_SOCKET = "/var/run/docker.sock"
@@ -54,6 +55,13 @@ def _is_absolute(value: str) -> str:
     return value
 
 
+def _is_word(value: str) -> str:
+    if not value or len(value) > 4096 or "\0" in value:
+        raise ValueError("expected a word of a command, at most 4096 letters long")
+    return value
+
+
+Word = Annotated[str, AfterValidator(_is_word)]
 Name = Annotated[str, AfterValidator(_is_name)]
 Address = Annotated[str, AfterValidator(_is_address)]
 HostPath = Annotated[str, AfterValidator(_is_absolute)]
@@ -105,6 +113,25 @@ class SlurmSection(Section):
     """Partition of tasks that name none; without it the cluster's own default."""
 
 
+class ElasticSection(Section):
+    """Limits of waking a host and of putting it to sleep."""
+
+    wakes_per_hour: int = Field(4, ge=1, le=60)
+    """How often it may be woken within an hour."""
+    idle_minutes: float = Field(15.0, ge=0.05, le=10080)
+    """How long nothing must have used it before it is put to sleep."""
+    max_awake_hours: float | None = Field(None, gt=0, le=8760)
+    """After so long awake it takes no new jobs and sleeps when the last one has ended."""
+    wake_minutes: float = Field(2.0, gt=0, le=120)
+    """How long waking takes, until the console has seen it itself."""
+    wake_timeout_minutes: float = Field(10.0, gt=0, le=240)
+    """A host that is not up after so long has not woken."""
+    model: Text = ""
+    """Which devices it has, for the time until the console has seen it awake: A100-SXM4-40GB."""
+    devices: int = Field(0, ge=0, le=64)
+    """How many."""
+
+
 class HostSection(Access):
     """One host."""
 
@@ -124,6 +151,14 @@ class HostSection(Access):
     """What runs jobs there; `slurm` makes it the login node of a cluster."""
     slurm: SlurmSection | None = None
     """How jobs are handed to the cluster."""
+    wake: list[Word] | None = Field(None, min_length=1)
+    """Words of a command that wakes it, run on this machine and by no shell: [wakeonlan, MAC]."""
+    sleep: list[Word] | None = Field(None, min_length=1)
+    """Words of a command that puts it to sleep, run on this machine likewise."""
+    elastic: ElasticSection | None = None
+    """When it is woken and put to sleep."""
+    interruptible: bool = False
+    """It may be taken away at any time: only jobs that resume from a checkpoint come here."""
 
 
 class InventorySection(Section):
@@ -161,6 +196,10 @@ class HostEntry:
     """Why no new job starts here, or ""."""
     slurm: SlurmSection | None = None
     """Set where it is the login node of a cluster that Slurm runs."""
+    wake: tuple[str, ...] = ()
+    sleep: tuple[str, ...] = ()
+    elastic: ElasticSection | None = None
+    interruptible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +225,15 @@ def unread(entry: HostEntry) -> Host:
         price_per_hour=entry.price_per_hour,
         drained=entry.drain,
         cluster=entry.name if entry.slurm is not None else "",
+        interruptible=entry.interruptible,
     )
 
 
 def load_inventory(path: Path) -> Inventory:
     """Read an inventory; DocumentError names file, line and column of a mistake."""
-    return _checked(load_document(path, InventorySection))
+    document = load_document(path, InventorySection)
+    commands.require_safe(document, path)
+    return _checked(document)
 
 
 def parse_inventory(text: str, source: str) -> Inventory:
@@ -265,6 +307,7 @@ def _checked(document: Document[InventorySection]) -> Inventory:
                 f"{host.name} has `slurm:` settings and is no Slurm cluster",
                 "Add `engine: slurm`, or remove them.",
             )
+        commands.check(document, index, host)
         if host.local:
             for key in ("address", *_SSH_KEYS):
                 if getattr(host, key) is not None:
@@ -285,7 +328,9 @@ def _entry(host: HostSection, defaults: Access) -> HostEntry:
     if "jump" not in given and merged.get("jump") == host.name:
         del merged["jump"]
     merged["drain"] = _drain(host.drain)
-    merged["slurm"] = None
+    merged["slurm"], merged["elastic"] = None, host.elastic
+    for key in ("wake", "sleep"):
+        merged[key] = tuple(merged.get(key, ()))
     if merged.pop("engine") == "slurm":
         merged["slurm"] = host.slurm or SlurmSection()
         merged.setdefault("poll_interval", SLURM_INTERVAL_S)

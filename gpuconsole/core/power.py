@@ -1,0 +1,40 @@
+"""Hosts that can be switched on and off, as data, and the port to whatever switches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Verb = Literal["wake", "sleep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """When a host may be woken and is put to sleep. Times are seconds."""
+
+    wakes_per_hour: int = 4
+    idle_s: float = 900.0
+    max_awake_s: float | None = None
+    wake_s: float = 120.0
+    """How long waking takes, until it was seen."""
+    timeout_s: float = 600.0
+    sleeps: bool = True
+    """Whether it can be put to sleep, and not only be woken."""
+    model: str = ""
+    devices: int = 0
+    """What it has, until it was seen awake."""
+
+
+class Power(Protocol):
+    """Switches hosts."""
+
+    @property
+    def hosts(self) -> Mapping[str, Elastic]:
+        """The hosts that can be woken, by name."""
+        ...
+
+    async def switch(self, host: str, verb: Verb) -> str:
+        """Do it; returns "" or what went wrong, cleaned, for a person. It ends within a minute or
+        two, whatever the command does."""
+        ...
