@@ -1,6 +1,6 @@
-"""Write the generated pages: `cli.md` from the commands, `themes.md` from the themes' model, the
-tables of `filters.md`, of `triage.md` and of `metrics.md`; and, so that `gpuconsole --help` need
-not import every command, what it says of each.
+"""Write the generated pages: `cli.md` and the man page from the commands, `themes.md` from the
+themes' model, the tables of `filters.md`, of `triage.md` and of `metrics.md`, the reference of
+`api.md`; and, so that `gpuconsole --help` need not import every command, what it says of each.
 
 `python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
 stale.
@@ -135,7 +135,15 @@ def theme_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
+API = Path(__file__).with_name("api.md")
+MAN = Path(__file__).with_name("gpuconsole.1")
+
+
 if __name__ == "__main__":
+    # They lie beside this file, and tests load them by themselves.
+    import apipage
+    import manpage
+
     SUMMARIES.write_text(command_summaries(), encoding="utf-8")
     # The reference quotes them.
     importlib.reload(summaries)
@@ -144,3 +152,5 @@ if __name__ == "__main__":
     FILTERS.write_text(filters.markdown(), encoding="utf-8")
     TRIAGE.write_text(page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")
     METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
+    API.write_text(apipage.page(API.read_text(encoding="utf-8")), encoding="utf-8")
+    MAN.write_text(manpage.page(), encoding="utf-8")
