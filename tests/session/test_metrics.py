@@ -36,6 +36,7 @@ from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+WATCHING = DOCS.parents[1] / "watching"
 UNITS = ("bytes", "ratio", "celsius", "watts", "hertz", "seconds", "total", "joules_total")
 PLAIN = {
     "up", "healthy", "processes", "retired_pages", "last_xid", "nvlinks_up", "nvlinks_down",
@@ -116,14 +117,22 @@ def test_a_device_is_told_in_base_units() -> None:
 
 
 @pytest.mark.parametrize(
-    "ill", [{"lost": True}, {"error": "no answer"}, {"health": "warning"}, {"remap_failed": True}]
+    "ill",
+    [
+        {"lost": True},
+        {"error": "no answer", "memory_used_mib": None},
+        {"health": "warning"},
+        {"remap_failed": True},
+    ],
 )
 def test_a_device_with_a_complaint_is_not_healthy(ill: dict[str, object]) -> None:
     sick = replace(HOST, devices=(replace(DEVICE, **ill),))  # type: ignore[arg-type]
     found = values(pictured(sick))
     assert found["gpuconsole_device_healthy", ("a", "0")] == 0.0
     assert found["gpuconsole_device_up", ("a", "0")] == float("lost" not in ill)
-    assert values(pictured(HOST))["gpuconsole_device_healthy", ("a", "0")] == 1.0
+    poor = replace(HOST, devices=(replace(DEVICE, error="power cannot be told"),))
+    for well in (HOST, poor):
+        assert values(pictured(well))["gpuconsole_device_healthy", ("a", "0")] == 1.0
 
 
 def test_a_host_out_of_sight_has_no_old_figures() -> None:
@@ -440,6 +449,18 @@ def test_the_page_is_what_the_code_says() -> None:
     assert text == page(text), "run: python docs/generate.py"
     for metric in METRICS:
         assert f"`{metric.name}`" in text
+
+
+@pytest.mark.parametrize("file", ["alerts.yaml", "grafana-dashboard.json"])
+def test_rules_and_dashboard_name_only_what_exists(file: str) -> None:
+    text = (WATCHING / file).read_text(encoding="utf-8")
+    named = set(re.findall(r"gpuconsole_[a-z0-9_]+", text))
+    histograms = {metric.name for metric in METRICS if metric.kind == "histogram"}
+    parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
+    assert named - ({metric.name for metric in METRICS} - histograms) - parts == set()
+    labels = {label for metric in METRICS for label in metric.labels} | {"le", "job", "instance"}
+    matched = set(re.findall(r'(\w+)\s*=~?\s*\\?"', text))
+    assert matched - labels == set()
 
 
 def test_an_empty_lab_has_an_answer() -> None:

@@ -1,0 +1,232 @@
+"""A real Prometheus scrapes a real console, and the rules that ship are evaluated on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
+
+from gpuconsole.session.metrics.watching import most_series
+from tests.real.rig.prometheus import PROMETHEUS, PROMTOOL, prometheus
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="needs prometheus"),
+]
+WATCHING = Path(__file__).resolve().parents[2] / "watching"
+START_S = 90.0
+TOKEN = "a-token-of-24-characters"
+
+
+@contextlib.asynccontextmanager
+async def console(folder: Path, *words: str) -> AsyncIterator[str]:
+    """Run a command that serves metrics; gives what it prints first."""
+    environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gpuconsole", *words, "--json",
+        stdout=asyncio.subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        text = ""
+        while not text.rstrip().endswith("}"):
+            line = await asyncio.wait_for(process.stdout.readline(), START_S)
+            assert line, f"it ended after {text!r}"
+            text += line.decode()
+        yield str(json.loads(text)["address"])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+
+
+def config(target: str, token_file: Path) -> str:
+    """Return a configuration that scrapes fast, and once more without the token."""
+    return json.dumps(
+        {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(WATCHING / "alerts.yaml")],
+            "scrape_configs": [
+                {
+                    "job_name": "gpuconsole",
+                    "authorization": {"credentials_file": str(token_file)},
+                    "static_configs": [{"targets": [target]}],
+                },
+                {"job_name": "stranger", "static_configs": [{"targets": [target]}]},
+            ],
+        }
+    )
+
+
+async def test_a_real_prometheus_scrapes_and_alerts(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    words = ("metrics", "--demo", "--listen", "127.0.0.1:0", "--token-file", str(token))
+    async with console(tmp_path, *words) as address:
+        target = address.removeprefix("http://").removesuffix("/metrics")
+        async with prometheus(tmp_path, config(target, token)) as prom:
+
+            def scraped(data: Any) -> bool:
+                health = {one["labels"]["job"]: one for one in data["activeTargets"]}
+                return (
+                    len(health) == 2
+                    and health["gpuconsole"]["health"] == "up"
+                    and health["stranger"]["health"] == "down"
+                    and "401" in health["stranger"]["lastError"]
+                )
+
+            await prom.until("targets", scraped)
+            await _values(prom)
+            await _alerts(prom)
+            await _dashboard(prom)
+        await _conventions(address)
+
+
+async def _values(prom: Any) -> None:
+    (simulated,) = await prom.query("gpuconsole_simulated")
+    assert simulated["value"][1] == "1"
+    hosts = await prom.query("gpuconsole_host_up")
+    assert len(hosts) == 6
+    (devices,) = await prom.query("sum(gpuconsole_host_devices)")
+    (listed,) = await prom.query("count(gpuconsole_device_up)")
+    assert devices["value"][1] == listed["value"][1]
+    (share,) = await prom.query(
+        "sum(gpuconsole_device_memory_used_bytes) / sum(gpuconsole_device_memory_total_bytes)"
+    )
+    assert 0.0 < float(share["value"][1]) < 1.0
+    running = 'gpuconsole_jobs{state="running"} > 0'
+    await prom.until("query", lambda data: bool(data["result"]), query=running)
+    waited = "histogram_quantile(0.5, gpuconsole_queue_wait_seconds_bucket)"
+    (median,) = await prom.query(waited)
+    assert float(median["value"][1]) >= 0.0
+    (count,) = await prom.query('count({__name__=~"gpuconsole_.*"})')
+    assert int(count["value"][1]) <= most_series(6, 40)
+
+
+async def _alerts(prom: Any) -> None:
+    """One simulated host is out of sight: an incident that is critical, and a link that is down."""
+
+    def fires(data: Any) -> bool:
+        return any(
+            one["state"] == "firing" and one["labels"]["alertname"] == "GpuconsoleIncident"
+            for one in data["alerts"]
+        )
+
+    found = await prom.until("alerts", fires)
+    lost = {
+        one["labels"]["alertname"]: one["labels"]["host"]
+        for one in found["alerts"]
+        if one["labels"]["alertname"] in ("GpuconsoleIncident", "GpuconsoleHostDown")
+    }
+    (down,) = await prom.query("gpuconsole_host_up == 0")
+    assert lost["GpuconsoleIncident"] == down["metric"]["host"]
+    assert lost["GpuconsoleHostDown"] == down["metric"]["host"], "pending: it waits for a minute"
+    rules = await prom.ask("rules")
+    judged = [rule for group in rules["groups"] for rule in group["rules"]]
+    assert len(judged) == sum("alert:" in line for line in _lines("alerts.yaml"))
+    assert {rule["health"] for rule in judged} == {"ok"}
+    assert not [rule for rule in judged if rule.get("lastError")]
+
+
+async def _dashboard(prom: Any) -> None:
+    """Each query of the dashboard is one that Prometheus understands."""
+    asked = set(_expressions(json.loads((WATCHING / "grafana-dashboard.json").read_text())))
+    assert len(asked) > 20
+    for text in asked:
+        await prom.ask("query", query=text.replace("$host", ".*"))
+    for text in ("gpuconsole_device_jobs", "gpuconsole_jobs", "gpuconsole_incidents"):
+        assert await prom.query(text), text
+
+
+async def _conventions(address: str) -> None:
+    """`promtool check metrics` complains of names that Prometheus would not choose."""
+    bearing = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}"})
+
+    def check() -> subprocess.CompletedProcess[bytes]:
+        with urllib.request.urlopen(bearing, timeout=30) as answer:
+            words = [str(PROMTOOL), "check", "metrics"]
+            return subprocess.run(words, input=answer.read(), capture_output=True)
+
+    done = await asyncio.to_thread(check)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+async def test_the_dispatcher_serves_metrics_too(tmp_path: Path) -> None:
+    inventory = tmp_path / "lab.yaml"
+    inventory.write_text(
+        "version: 1\nhosts:\n  - name: nowhere\n    address: 127.0.0.1\n    port: 1\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gpuconsole", "dispatch", "--metrics", "127.0.0.1:0",
+        "--inventory", str(inventory), "--state", str(tmp_path / "state"),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        address = ""
+        while not address:
+            line = (await asyncio.wait_for(process.stderr.readline(), START_S)).decode()
+            assert line, "it ended"
+            found = re.search(r"http://\S+", line)
+            address = found.group() if found else ""
+        target = address.removeprefix("http://").removesuffix("/metrics")
+        scrape = {"job_name": "gpuconsole", "static_configs": [{"targets": [target]}]}
+        document = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+        async with prometheus(tmp_path, json.dumps(document)) as prom:
+
+            def dispatches(data: Any) -> bool:
+                return bool(data["result"]) and data["result"][0]["value"][1] == "1"
+
+            await prom.until("query", dispatches, query="gpuconsole_dispatcher_up")
+            (real,) = await prom.query("gpuconsole_simulated")
+            assert real["value"][1] == "0"
+            (host,) = await prom.query('gpuconsole_host_up{host="nowhere"}')
+            assert host["value"][1] == "0"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "rules", str(WATCHING / "alerts.yaml")),
+        ("check", "config", str(WATCHING / "prometheus.yml")),
+        ("test", "rules", str(Path(__file__).parent / "prometheus" / "alerts-test.yaml")),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_promtool_is_content(words: tuple[str, ...]) -> None:
+    done = subprocess.run([str(PROMTOOL), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _lines(file: str) -> list[str]:
+    return (WATCHING / file).read_text(encoding="utf-8").splitlines()
+
+
+def _expressions(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("expr"), str):
+            yield part["expr"]
+        for value in part.values():
+            yield from _expressions(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _expressions(value)
