@@ -61,9 +61,8 @@ def host_condition(host: Host) -> Condition:
 
 def is_faulty(device: Device) -> bool:
     """Tell whether the device is lost, unreadable, or has reported an error of its own."""
-    return bool(
-        device.lost or device.error or device.xid or device.ecc_uncorrected or device.health
-    )
+    told = device.xid or device.ecc_uncorrected or device.remap_failed or device.health
+    return bool(device.lost or device.error or told)
 
 
 def is_alarming(health: str) -> bool:

@@ -51,6 +51,8 @@ class Kind(NamedTuple):
     backend: str
     divided: bool
     """Cut into MIG slices: only the slices take jobs."""
+    part: bool = False
+    """Whether it is such a slice."""
 
 
 class Shelf(NamedTuple):
@@ -249,8 +251,13 @@ class Board:
         self._sites_by_name[host.name] = site
         down = host_fault(host)
         for device in host.devices:
-            divided = device.mig and not device.uuid.startswith("MIG-")
-            kind = Kind(device.model, device.memory_total_mib, device.backend, divided)
+            kind = Kind(
+                device.model,
+                device.memory_total_mib,
+                device.backend,
+                device.divided,
+                bool(device.parent_uuid),
+            )
             number = kinds.setdefault(kind, len(kinds))
             site.kinds.add(number)
             holder = claims.get(device.uuid)
@@ -258,7 +265,7 @@ class Board:
                 condition, spare = condition_of(device), spare_mib(device)
             else:
                 condition, spare = once_free(device)
-            fault = down or ("health" if health_fault(device) else "")
+            fault = down or ("health" if health_fault(device, host) else "")
             spot = Spot(order, device, number, fault, condition, spare)
             order += 1
             self.linked = self.linked or bool(device.peers)

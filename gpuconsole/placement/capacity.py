@@ -103,10 +103,12 @@ def _unfit(ask: Ask, host: Host, device: Device, held: Mapping[str, str]) -> str
     """Return why a device will not do, in a few words, or ""."""
     if fault := host_fault(host):
         return {"host": f"{host.state.value}", "engine": "Docker is silent"}.get(fault, fault)
-    if device.lost or health_fault(device):
+    if device.lost or health_fault(device, host):
         return "faulty"
-    if device.mig:
+    if device.divided:
         return "cut into slices"
+    if device.parent_uuid and ask.count > 1:
+        return "a slice"
     if user := held.get(device.uuid):
         return f"held by {user}"
     total = device.memory_total_mib

@@ -27,20 +27,32 @@ def host_fault(host: Host) -> str:
     return "engine" if host.engine_error else ""
 
 
-def health_fault(device: Device) -> str:
-    """Return what is wrong with a device, or ""."""
+def health_fault(device: Device, host: Host | None = None) -> str:
+    """Return what is wrong with a device, or ""; a MIG instance suffers what its device does."""
+    whole = _whole(device, host)
+    if whole is not None and (fault := health_fault(whole)):
+        return f"is a part of device {whole.index}, which {fault}"
     if device.lost:
         return "has dropped off the bus; its host needs a look"
     if is_alarming(device.health):
         return f"is called {device.health} by its own tool; its host needs a look"
     if device.ecc_uncorrected:
         return f"has {device.ecc_uncorrected} uncorrected memory errors; reset or replace it"
+    if device.remap_failed:
+        return "has a bad row of memory that no spare one can replace; it needs repair"
     if device.xid in FATAL_XIDS:
         return f"reported XID {device.xid}; reset it before use"
     if device.throttle and (bad := BAD_THROTTLE.intersection(device.throttle)):
         heat = "" if device.temperature_c is None else f" at {device.temperature_c:.0f} °C"
         return f"is slowed down by {' and '.join(sorted(bad))}{heat}; check cooling and supply"
     return ""
+
+
+def _whole(device: Device, host: Host | None) -> Device | None:
+    """Return the device of which this is a MIG instance."""
+    if not device.parent_uuid or host is None:
+        return None
+    return next((one for one in host.devices if one.uuid == device.parent_uuid), None)
 
 
 def engine_fault(host: str, cause: str) -> str:

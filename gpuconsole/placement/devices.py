@@ -141,6 +141,9 @@ def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Group
             free = _free(host, devices, held)
             _on_one_host(found, devices, free)
             first = devices[0]
+            if first.parent_uuid:
+                # Instances cannot work together.
+                continue
             key = (first.backend, first.model, first.memory_total_mib or 0.0)
             sizes[key].append((len(devices), len(free)))
     _on_several_hosts(found, sizes)
@@ -158,6 +161,8 @@ def _alike(host: Host) -> Iterator[list[Device]]:
     """Yield the devices of a host model by model."""
     models: dict[tuple[str, float | None], list[Device]] = defaultdict(list)
     for device in host.devices:
+        if device.divided:
+            continue
         models[device.model, device.memory_total_mib].append(device)
     yield from models.values()
 
@@ -169,7 +174,7 @@ def _on_one_host(
     memory = first.memory_total_mib or 0.0
     every = _links(devices)
     spare = every if len(free) == len(devices) else _links(free)
-    for count in STEPS:
+    for count in STEPS[:1] if first.parent_uuid else STEPS:
         if count <= len(devices):
             link = closest_link(spare if count <= len(free) else every, count)
             group = Group(first.model, memory, link, 1, count <= len(free))
@@ -194,7 +199,11 @@ def _on_several_hosts(
 def _free(host: Host, devices: Sequence[Device], held: Collection[str]) -> list[Device]:
     if host.state is not HostState.UP or host.drained or host.engine_error:
         return []
-    return [device for device in devices if device.uuid not in held and not device.processes]
+    return [
+        device
+        for device in devices
+        if device.uuid not in held and not device.processes and not device.divided
+    ]
 
 
 def _links(devices: list[Device]) -> Links:

@@ -18,7 +18,7 @@ from gpuconsole.placement.board import Board, Kind
 from gpuconsole.placement.model import FREE, Policy, Request, Rules
 from gpuconsole.preflight.cost import Work, roofline
 
-PERMANENT = frozenset({"mig", "backend", "labels", "memory", "image"})
+PERMANENT = frozenset({"mig", "backend", "labels", "memory", "image", "interruptible"})
 """Filters that waiting does not lift."""
 SHORT_S, LONG_S = 60.0, 2 * 86400.0
 """Run times between which a job's length grows from 0 to 1, by logarithm: a minute, two days."""
@@ -98,6 +98,7 @@ class Profile:
             tuple(sorted(task.anti_labels.items())) if task.anti_labels else (),
             own,
             task.image if self.rules is not FREE else "",
+            self.rules is not FREE and bool(task.checkpoint_dir),
             # A reserved window may let through whose length nobody can tell, but not who is long.
             self.rules is not FREE and self.request.run_time_s is None,
             () if ends is None else tuple(view.rank is None for view in self.views),
@@ -148,7 +149,7 @@ def _carries(host: Host, key: str, value: str) -> bool:
 
 def _code(request: Request, kind: Kind, threshold: float) -> str:
     need, total = request.need_mib, kind.total_mib
-    if kind.divided:
+    if kind.divided or (kind.part and request.devices > 1):
         return "mig"
     rates = request.rates
     if kind.backend != request.task.backend if rates is None else kind.model not in rates:

@@ -59,10 +59,10 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     if code in ("host", "engine", "drained"):
         return _host(survey, host, code)
     if code == "health":
-        return f"Device {device.index} {health_fault(device)}."
+        return f"Device {device.index} {health_fault(device, host)}."
     if code == "labels":
         return _labels(survey, host)
-    if code in ("image", "window", "quota"):
+    if code in ("image", "window", "quota", "interruptible"):
         return _ruled(survey, cell)
     if code == "preferred" and made.preference_ends is not None:
         left = time_left(made.preference_ends, made.now)
@@ -73,6 +73,8 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
         return f"It is a device for {device.backend}, the task needs {task.backend}."
     if code == "count":
         return f"The task needs {made.request.devices} of one model on one host; fewer are free."
+    if device.parent_uuid:
+        return "It is a MIG instance, and a process sees one of those at most; the task needs more."
     return "It is divided into MIG slices; only the slices take jobs."
 
 

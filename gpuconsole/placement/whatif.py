@@ -180,7 +180,7 @@ def _device(snapshot: FleetSnapshot, model: str) -> Device:
     for host in snapshot.hosts:
         for device in host.devices:
             total = device.memory_total_mib
-            if not device.mig and catalogue.matches(model, device.model, total):
+            if not device.divided and catalogue.matches(model, device.model, total):
                 return Device("", 0, device.model, device.backend, total, 0.0, 0.0)
     for spec in catalogue.specs:
         memory = None if spec.memory_gib is None else spec.memory_gib * 1024.0

@@ -22,12 +22,15 @@ _DRAIN = frozenset(
     {
         *("unreachable", "disk-full", "engine-silent", "failing-jobs", "clock-skew"),
         *("gpu-lost", "xid", "memory-errors", "retired-pages", "heat", "power-brake"),
-        *("unwell", "devices-unread"),
+        *("unwell", "devices-unread", "remap-failed", "remap-pending", "nvlink-down"),
     }
 )
 """Rules for which it helps when nothing new starts on the host."""
 _MOVE = frozenset(
-    {"gpu-lost", "xid", "memory-errors", "heat", "power-brake", "straggler", "unwell"}
+    {
+        *("gpu-lost", "xid", "memory-errors", "heat", "power-brake", "straggler", "unwell"),
+        *("remap-failed", "nvlink-down"),
+    }
 )
 """Rules for which a job is better off elsewhere."""
 

@@ -115,6 +115,55 @@ def retired_pages(scene: Scene, device: Device) -> Finding | None:
     )
 
 
+def remap_failed(scene: Scene, device: Device) -> Finding | None:
+    """A bad row of memory that no spare one could replace."""
+    if not device.remap_failed:
+        return None
+    signals: list[Signal] = [("device", "a bad row of memory found no spare one")]
+    if device.retired_pages:
+        signals.append(("device", f"{device.retired_pages} rows were replaced before"))
+    signals.append(("advice", "Take the device out of use; it needs repair."))
+    return Finding(
+        "memory beyond repair",
+        tuple(signals),
+        "high",
+        "the device says so itself",
+        jobs=scene.jobs_on(device),
+    )
+
+
+def remap_pending(scene: Scene, device: Device) -> Finding | None:
+    """A bad row or page that is still in use."""
+    if not device.remap_pending:
+        return None
+    advice = "Reset the device when nothing runs there, so that its spare memory is used."
+    return Finding(
+        "memory waits for a reset",
+        (("device", "a bad row or page goes out of use with the next reset"), ("advice", advice)),
+        "high",
+        "the device says so itself",
+        jobs=scene.jobs_on(device),
+    )
+
+
+def nvlink_down(scene: Scene, device: Device) -> Finding | None:
+    """Links that were up when the device was first seen. One without a neighbour never was."""
+    first = scene.past[device.uuid].links if device.uuid in scene.past else None
+    up = device.nvlinks_up
+    if up is None or first is None or up >= first:
+        return None
+    signals: list[Signal] = [("device", f"{up} NVLinks are up, {first} when first seen")]
+    if device.nvlink_errors:
+        signals.append(("device", f"{device.nvlink_errors} errors on its links"))
+    return Finding(
+        "NVLink down",
+        tuple(signals),
+        "high",
+        "links went down while it was watched",
+        jobs=scene.jobs_on(device),
+    )
+
+
 def slowed_by_heat(scene: Scene, device: Device) -> Finding | None:
     """The device lowers its clocks because it is too hot."""
     past = scene.past.get(device.uuid)

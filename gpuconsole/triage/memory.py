@@ -21,7 +21,12 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
         if known is None:
             slowed = 1.0 if THERMAL.intersection(device.throttle) else 0.0
             known = past[device.uuid] = Past(
-                at, device.utilization, slowed, device.ecc_uncorrected, device.retired_pages
+                at,
+                device.utilization,
+                slowed,
+                device.ecc_uncorrected,
+                device.retired_pages,
+                device.nvlinks_up,
             )
         if device.processes is not known.processes:
             arrived = known.arrivals
@@ -45,3 +50,5 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
             known.errors = device.ecc_uncorrected
         if known.pages is None:
             known.pages = device.retired_pages
+        if known.links is None:
+            known.links = device.nvlinks_up

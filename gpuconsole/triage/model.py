@@ -42,6 +42,8 @@ class Past:
     """Uncorrected memory errors when it was first seen."""
     pages: int | None
     """Retired pages when it was first seen."""
+    links: int | None = None
+    """NVLinks that were up when it was first seen."""
     processes: tuple[DeviceProcess, ...] = ()
     """Those of the last look."""
     arrivals: Mapping[int, float] = field(default_factory=dict)

@@ -73,6 +73,21 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "fault_for", device_test=device_rules.retired_pages, needs="retired_pages",
     ),
     Rule(
+        "remap-failed", "memory beyond repair", _CRITICAL,
+        "A bad row of memory found no spare one.",
+        "fault_for", device_test=device_rules.remap_failed, needs="remap_failed",
+    ),
+    Rule(
+        "remap-pending", "memory waits for a reset", _WARNING,
+        "A bad row or page of memory goes out of use only with the next reset of the device.",
+        "fault_for", device_test=device_rules.remap_pending, needs="remap_pending",
+    ),
+    Rule(
+        "nvlink-down", "NVLink down", _WARNING,
+        "Fewer of its NVLinks are up than when it was first seen.",
+        "fault_for", device_test=device_rules.nvlink_down, needs="nvlinks_down",
+    ),
+    Rule(
         "heat", "slowed by heat", _WARNING,
         "The device lowers its clocks for heat in at least half of the last half minute.",
         "slowed_for", device_test=device_rules.slowed_by_heat,

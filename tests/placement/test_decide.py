@@ -136,6 +136,57 @@ def test_a_slice_of_a_divided_device_will_do() -> None:
     assert place(wants(10), host).chosen is not None
 
 
+def slices(parent: Device, *profiles: str) -> tuple[Device, ...]:
+    """Return a divided card and its slices."""
+    parts = (
+        card(
+            f"MIG-{place}",
+            f"NVIDIA A100-SXM4-40GB MIG {profile}",
+            index=place,
+            memory_total_mib=float(profile.partition(".")[2].removesuffix("gb")) * GIB,
+            parent_uuid=parent.uuid,
+            mig_profile=profile,
+        )
+        for place, profile in enumerate(profiles, start=1)
+    )
+    return (replace(parent, mig=True), *parts)
+
+
+def test_jobs_go_to_the_slices_and_never_to_the_card() -> None:
+    host = up("h", *slices(card("u", "NVIDIA A100-SXM4-40GB"), "1g.5gb", "3g.20gb"))
+    chosen = place(wants(10), host).chosen
+    assert chosen is not None
+    assert [device.uuid for device in chosen.places[0].devices] == ["MIG-2"]
+    decision = place(wants(10), host, **{"MIG-2": held()})
+    assert decision.chosen is None
+    reasons = {one.uuid: (one.filter, one.reason) for one in decision.rejections}
+    assert reasons["u"] == ("mig", "It is divided into MIG slices; only the slices take jobs.")
+    assert reasons["MIG-1"][0] == "memory"
+    assert reasons["MIG-2"][0] == "leased"
+
+
+def test_slices_do_not_work_together() -> None:
+    host = up("h", *slices(card("u", "NVIDIA A100-SXM4-40GB"), "3g.20gb", "3g.20gb"))
+    decision = place(wants(2, devices=2), host)
+    assert decision.chosen is None
+    assert {one.filter for one in decision.rejections} == {"mig"}
+    assert "a process sees one of those at most" in decision.rejections[1].reason
+    assert place(wants(2, devices=1), host).chosen is not None
+
+
+@pytest.mark.parametrize("fault", [{"xid": 79}, {"remap_failed": True}, {"ecc_uncorrected": 1}])
+def test_a_slice_suffers_what_its_card_does(fault: dict[str, Any]) -> None:
+    host = up("h", *slices(card("u", "NVIDIA A100-SXM4-40GB", **fault), "3g.20gb"))
+    decision = place(wants(2), host)
+    assert decision.chosen is None
+    assert decision.rejections[1].filter == "health"
+    assert "is a part of device 0, which" in decision.rejections[1].reason
+
+
+def test_a_row_that_waits_for_a_reset_is_no_reason_to_stay_away() -> None:
+    assert place(wants(), up("h", card("u", remap_pending=True))).chosen is not None
+
+
 def test_a_host_without_known_devices_is_told_once() -> None:
     decision = place(wants(), Host("h", HostState.CONNECTING))
     assert [(r.host, r.uuid, r.filter) for r in decision.rejections] == [("h", "", "host")]

@@ -41,6 +41,8 @@ def test_a_healthy_lab_is_left_alone() -> None:
         (device(health="Alarm"), "unwell", CRITICAL),
         (device(health="Verwirrt"), "unwell", CRITICAL),
         (device(retired_pages=10), "retired-pages", WARNING),
+        (device(remap_failed=True), "remap-failed", CRITICAL),
+        (device(remap_pending=True), "remap-pending", WARNING),
         (device(throttle=("hw-thermal",)), "heat", WARNING),
         (device(throttle=("sw-thermal", "power-cap")), "heat", WARNING),
         (device(throttle=("power-brake",)), "power-brake", WARNING),
@@ -152,6 +154,17 @@ def test_few_retired_pages_are_told_once_they_grow() -> None:
     made = lab()
     assert not made.see(host(device(retired_pages=1)))
     assert made.see(host(device(retired_pages=2)), after=2.0).opened[0].rule == "retired-pages"
+
+
+def test_links_that_go_down_are_told_and_those_that_never_were_up_are_not() -> None:
+    made = lab()
+    assert not made.see(host(device(nvlinks_up=4, nvlinks_down=8)))
+    later = device(nvlinks_up=3, nvlinks_down=9, nvlink_errors=12)
+    opened = made.see(host(later), after=2.0).opened[0]
+    assert opened.rule == "nvlink-down"
+    said = " ".join(one.text for one in opened.evidence)
+    assert "3 NVLinks are up, 4 when first seen" in said
+    assert "12 errors" in said
 
 
 def test_memory_shared_by_several_is_worse_than_one_that_keeps_it() -> None:
