@@ -232,7 +232,7 @@ class Ruling(NamedTuple):
     """A rule of the lab against a job, or against a job on one host."""
 
     code: str
-    """quota, window, image."""
+    """quota, window, image, interruptible."""
     sentence: str
 
 

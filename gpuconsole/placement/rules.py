@@ -13,6 +13,7 @@ from gpuconsole.core.units import parse_time
 from gpuconsole.placement.fairshare import Usage
 from gpuconsole.placement.model import Request, Ruling
 from gpuconsole.placement.quotas import Limits, Quota, Use, Window
+from gpuconsole.placement.waking import interruptible_fault
 
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
@@ -47,6 +48,9 @@ class LabRules:
     def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
         """Return why a job may not use a host: see `Rules`. Where a window is for a model, a host
         that has one such device is kept whole."""
+        taken_away = interruptible_fault(request.task.checkpoint_dir, host)
+        if taken_away:
+            return Ruling("interruptible", taken_away)
         crowded = self.limits.crowded(request, host.name, own, count)
         if crowded is not None:
             return Ruling("quota", crowded.sentence)

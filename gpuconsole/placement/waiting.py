@@ -241,6 +241,9 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         ruling = made.rules.host(made.request, cell.site.host, 0, 1)
         reason = ruling.sentence if ruling is not None else "No host can run its image."
         options.append("Choose an image for the drivers that the hosts have.")
+    elif codes["interruptible"]:
+        reason = "The hosts that could hold it may be taken away, and it has no `checkpoint_dir`."
+        options.append("Let it save checkpoints and name their folder (`checkpoint_dir`).")
     elif codes["labels"]:
         reason = f"No host with a device for {task.backend} {_labels(survey)}."
         options.append("Correct the labels of the task or of the inventory.")

@@ -212,7 +212,8 @@ class Placer:
         self, tasks: Sequence[Task], snapshot: FleetSnapshot, ledger: Ledger, now: float
     ) -> Rules:
         suits = any_image if self._images is None else self._images.rule(tasks, snapshot)
-        if self._limits == Limits() and suits is any_image:
+        kept = any(host.interruptible for host in snapshot.hosts)
+        if self._limits == Limits() and suits is any_image and not kept:
             return FREE
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)

@@ -1,0 +1,166 @@
+"""When a sleeping host is worth waking.
+
+Pure: times are handed in, and where jobs would start with a host awake is asked of whoever plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
+from gpuconsole.core.power import Elastic
+from gpuconsole.core.units import format_duration
+
+HOUR_S = 3600.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
+"""Rest after a first failed wake, and the longest after several."""
+MOST_TRIED = 8
+"""Sleeping hosts that are tried in a plan at one look, the cheapest first."""
+
+Landing = Callable[[FleetSnapshot], Mapping[str, Collection[str]]]
+"""Where waiting jobs would start in a picture: the hosts of each, by job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is remembered of a host's waking and sleeping. Times are seconds since the epoch."""
+
+    phase: str = "awake"
+    """`awake`, `waking`, `sleeping` or `asleep`."""
+    since: float = 0.0
+    wakes: tuple[float, ...] = ()
+    """When it was woken, within the last day."""
+    took: tuple[float, ...] = ()
+    """Seconds that its last wakes took."""
+    failures: int = 0
+    """Wakes that failed one after another."""
+    try_after: float = 0.0
+    error: str = ""
+    """How the last wake or sleep failed."""
+    jobs: tuple[str, ...] = ()
+    """For which jobs it is being woken."""
+    lease: str = ""
+    """The claim that keeps others from a host which is put to sleep."""
+    devices: tuple[Device, ...] = ()
+    """What it had when it was last awake, empty."""
+    facts: HostFacts = field(default_factory=HostFacts)
+
+
+def typical_s(limits: Elastic, past: Past) -> float:
+    """Return how long waking takes: the middle of what was seen, else what the inventory says."""
+    if not past.took:
+        return limits.wake_s
+    return sorted(past.took)[len(past.took) // 2]
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to rest after so many failed wakes."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * float(2 ** min(max(0, failures - 1), 10)))
+
+
+def may_wake(limits: Elastic, past: Past, now: float) -> str:
+    """Return why a host is not to be woken now, as a sentence; "" when it may be."""
+    if now < past.try_after:
+        left = format_duration(past.try_after - now)
+        return f"It did not wake; it is tried again in {left}."
+    recent = [at for at in past.wakes if now - at < HOUR_S]
+    if len(recent) >= limits.wakes_per_hour:
+        left = format_duration(max(1.0, min(recent) + HOUR_S - now))
+        times = "once" if len(recent) == 1 else f"{len(recent)} times"
+        return f"It was woken {times} within an hour, its limit; it may be again in {left}."
+    return ""
+
+
+def price_of(host: Host) -> float:
+    """Return what a host costs in an hour while it is awake, by the price of its devices."""
+    return (host.price_per_hour or 0.0) * max(1, len(host.devices))
+
+
+def awake_as(host: Host, past: Past, limits: Elastic) -> Host:
+    """Return a sleeping host as it would be: up, with all its devices empty."""
+    devices = past.devices or tuple(
+        Device(f"asleep-{host.name}-{index}", index, limits.model)
+        for index in range(limits.devices)
+    )
+    return replace(
+        host,
+        state=HostState.UP,
+        devices=devices,
+        facts=past.facts,
+        error="",
+        power="",
+        engine_error="",
+    )
+
+
+def to_wake(
+    snapshot: FleetSnapshot,
+    sleeping: Sequence[Host],
+    landing: Landing,
+    budget: float | None,
+) -> dict[str, tuple[str, ...]]:
+    """Return the hosts whose waking lets waiting jobs start, with those jobs.
+
+    `sleeping` are hosts as they would be awake, `budget` what may still be spent in an hour (None:
+    all). The cheapest that does it is taken; hosts are only taken together where none does alone.
+    """
+    chosen: dict[str, tuple[str, ...]] = {}
+    awake: list[Host] = []
+    served = {job for job, _ in landing(snapshot).items()}
+    for host in sorted(sleeping, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
+        if budget is not None and price_of(host) > budget:
+            continue
+        found = landing(_with(snapshot, [*awake, host]))
+        jobs = tuple(
+            job for job, there in found.items() if host.name in there and job not in served
+        )
+        if not jobs:
+            continue
+        chosen[host.name] = jobs
+        served.update(jobs)
+        awake.append(host)
+        budget = None if budget is None else budget - price_of(host)
+    return chosen or _together(snapshot, sleeping, landing, budget)
+
+
+def _together(
+    snapshot: FleetSnapshot, sleeping: Sequence[Host], landing: Landing, budget: float | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of the first job that starts only when several are awake."""
+    if len(sleeping) < 2:
+        return {}
+    served = set(landing(snapshot))
+    names = {host.name for host in sleeping}
+    for job, hosts in landing(_with(snapshot, sleeping)).items():
+        needed = [host for host in sleeping if host.name in names & set(hosts)]
+        cost = sum(map(price_of, needed))
+        if job not in served and needed and (budget is None or cost <= budget):
+            return {host.name: (job,) for host in needed}
+    return {}
+
+
+def _with(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:
+    by_name = {host.name: host for host in awake}
+    hosts = tuple(by_name.get(host.name, host) for host in snapshot.hosts)
+    return replace(snapshot, hosts=hosts)
+
+
+def in_use(host: Host) -> str:
+    """Return what of a host's own picture shows that somebody uses it, or ""."""
+    for device in host.devices:
+        if device.processes:
+            return f"device {device.index} has processes"
+        if (device.utilization or 0.0) > 0.0:
+            return f"device {device.index} is busy"
+    return ""
+
+
+def interruptible_fault(checkpoint_dir: str, host: Host) -> str:
+    """Return why a job may not use a host that may be taken away, as a sentence, or ""."""
+    if not host.interruptible or checkpoint_dir:
+        return ""
+    return (
+        f"{host.name} may be taken away at any time: only jobs with a `checkpoint_dir`, from which"
+        " they go on, may use it."
+    )
