@@ -19,7 +19,7 @@ from gpuconsole.remote import sources
 from gpuconsole.remote.failures import LoginError, unreachable
 from gpuconsole.remote.hostkeys import OfferedKey, trust
 from gpuconsole.remote.hosts import make_links
-from gpuconsole.remote.inventory import HostEntry, Inventory
+from gpuconsole.remote.inventory import HostEntry, Inventory, SlurmSection
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.sources import NoSourceError
 from gpuconsole.remote.ssh import SshLink
@@ -27,6 +27,7 @@ from gpuconsole.remote.ssh import SshLink
 Result = Literal["ok", "warn", "fail", "skip"]
 SSH_STEPS = ("name resolution", "tcp", "host key", "login")
 HOST_STEPS = ("python", "driver", "devices", "docker", "gpu runtime", "image", "disk", "clock")
+SLURM_STEPS = ("slurm", "nodes", "python", "folder")
 LOW_DISK_MIB = 20 * 1024.0
 """An image of Paddle with CUDA takes about 10 GiB, twice that while it is unpacked."""
 LARGE_SKEW_S = 2.0
@@ -148,18 +149,36 @@ class _HostCheck:
             else:
                 for step in SSH_STEPS:
                     self._add(step, "skip", "this machine")
+            if self._entry.slurm is not None:
+                await self._cluster(self._entry.slurm)
+                return self._done()
             host = await self._frames()
             self._judge_devices(host)
             await self._engine()
             self._judge_host(host)
         except _FailedError:
             done = {finding.step for finding in self._findings}
-            for step in (*SSH_STEPS, *HOST_STEPS):
+            for step in self._steps:
                 if step not in done:
                     self._add(step, "skip", "not reached")
-        order = (*SSH_STEPS, *HOST_STEPS)
+        return self._done()
+
+    @property
+    def _steps(self) -> tuple[str, ...]:
+        return (*SSH_STEPS, *(HOST_STEPS if self._entry.slurm is None else SLURM_STEPS))
+
+    def _done(self) -> HostReport:
+        order = self._steps
         self._findings.sort(key=lambda finding: order.index(finding.step))
         return HostReport(self._entry.name, tuple(self._findings))
+
+    async def _cluster(self, settings: SlurmSection) -> None:
+        from gpuconsole.remote.slurm.check import looked_at
+
+        for step, found in await looked_at(self._link, self._entry.name, settings):
+            if isinstance(found, ConsoleError):
+                raise self._fail(step, found)
+            self._add(step, "ok", found)
 
     def _add(self, step: str, result: Result, message: str, remedy: str = "") -> None:
         self._findings.append(Finding(step, result, message, remedy))

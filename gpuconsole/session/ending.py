@@ -12,6 +12,7 @@ from gpuconsole.errors import EngineError, LeaseTakenError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.follow import follow_part, log_file, read_tail
 from gpuconsole.session.gang import Part
@@ -73,7 +74,7 @@ class Ending:
             # The driver is asked now and then, Paddle itself knows its peak.
             peak_mib=max(self._watch.peak_mib, reported.peak_mib or 0.0) or None,
         )
-        image = job.task.image or self._bench.default_image(attempt.host)
+        image = _image(self._bench, job, attempt.host)
         devices = devices_of(self._bench.hosts.snapshot(), attempt)
         self._remember(Ended(job, ended, outcome, self._watch, reported, image, devices))
         state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
@@ -133,7 +134,7 @@ class Ending:
         outcome = outcome_of(
             status,
             tail,
-            image=job.task.image or self._bench.default_image(alone.host),
+            image=_image(self._bench, job, alone.host),
             memory_limit_mib=memory_limit_mib(job, self._bench.settings, host),
             cancelled=job.cancel_requested,
         )
@@ -209,6 +210,11 @@ def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
     """
     failed = [end for end in ends if end.outcome.state is not JobState.SUCCEEDED]
     return min(failed, key=lambda end: (end.follows, end.at), default=ends[0])
+
+
+def _image(bench: Bench, job: Job, host: str) -> str:
+    """Return the image in which a job ran; "" where a cluster ran it as it runs things."""
+    return "" if cluster_of(job.task) else job.task.image or bench.default_image(host)
 
 
 def _has_ended(part: Part) -> bool:

@@ -308,7 +308,8 @@ def _store(engine: Engine, host: str) -> ImageStore:
 
 
 def _named(host: Host, names: Sequence[str]) -> bool:
-    return not names or host.name in names
+    # What runs a command on a cluster's nodes, and from which image, is the cluster's matter.
+    return not host.cluster and (not names or host.name in names)
 
 
 def _idle(host: Host) -> Device | None:

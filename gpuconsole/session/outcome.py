@@ -67,7 +67,8 @@ def outcome_of(
     memory_limit_mib: float | None,
     cancelled: bool,
 ) -> Outcome:
-    """Name the end of a container. `log_tail` is raw text, up to TAIL_BYTES."""
+    """Name the end of a container. `log_tail` is raw text, up to TAIL_BYTES; `image` is "" where
+    there is none."""
     if status.state == "created":
         return Outcome(JobState.FAILED, f"Could not be started: {clean(status.error, 500)}")
     if cancelled:
@@ -112,7 +113,8 @@ def blames_peers(log_tail: str) -> bool:
 def _failure(status: ContainerStatus, log_tail: str, image: str) -> str:
     missing = _MISSING_MODULE.findall(log_tail)
     if missing:
-        return f"Python module {clean(missing[-1], 200)!r} is missing in the image {image}."
+        where = f"in the image {image}" if image else "on the node"
+        return f"Python module {clean(missing[-1], 200)!r} is missing {where}."
     sentence = exit_sentence(status.exit_code)
     if status.error:
         return f"{sentence} The engine says: {clean(status.error, 300)}"

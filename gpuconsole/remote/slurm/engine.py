@@ -70,7 +70,7 @@ class SlurmEngine:
     async def info(self) -> EngineInfo:
         """Ask Slurm for its version."""
         said = await self._calls.ask("scontrol --version", doing="asking for its version")
-        return EngineInfo(clean(said, 60), runtimes=("slurm",), gpu_runtime=True)
+        return EngineInfo(clean(said.strip(), 60), runtimes=("slurm",), gpu_runtime=True)
 
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Nothing to claim: Slurm gives devices to one job each."""
