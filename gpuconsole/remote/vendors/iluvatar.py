@@ -67,6 +67,8 @@ def read_query(texts: Texts) -> Reading:
                 temperature_c=figures.celsius(heat),
             )
         )
+    if not devices:
+        raise VendorError("no row")
     return Reading(tuple(devices))
 
 

@@ -116,8 +116,8 @@ def _card(number: int, cells: _Cells) -> Device:
             "current socket graphics package power",
         ),
         power_limit_w=cells.first(figures.watts, "max graphics package power"),
-        sm_clock_mhz=figures.megahertz(cells.get("sclk clock speed")),
-        memory_clock_mhz=figures.megahertz(cells.get("mclk clock speed")),
+        sm_clock_mhz=figures.megahertz(cells.get("sclk clock speed").strip("()")),
+        memory_clock_mhz=figures.megahertz(cells.get("mclk clock speed").strip("()")),
         numa_node=cells.first(figures.count, "(topology) numa node"),
         pci_bus_id=bus if ":" in bus else "",
     )

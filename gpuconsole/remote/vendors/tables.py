@@ -61,8 +61,8 @@ class Table:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a tool's output, bounded."""
-    return [line[:_MOST_WIDTH] for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]]
+    """Return the lines of a tool's output, bounded; one without an end is half a line."""
+    return [line[:_MOST_WIDTH] for line in text.split("\n", _MOST_LINES)[:_MOST_LINES][:-1]]
 
 
 def find(text: str, anchors: Sequence[str], height: int | None = None) -> Table | None:
