@@ -107,14 +107,13 @@ def to_wake(
     """
     chosen: dict[str, tuple[str, ...]] = {}
     awake: list[Host] = []
-    served = {job for job, _ in landing(snapshot).items()}
+    served = set(landing(snapshot))
     for host in sorted(sleeping, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
         if budget is not None and price_of(host) > budget:
             continue
         found = landing(_with(snapshot, [*awake, host]))
-        jobs = tuple(
-            job for job, there in found.items() if host.name in there and job not in served
-        )
+        # Nothing else has changed: what starts now starts because of it, wherever that may be.
+        jobs = tuple(job for job in found if job not in served)
         if not jobs:
             continue
         chosen[host.name] = jobs

@@ -111,7 +111,7 @@ def test_whatever_is_woken_serves_a_job_and_fits_the_budget(
 def test_limits_and_failures_are_told() -> None:
     past = Past("asleep", NOW, wakes=(NOW - 4000, NOW - 1800, NOW - 600))
     said = may_wake(LIMITS, past, NOW)
-    assert said == "It was woken 2 times within an hour, its limit; it may be again in 30m."
+    assert said == "It was woken 2 times within an hour, its limit; it may be again in 30m00s."
     assert may_wake(LIMITS, past, NOW + 1801) == ""
     failed = Past("asleep", NOW, failures=1, try_after=NOW + 60)
     assert "did not wake" in may_wake(LIMITS, failed, NOW)
