@@ -90,11 +90,15 @@ def _cell(content: RenderableType) -> tuple[str, ...]:
 
 
 def _spans(words: Text) -> Markup:
-    segments = words.render(Console(color_system=None), end="")
-    return joined(
+    screen = Console(color_system=None, force_jupyter=False)
+    pieces = words.render(screen, end="")
+    shown = joined(
         tag("span", piece.text, style=_css(piece.style)) if piece.style else piece.text
-        for piece in segments
+        for piece in pieces
     )
+    # Rich itself puts the style of a whole text on its parts only where there are any.
+    whole = _css(screen.get_style(words.style, default=""))
+    return tag("span", shown, style=whole) if whole and not words.spans else shown
 
 
 def _css(style: Style) -> str:

@@ -118,14 +118,14 @@ def _bar(memory: Memory, limit: float | None) -> Markup:
         pieces.append(tag("div", style=look, title=f"may be used: {format_mib(limit)}"))
     legend = [
         tag("span", tag("span", "■ ", style=f"color:{color}"), f"{name} {format_mib(size)}",
-            style="margin-right:1.2em;white-space:nowrap")
+            style="white-space:nowrap")
         for name, size, color in shown
     ]  # fmt: skip
     if limit is not None:
         legend.append(tag("span", f"┃ may be used {format_mib(limit)}", style="white-space:nowrap"))
     look = "position:relative;display:flex;height:14px;max-width:720px;margin:6px 0;"
     bar = tag("div", *pieces, style=look + "background:rgba(128,128,128,0.12)")
-    return tag("div", bar, tag("div", *legend))
+    return tag("div", bar, tag("div", *legend, style="display:flex;flex-wrap:wrap;gap:0 1.2em"))
 
 
 def _piece(name: str, size: float, scale: float, color: str) -> Markup:
