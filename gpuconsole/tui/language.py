@@ -21,10 +21,14 @@ CODES = (ENGLISH, CHINESE)
 NAMES: Mapping[str, str] = {ENGLISH: "English", CHINESE: "中文"}
 
 _PLACE = re.compile(r"\{(\w+)\}")
-_SENTENCES = re.compile(r"(?<=[.?!]) (?=[A-Z`\"\d])")
+_SENTENCES = re.compile(r"(?<=[.?!]) (?=\S)")
 """Where one sentence ends and the next begins."""
-_TRANSLATED = "_text"
-"""The end of the names of places whose own text is in the catalogue too."""
+_TRANSLATED, _LISTED = "_text", "_list"
+"""The ends of the names of places whose own text is in the catalogue too, or each of several with
+commas between them."""
+FIGURES = frozenset({"n", "all", "size", "limit", "time", "percent", "low", "high", "index", "pid"})
+"""Places of these names are figures, with their unit: anything else there is another sentence."""
+_FIGURE = r"(?:[-+~]?\d[\w.,:%µ/+-]*(?: [A-Za-zµ%]{1,6})?|n/a)"
 LABELS = "keys"
 """The section with the labels of keys."""
 _REMEMBERED = 8192
@@ -35,6 +39,8 @@ _LONGEST = 600
 class _Shape(NamedTuple):
     pattern: re.Pattern[str]
     other: str
+    breaks: int
+    """How often one sentence ends in it and another begins: no place goes beyond that."""
 
 
 class Language:
@@ -58,7 +64,8 @@ class Language:
             other = (texts or {})[text]
             if _PLACE.search(text):
                 first = "" if text.startswith("{") else text[0]
-                self._shapes[first].append(_Shape(_pattern(text), other))
+                breaks = len(_SENTENCES.findall(text))
+                self._shapes[first].append(_Shape(_pattern(text), other, breaks))
             else:
                 self._exact[text] = other
 
@@ -89,16 +96,18 @@ class Language:
             return text[:start] + self.say(words) + text[start + len(words) :]
         if len(text) > _LONGEST:
             return text
+        sentences = _SENTENCES.split(text)
         for shape in (*self._shapes.get(text[0], ()), *self._shapes.get("", ())):
             found = shape.pattern.fullmatch(text)
-            if found is not None:
+            if found is not None and shape.breaks == len(sentences) - 1:
                 return _PLACE.sub(partial(self._filled, found), shape.other)
-        sentences = _SENTENCES.split(text)
         return _joined(map(self.say, sentences)) if len(sentences) > 1 else text
 
     def _filled(self, found: re.Match[str], place: re.Match[str]) -> str:
         name = place[1]
         value = found[name]
+        if name.endswith(_LISTED):
+            return "、".join(map(self.say, value.split(", ")))
         return self.say(value) if name.endswith(_TRANSLATED) else value
 
 
@@ -156,6 +165,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     """Return what a text of a catalogue looks like on the screen."""
     parts, at = [], 0
     for place in _PLACE.finditer(text):
-        parts += [re.escape(text[at : place.start()]), f"(?P<{place[1]}>.+?)"]
+        what = _FIGURE if place[1] in FIGURES else ".+?"
+        parts += [re.escape(text[at : place.start()]), f"(?P<{place[1]}>{what})"]
         at = place.end()
     return re.compile("".join((*parts, re.escape(text[at:]))), re.DOTALL)

@@ -76,7 +76,10 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     lines: Lines = [[(fit(heading, width), ink.title)]]
     lines += labelled(ink, "owner", picture.owner_name(device) or ink.say("nobody"), width)
     lines += labelled(
-        ink, "FP16", f"{fp16_words(device)} TFLOPS   link {ink.say(link_words(device))}", width
+        ink,
+        "FP16",
+        f"{fp16_words(device)} TFLOPS   {ink.say('link')} {ink.say(link_words(device))}",
+        width,
     )
     if device.power_limit_w:
         watts = "n/a" if device.power_w is None else f"{device.power_w:.0f}"
@@ -85,6 +88,9 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     if age is not None:
         # A vendor's tool runs seldom: what it said may be older than the host's frame.
         lines += labelled(ink, "read", ink.say(f"{format_duration(age)} ago"), width)
+    if device.divided or device.parent_uuid:
+        words = f"a slice, {device.mig_profile}" if device.parent_uuid else "cut into slices"
+        lines += labelled(ink, "MIG", ink.say(words), width)
     if device.throttle:
         lines += labelled(ink, "slowed", ", ".join(device.throttle), width)
     trouble = ink.say(_trouble(device))
@@ -127,7 +133,7 @@ def _free_words(host: Host) -> str:
     free = [
         device
         for device in host.devices
-        if condition(host, device) in healthy and not is_busy(device)
+        if condition(host, device) in healthy and not is_busy(device) and not device.divided
     ]
     if not free:
         return "none"
