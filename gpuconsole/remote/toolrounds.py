@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote.agent.tools import DEADLINE_S, FOLDERS, LONGEST_PAUSE_S, SHARE
+from gpuconsole.remote.agent.tools import DEADLINE_S, FOLDERS, pause_after
 from gpuconsole.remote.link import Completed, Link
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import Family, Way
@@ -74,8 +74,7 @@ class ToolRounds:
             told = await self._ask(family, tools, settled)
             if told is not None:
                 self.shelf.take(told)
-            cost = time.monotonic() - began
-            await asyncio.sleep(max(self._interval, min(LONGEST_PAUSE_S, cost / SHARE)))
+            await asyncio.sleep(pause_after(time.monotonic() - began, self._interval))
 
     async def _ask(self, family: Family, tools: frozenset[str], settled: _Settled) -> Round | None:
         """Return a round of the first way that works, else of the first that failed."""

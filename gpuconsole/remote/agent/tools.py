@@ -74,8 +74,7 @@ class Tools(object):
             found = self._ask()
             pause = LOOK_AGAIN_S
             if found is not None:
-                cost = time.monotonic() - began
-                pause = max(self._interval, min(LONGEST_PAUSE_S, cost / SHARE))
+                pause = pause_after(time.monotonic() - began, self._interval)
             elif self._settled is not None:
                 found = self._told(x="%s is no longer there" % self._tool())
             elif self.record:
@@ -142,6 +141,11 @@ class Tools(object):
                 self._printed[key] = text
         self._rounds += 1
         return ended, words
+
+
+def pause_after(cost: float, interval: float) -> float:
+    """Return how long a tool rests after a round of `cost` seconds."""
+    return max(interval, min(LONGEST_PAUSE_S, cost / SHARE))
 
 
 def run(argv: List[str], path: str) -> Tuple[int, str, str]:
