@@ -2,18 +2,24 @@
 
 `analyse` reads a script (never running it), `Analysis.estimate` answers for a batch size, and
 `report` holds a task against cards. Pure: no clock, no network, no user code.
+
+The names below are imported when they are used: what needs a figure of a device does not pay for
+the reading of scripts.
 """
 
-from gpuconsole.preflight.analysis import Analysis, analyse
-from gpuconsole.preflight.answering import noted, require_known, with_remembered
-from gpuconsole.preflight.assumptions import read as read_assumption
-from gpuconsole.preflight.assumptions import split
-from gpuconsole.preflight.calibration import Calibration
-from gpuconsole.preflight.card import Card, cards
-from gpuconsole.preflight.curve import curve
-from gpuconsole.preflight.formula import Formula
-from gpuconsole.preflight.measured import Measured
-from gpuconsole.preflight.report import report
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Analysis, analyse
+    from gpuconsole.preflight.answering import noted, require_known, with_remembered
+    from gpuconsole.preflight.assumptions import read_assumption, split
+    from gpuconsole.preflight.calibration import Calibration
+    from gpuconsole.preflight.card import Card, cards
+    from gpuconsole.preflight.curves import curve
+    from gpuconsole.preflight.formula import Formula
+    from gpuconsole.preflight.measured import Measured
+    from gpuconsole.preflight.reporting import report
 
 __all__ = [
     "Analysis",
@@ -31,3 +37,27 @@ __all__ = [
     "split",
     "with_remembered",
 ]
+
+_HOMES = {
+    "Analysis": "analysis",
+    "Calibration": "calibration",
+    "Card": "card",
+    "Formula": "formula",
+    "Measured": "measured",
+    "analyse": "analysis",
+    "cards": "card",
+    "curve": "curves",
+    "noted": "answering",
+    "read_assumption": "assumptions",
+    "report": "reporting",
+    "require_known": "answering",
+    "split": "assumptions",
+    "with_remembered": "answering",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -14,7 +14,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.analysis import Analysis
-from gpuconsole.preflight.assumptions import read
+from gpuconsole.preflight.assumptions import read_assumption
 from gpuconsole.preflight.scan import source
 
 MAX_NODES = 200_000
@@ -28,7 +28,7 @@ def with_remembered(task: Task, remembered: Mapping[str, str]) -> Task:
     """
     for name, value in task.assumptions.items():
         if value.strip():
-            read(name, value)
+            read_assumption(name, value)
     answers = {**_readable(remembered), **task.assumptions}
     return replace(
         task, assumptions={name: value for name, value in answers.items() if value.strip()}
@@ -39,7 +39,7 @@ def _readable(remembered: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, value in remembered.items():
         with contextlib.suppress(UsageError):
-            read(name, value)
+            read_assumption(name, value)
             found[name] = value
     return found
 
@@ -52,7 +52,7 @@ def require_known(analysis: Analysis, given: Mapping[str, str]) -> None:
     files = (str(analysis.script), *sorted(analysis.files()))
     written = set(_written(files))
     for name in names:
-        one = read(name, given[name])
+        one = read_assumption(name, given[name])
         places = {(file, line) for text, file, line in written if text == one.name}
         if not any(one.holds_at(file, line) for file, line in places):
             raise UsageError("Nothing of that name", *_unmet(analysis, name, one.name, written))

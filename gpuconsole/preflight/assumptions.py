@@ -78,7 +78,7 @@ def split(text: str) -> tuple[str, str]:
     )
 
 
-def read(given: str, text: str) -> Assumption:
+def read_assumption(given: str, text: str) -> Assumption:
     """Return an answer in the form that the analysis uses; UsageError says what is wrong."""
     file, line, name = _unplaced(given)
     spelling = _spelling(name)

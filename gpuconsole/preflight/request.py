@@ -12,9 +12,10 @@ import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gpuconsole.preflight.analysis import Analysis
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Analysis
 
 Mode = Literal["traced", "symbolic"]
 

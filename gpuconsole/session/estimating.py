@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight import read_assumption
 from gpuconsole.session.history import History
 from gpuconsole.session.measurements import Measurements, Mode, choose_host
 from gpuconsole.session.measuring import Progress
@@ -57,7 +57,7 @@ class Estimating:
         """
         for name, value in given.items():
             if value.strip():
-                read_assumption(name, value)
+                preflight.read_assumption(name, value)
         return self._assumptions.remember(script, given)
 
     def assumptions(self, script: str | Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight import measured, request
+from gpuconsole.preflight import request
 from gpuconsole.preflight.digest import script_digest, settings_of
 from gpuconsole.session import measuring
 from gpuconsole.session.measuring import Progress
@@ -36,7 +36,7 @@ class Measurements:
 
     def known(
         self, task: Task, analysis: preflight.Analysis | None, tier: str = ""
-    ) -> measured.Measured | None:
+    ) -> preflight.Measured | None:
         """Return the best measurement of a task's script as it is now, or None.
 
         With a tier that has to be measured, RefusedError when it was not.
@@ -47,7 +47,7 @@ class Measurements:
         for mode in (tier,) if tier else MODES:
             document = self._kept.get(_key(task, batch, mode))
             if document is not None:
-                return measured.load(document, script=task.script, analysis=analysis)
+                return _read(task, document, analysis)
         if tier:
             raise RefusedError(
                 "The script was not measured",
@@ -96,7 +96,7 @@ class Measurements:
 
     def _keep(self, task: Task, asked: dict[str, Any], document: dict[str, Any]) -> None:
         # A document that is not one must not lie in wait for later estimates.
-        measured.load(document, script=task.script)
+        _read(task, document)
         self._kept.put(_key(task, asked["batch"]["value"], asked["mode"]), document)
 
 
@@ -125,6 +125,16 @@ def _key(task: Task, batch: int | None, mode: str) -> str:
 
 def _root(task: Task) -> Path:
     return Path(task.project) if task.project else Path(task.script).resolve().parent
+
+
+def _read(
+    task: Task, document: dict[str, Any], analysis: preflight.Analysis | None = None
+) -> preflight.Measured:
+    """Return what a recording says; UsageError when it is none."""
+    # All that reads scripts comes with it: not at the start of a console.
+    from gpuconsole.preflight import measured
+
+    return measured.load(document, script=task.script, analysis=analysis)
 
 
 def _request(task: Task, mode: Mode, root: Path) -> dict[str, Any]:

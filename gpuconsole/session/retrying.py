@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
-from gpuconsole.preflight import analyse
-from gpuconsole.preflight.advice import rounded_batch
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.estimating import Estimating
@@ -160,6 +159,8 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
     verdict = report.verdicts[0] if report.verdicts else None
     largest = (verdict.max_batch_size if verdict is not None else None) or 0
     if verdict is not None and 0 < largest < batch:
+        from gpuconsole.preflight.advice import rounded_batch
+
         return rounded_batch(largest), f"the largest that should fit on {verdict.device}"
     if batch == 1:
         raise RefusedError("Nothing smaller", "its batch size is 1 already.")
@@ -168,7 +169,9 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
 
 def _change(task: Task, size: int) -> Change:
     project = Path(task.project) if task.project else None
-    known = analyse(Path(task.script), task.args, assumptions=task.assumptions, project=project)
+    known = preflight.analyse(
+        Path(task.script), task.args, assumptions=task.assumptions, project=project
+    )
     return known.set_batch(size)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, JobState, Task
@@ -16,7 +17,6 @@ from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight import with_remembered
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.clusters import cluster_of, reach, resolved
@@ -103,7 +103,7 @@ class Submitting:
             for job_id, (task, report) in zip(ids, reports, strict=True):
                 if jobs:
                     bundles.append(_copied(first, self._bundle(job_id)))
-                own = replace(with_remembered(task, remembered), project=packed.project)
+                own = replace(preflight.with_remembered(task, remembered), project=packed.project)
                 job = new_job(job_id, own, self._parts.user, now, report)
                 jobs.append(replace(job, state=JobState.HELD) if hold else job)
             self._journal.add_all(jobs)

@@ -11,7 +11,7 @@ from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import analyse, require_known
-from gpuconsole.preflight.assumptions import ShapeAnswer, read, split
+from gpuconsole.preflight.assumptions import ShapeAnswer, read_assumption, split
 
 Write = Callable[..., Path]
 
@@ -96,7 +96,7 @@ def test_an_answer_makes_the_estimate_that_the_number_itself_makes(write: Write,
 @pytest.mark.parametrize("value", ["lots", "-3", "3.5", "True", "[1, 2]"])
 def test_a_length_is_answered_with_a_whole_number(value: str) -> None:
     with pytest.raises(UsageError, match="number of items"):
-        read("len(vocab)", value)
+        read_assumption("len(vocab)", value)
 
 
 def test_an_answer_for_another_place_does_not_count(write: Write) -> None:
@@ -238,13 +238,13 @@ def test_what_is_no_assumption_is_refused(text: str) -> None:
     ],
 )  # fmt: skip
 def test_values(text: str, value: object) -> None:
-    assert read("n", text).value == value
+    assert read_assumption("n", text).value == value
 
 
 @pytest.mark.parametrize("text", ["", "[N, x]", "[1, 2", "3x", "[N, 3] int7", "{1: [N]}", "1+2"])
 def test_values_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
-        read("n", text)
+        read_assumption("n", text)
 
 
 TUNING = """

@@ -15,7 +15,7 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, analysis, choices, report
 from gpuconsole.preflight.following import Outcome, follow
-from gpuconsole.preflight.report import LEFT_OUT
+from gpuconsole.preflight.reporting import LEFT_OUT
 from gpuconsole.preflight.scan.run import MAX_STEPS, Setting
 
 Write = Callable[..., Path]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Ask
 from gpuconsole.core.text import clean
-from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read
+from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read_assumption
 from gpuconsole.preflight.scan.arrays import Array
 from gpuconsole.preflight.scan.values import Form, Root, Unknown, Value, plain
 
@@ -37,7 +37,7 @@ class Answers:
         """Answers that were used, as the user wrote their names."""
         self._by_name: dict[str, list[Assumption]] = {}
         for name, text in given.items():
-            one = read(name, text)
+            one = read_assumption(name, text)
             self._by_name.setdefault(one.name, []).append(one)
 
     def __bool__(self) -> bool:
