@@ -59,6 +59,7 @@ def _device_row(device: Device, now: float) -> tuple[Text, ...]:
     who = sorted({process.user or str(process.pid) for process in device.processes})
     age = device.age_s(now)
     trouble = [*device.throttle, *(["lost"] if device.lost else [])]
+    trouble += ["split"] if device.divided else []
     trouble += [clean(device.health, 40)] if device.health else []
     if age is not None and age >= OLD_S:
         trouble.append(f"{format_duration(age)} old")

@@ -52,7 +52,7 @@ def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
     if device.power_limit_w is not None:
         power = say(f"{_figure(device.power_w)} of {device.power_limit_w:.0f} W")
     clocks = f"{_figure(device.sm_clock_mhz)} / {_figure(device.memory_clock_mhz)} MHz"
-    return [
+    facts = [
         ("load", f"{_figure(device.utilization)} %"),
         ("memory", say(f"{format_mib(device.memory_used_mib)} of {total}")),
         ("free", free),
@@ -63,12 +63,46 @@ def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
         ("link", say(link_words(device))),
         (
             "ECC",
-            say(f"{_count(device.ecc_uncorrected)} errors, {_count(device.retired_pages)} pages"),
+            say(f"{_count(device.ecc_uncorrected)} errors, {_count(device.ecc_corrected)} mended"),
         ),
         ("PCI", device.pci_bus_id or "n/a"),
         ("NUMA", say(f"node {device.numa_node}") if device.numa_node is not None else "n/a"),
-        ("MIG", say("cut into slices" if device.mig else "whole")),
+        ("MIG", say(_division(device))),
     ]
+    if (device.retired_pages, device.nvlinks_up, device.energy_j) == (None, None, None):
+        # Other makers' tools tell none of these.
+        return facts
+    return [
+        *facts,
+        ("rows", say(_rows(device))),
+        ("NVLink", say(_links(device))),
+        ("energy", _energy(device)),
+    ]
+
+
+def _division(device: Device) -> str:
+    if device.parent_uuid:
+        return f"a slice, {device.mig_profile or 'n/a'}"
+    return "cut into slices" if device.divided else "whole"
+
+
+def _rows(device: Device) -> str:
+    """Name the rows or pages of memory that are out of use, and what is still to be done."""
+    if device.remap_failed:
+        return "no spare one is left"
+    count = _count(device.retired_pages)
+    return f"{count} replaced, reset it" if device.remap_pending else f"{count} replaced"
+
+
+def _links(device: Device) -> str:
+    if device.nvlinks_up is None:
+        return "n/a"
+    total = device.nvlinks_up + (device.nvlinks_down or 0)
+    return f"{device.nvlinks_up} of {total}, {_count(device.nvlink_errors)} errors"
+
+
+def _energy(device: Device) -> str:
+    return "n/a" if device.energy_j is None else f"{device.energy_j / 3.6e6:.1f} kWh"
 
 
 def _owner(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:

@@ -37,6 +37,12 @@ def faults(device: Device) -> list[str]:
             f"{device.ecc_uncorrected} memory errors that could not be corrected: results may be"
             " wrong. Reset the device; replace it if they come back."
         )
+    if device.remap_failed:
+        found.append("A bad row of memory found no spare one. The device needs repair.")
+    elif device.remap_pending:
+        found.append(
+            "A bad row or page of memory is still in use. Reset the device when it is free."
+        )
     if device.retired_pages:
         found.append(
             f"{device.retired_pages} memory pages were retired after errors; a few are usual on an"
