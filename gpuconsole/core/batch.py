@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from gpuconsole.errors import UsageError
 
-WAITS = "It waits in Slurm's queue on"
+WAITS = "In Slurm's queue: "
 """How the note of a run begins that waits there."""
 _WORD = re.compile(r"[A-Za-z0-9_.:,@/+&|*\[\]()=%-]+")
 """What a value in an `#SBATCH` line may be made of: such a line knows no quoting to rely on."""

@@ -309,7 +309,7 @@ def _store(engine: Engine, host: str) -> ImageStore:
 
 def _named(host: Host, names: Sequence[str]) -> bool:
     # What runs a command on a cluster's nodes, and from which image, is the cluster's matter.
-    return not host.cluster and (not names or host.name in names)
+    return host.name in names if names else not host.cluster
 
 
 def _idle(host: Host) -> Device | None:

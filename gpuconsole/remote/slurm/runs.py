@@ -125,7 +125,7 @@ def waiting(
     run: str, host: str, number: str, reason: str, labels: Mapping[str, str]
 ) -> ContainerStatus:
     """Return the status of a run that waits in Slurm's queue."""
-    note = f"{WAITS} {host} as job {number}. {waiting_sentence(reason)}"
+    note = f"{WAITS}{waiting_sentence(reason)} It is job {number} on {host}."
     return ContainerStatus(run, run, "pending", labels=labels, note=note)
 
 

@@ -117,9 +117,10 @@ def _quiet_host(ink: Ink, host: Host, width: int) -> list[Piece]:
     """A host without devices: what is wrong, or that it is still being asked."""
     down = host.state is HostState.DOWN
     state = Condition.DOWN if down else Condition.STALE
+    login = bool(host.cluster) and not host.node
     words = host.error or {
         HostState.CONNECTING: "connecting",
-        HostState.UP: "no devices found",
+        HostState.UP: "login node of a Slurm cluster" if login else "no devices found",
     }.get(host.state, host.state.value)
     up = host.state is HostState.UP
     glyph, style = (" ", ink.text) if up else (ink.glyphs.conditions[state], ink.conditions[state])

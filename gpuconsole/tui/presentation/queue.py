@@ -146,7 +146,12 @@ def where(entry: Entry) -> str:
     if job.state is JobState.QUEUED:
         return start_words(entry.start, entry.now)
     parts = job.attempt.parts if job.attempt else ()
-    places = [f"{part.host}:{','.join(map(str, part.device_indexes))}" for part in parts]
+    # Of a cluster's job Slurm alone knows the devices.
+    numbers = [",".join(map(str, part.device_indexes)) for part in parts]
+    places = [
+        f"{part.host}:{listed}" if listed else part.host
+        for part, listed in zip(parts, numbers, strict=True)
+    ]
     return " ".join(places) or "-"
 
 
