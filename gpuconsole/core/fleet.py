@@ -19,6 +19,10 @@ Backend = Literal[
 Iluvatar, MetaX, none. `musa` (Moore Threads) is its maker's word: Paddle has no build for it."""
 
 
+PENDING = "has not answered yet"
+"""What an agent says of a driver or a tool that it has only just asked."""
+
+
 class HostState(str, Enum):
     """How much the console knows about a host now."""
 
@@ -189,6 +193,11 @@ class Host:
     def node(self) -> bool:
         """Whether it is a node of a cluster: reached through Slurm alone, without an engine."""
         return bool(self.cluster) and self.name != self.cluster
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether its driver, or a vendor's tool, was asked and may still tell of devices."""
+        return PENDING in self.error
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last frame."""

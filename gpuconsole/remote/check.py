@@ -345,9 +345,8 @@ async def _whole(frames: sources.Frames) -> Host:
                 continue
             agent = host.facts.source == "agent"
             # A driver or a vendor's tool may still be at work: what it says is worth the wait.
-            waiting = host.error.endswith("has not answered yet")
             timed = not agent or host.clock_skew_s is not None
-            if timed and not waiting and (host.devices or (agent and host.error)):
+            if timed and not host.unsettled and (host.devices or (agent and host.error)):
                 return host
             if loop.time() > deadline:
                 return host

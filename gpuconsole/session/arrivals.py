@@ -18,7 +18,7 @@ async def first_frames(hosts: Hosts, clock: Clock, wait_s: float, host: str = ""
     while True:
         snapshot = hosts.snapshot()
         silent = any(
-            found.state is HostState.CONNECTING and host in ("", found.name)
+            (found.state is HostState.CONNECTING or found.unsettled) and host in ("", found.name)
             for found in snapshot.hosts
         )
         if not silent or clock.now() >= deadline:
