@@ -9,7 +9,13 @@ from typing import NamedTuple
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.levels import BUSY_MEMORY_MIB, BUSY_UTILIZATION, SLOWING, Condition
+from gpuconsole.core.levels import (
+    BUSY_MEMORY_MIB,
+    BUSY_UTILIZATION,
+    SLOWING,
+    Condition,
+    is_faulty,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +198,12 @@ def sums_of(host: Host) -> HostSums:
     slowed = False
     for device in host.devices:
         load, held, total = device.utilization, device.memory_used_mib, device.memory_total_mib
-        if device.lost or device.error or device.xid or device.ecc_uncorrected or device.health:
+        if device.mig and device.divided and not is_faulty(device):
+            # Its slices are counted, each a device to jobs; what it draws is theirs together.
+            count -= 1
+            power += device.power_w or 0.0
+            continue
+        if is_faulty(device):
             bad += 1
         elif (
             device.processes

@@ -73,3 +73,16 @@ def test_a_host_that_did_not_change_is_not_summed_up_again() -> None:
     for host in session.hosts_now:
         assert again.of_host(host) is first.of_host(host)
     assert again.totals == Totals.of(sums_of(host) for host in session.hosts_now)
+
+
+def test_a_divided_card_counts_by_its_slices() -> None:
+    card = Device("u", 0, "A100", memory_total_mib=40960.0, memory_used_mib=9000.0, power_w=90.0,
+                  mig=True)  # fmt: skip
+    slices = tuple(
+        Device(f"MIG-{n}", n, "A100 MIG 3g.20gb", memory_total_mib=20480.0, memory_used_mib=used,
+               parent_uuid="u")
+        for n, used in ((1, 9000.0), (2, 0.0))
+    )  # fmt: skip
+    sums = sums_of(Host("h", HostState.UP, devices=(card, *slices)))
+    assert (sums.devices, sums.busy, sums.free, sums.bad) == (2, 1, 1, 0)
+    assert sums.power_w == 90.0

@@ -18,6 +18,7 @@ from gpuconsole.core.levels import (
     Condition,
     heat_level,
     is_busy,
+    is_faulty,
     level,
     memory_percent,
     power_percent,
@@ -90,7 +91,7 @@ def device_codes(
     for device in host.devices:
         if lit and device.uuid in lit:
             codes.append(LIT)
-        elif device.lost or device.error or device.xid or device.ecc_uncorrected or device.health:
+        elif is_faulty(device):
             codes.append(FAULT)
         elif stale:
             codes.append(STALE)
