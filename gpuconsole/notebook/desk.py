@@ -87,7 +87,10 @@ class Desk:
         folder = Path(self._folder.name) / plain
         folder.mkdir(exist_ok=True)
         script = folder / f"{plain}.py"
-        script.write_text(f"# a cell of a notebook\n{source}", encoding="utf-8")
+        content = f"# a cell of a notebook\n{source}".encode()
+        # What is asked again as it was is known; a file that is written anew is not.
+        if not script.exists() or script.read_bytes() != content:
+            script.write_bytes(content)
         return script
 
     def close(self) -> None:

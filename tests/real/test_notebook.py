@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -167,6 +168,20 @@ def test_foreign_words_draw_nothing(demo: Kernel) -> None:
     listed = demo.run("%gpuconsole jobs")
     assert "script" not in Elements(listed.html).names
     assert "&lt;script&gt;" in listed.html
+
+
+def test_the_cells_of_the_page_run(homes: None, tmp_path: Path) -> None:
+    if reason := kernel.why_not():
+        pytest.skip(reason)
+    page = (Path(__file__).parents[2] / "docs" / "notebook.md").read_text(encoding="utf-8")
+    cells = re.findall(r"```ipython\n(.*?)\n```", page, re.DOTALL)
+    assert len(cells) == 10
+    with Kernel(tmp_path) as running:
+        for source in cells:
+            done = running.run(source)
+            assert done.status == "ok", (source, done.error)
+            assert done.error == []
+    assert list(tmp_path.glob("results/*/summary.json"))
 
 
 def test_an_interrupt_ends_the_following_and_not_the_job(demo: Kernel) -> None:
