@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 _WAIT_S = 15.0
 """How long the hosts' first pictures are waited for."""
 _host = click.option(
-    "--host", "hosts", multiple=True, metavar="HOST", help="Only this; may repeat."
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="Only this; may repeat.",
 )
 
 
@@ -104,7 +110,13 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
 
 @image.command()
 @click.argument("name", metavar="IMAGE")
-@click.option("--host", default="", metavar="HOST", help="The image that this host has.")
+@click.option(
+    "--host",
+    default="",
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="The image that this host has.",
+)
 @click.option(
     "--task",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -153,7 +165,9 @@ async def _unpin(session: Session, name: str) -> None:
 
 @image.command()
 @click.argument("name", metavar="IMAGE")
-@click.option("--host", required=True, metavar="HOST", help="Where.")
+@click.option(
+    "--host", required=True, metavar="HOST", shell_complete=completing.hosts, help="Where."
+)
 @click.option("--no-device", is_flag=True, help="Do not ask for a device, idle or not.")
 @common
 def check(name: str, host: str, no_device: bool) -> int:
@@ -179,8 +193,23 @@ def check(name: str, host: str, no_device: bool) -> int:
 
 @image.command()
 @click.argument("name", metavar="IMAGE")
-@click.option("--from", "source", required=True, metavar="HOST", help="Who has it.")
-@click.option("--to", "targets", required=True, multiple=True, metavar="HOST", help="May repeat.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="Who has it.",
+)
+@click.option(
+    "--to",
+    "targets",
+    required=True,
+    multiple=True,
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="May repeat.",
+)
 @click.option("--replace", is_flag=True, help="Take the name from another image there.")
 @common
 def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int:
@@ -215,7 +244,13 @@ def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int
 @image.command("dockerfile")
 @click.argument("script", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--base", default="", metavar="IMAGE", help="Image with Paddle; else the default.")
-@click.option("--host", default="", metavar="HOST", help="Pin the base as this host has it.")
+@click.option(
+    "--host",
+    default="",
+    metavar="HOST",
+    shell_complete=completing.hosts,
+    help="Pin the base as this host has it.",
+)
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
