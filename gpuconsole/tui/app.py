@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -24,20 +25,15 @@ from gpuconsole.tui.ink import Ink, few_colors
 from gpuconsole.tui.key import Key
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.language import language
+from gpuconsole.tui.later import import_all, later_modes
 from gpuconsole.tui.look import Look
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols, farewell
 from gpuconsole.tui.presentation.frame import Marks
+from gpuconsole.tui.recent import Recent
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
-from gpuconsole.tui.screens.help import HelpScreen
-from gpuconsole.tui.screens.job import JobScreen
-from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
-from gpuconsole.tui.screens.palette import Palette, Recent
-from gpuconsole.tui.screens.queue import QueueScreen
-from gpuconsole.tui.screens.submit import SubmitScreen
-from gpuconsole.tui.screens.triage import TriageScreen
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
 from gpuconsole.tui.travel import Travel
 from gpuconsole.tui.widgets.bindings import bindings
@@ -52,6 +48,8 @@ BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
 changed."""
+LATER_S = 0.5
+"""How long after the first figures the other screens are imported."""
 THEMES_EVERY_S = 1.0
 """How often the files of the themes are looked at."""
 SWITCH_S = 0.0005
@@ -69,10 +67,7 @@ class ConsoleApp(App[None]):
     BINDINGS = bindings("app")
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "fleet": FleetScreen,
-        "queue": QueueScreen,
-        "job": JobScreen,
-        "submit": SubmitScreen,
-        "triage": TriageScreen,
+        **later_modes(),
     }
     NOTIFICATION_TIMEOUT = 4
 
@@ -148,6 +143,7 @@ class ConsoleApp(App[None]):
         self.session.subscribe(self._event)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
+        self.set_timer(LATER_S, lambda: aside(self, _import_screens, group="imports"))
 
     # -- painting ---------------------------------------------------------------------------
 
@@ -263,11 +259,15 @@ class ConsoleApp(App[None]):
     def action_command_palette(self) -> None:
         """Open the palette over a screen."""
         if isinstance(self.screen, ConsoleScreen):
+            from gpuconsole.tui.screens.palette import Palette
+
             self.push_screen(Palette(self.screen))
 
     def action_jump(self) -> None:
         """Put a letter at every place of this screen."""
         if isinstance(self.screen, ConsoleScreen):
+            from gpuconsole.tui.screens.jump import JumpScreen
+
             self.push_screen(JumpScreen(places_of(self.screen)))
 
     def action_expand(self) -> None:
@@ -297,6 +297,8 @@ class ConsoleApp(App[None]):
     def action_help(self) -> None:
         """Show the keys of this screen."""
         if isinstance(self.screen, ConsoleScreen):
+            from gpuconsole.tui.screens.help import HelpScreen
+
             self.push_screen(HelpScreen(self.screen))
 
     def action_pause(self) -> None:
@@ -376,6 +378,9 @@ class ConsoleApp(App[None]):
             return
         named = job is not None or not event.subject or event.subject in event.message
         said = self.ink.say(event.message)
+        if event.kind == "incident":
+            place, _, title = event.message.partition(": ")
+            said = f"{place}: {self.ink.say(title)}"
         words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
@@ -402,3 +407,7 @@ class ConsoleApp(App[None]):
             self.notify(message, title="Theme not found", severity="error", markup=False)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)
+
+
+async def _import_screens() -> None:
+    await asyncio.to_thread(import_all)

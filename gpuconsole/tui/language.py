@@ -23,9 +23,9 @@ NAMES: Mapping[str, str] = {ENGLISH: "English", CHINESE: "中文"}
 _PLACE = re.compile(r"\{(\w+)\}")
 _SENTENCES = re.compile(r"(?<=[.?!]) (?=\S)")
 """Where one sentence ends and the next begins."""
-_TRANSLATED, _LISTED = "_text", "_list"
-"""The ends of the names of places whose own text is in the catalogue too, or each of several with
-commas between them."""
+_TRANSLATED, _LISTED, _WORD = "_text", "_list", "_word"
+"""The ends of the names of places whose own text is looked for in the catalogue too, or each of
+several with commas between them, or which must be in it for the text to be this one."""
 FIGURES = frozenset({"n", "all", "size", "limit", "time", "percent", "low", "high", "index", "pid"})
 """Places of these names are figures, with their unit: anything else there is another sentence."""
 _FIGURE = r"(?:[-+~]?\d[\w.,:%µ/+-]*(?: [A-Za-zµ%]{1,6})?|n/a)"
@@ -98,17 +98,26 @@ class Language:
             return text
         sentences = _SENTENCES.split(text)
         for shape in (*self._shapes.get(text[0], ()), *self._shapes.get("", ())):
+            if shape.breaks != len(sentences) - 1:
+                continue
             found = shape.pattern.fullmatch(text)
-            if found is not None and shape.breaks == len(sentences) - 1:
+            if found is not None and self._has_words(found):
                 return _PLACE.sub(partial(self._filled, found), shape.other)
         return _joined(map(self.say, sentences)) if len(sentences) > 1 else text
+
+    def _has_words(self, found: re.Match[str]) -> bool:
+        return all(
+            value in self._exact
+            for name, value in found.groupdict().items()
+            if name.endswith(_WORD)
+        )
 
     def _filled(self, found: re.Match[str], place: re.Match[str]) -> str:
         name = place[1]
         value = found[name]
         if name.endswith(_LISTED):
             return "、".join(map(self.say, value.split(", ")))
-        return self.say(value) if name.endswith(_TRANSLATED) else value
+        return self.say(value) if name.endswith((_TRANSLATED, _WORD)) else value
 
 
 def language(code: str) -> Language:
@@ -152,7 +161,7 @@ def _joined(sentences: Iterable[str]) -> str:
     """Put sentences behind each other; a full stop of Chinese has its blank with it."""
     result = ""
     for sentence in sentences:
-        wide = result.endswith(("。", "？", "！"))
+        wide = result.endswith(("。", "？", "！", "："))
         result += sentence if wide or not result else f" {sentence}"
     return result
 

@@ -14,7 +14,7 @@ SHOWN = 6
 
 def image_lines(ink: Ink, found: HostImages, width: int) -> Lines:
     """Return a heading and a line for each image, or why they cannot be told."""
-    lines: Lines = [[(fit("images", width), ink.title)]]
+    lines: Lines = [[(fit(ink.say("images"), width), ink.title)]]
     if found.error:
         return [*lines, *([(line, ink.warn)] for line in wrapped(ink.say(found.error), width))]
     if not found.images:
