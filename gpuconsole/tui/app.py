@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
@@ -16,16 +15,15 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event
-from gpuconsole.core.incidents import Severity
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
-from gpuconsole.tui.desktop import notification
+from gpuconsole.tui.desktop import notification, worth_a_call
 from gpuconsole.tui.expanding import toggle
 from gpuconsole.tui.ink import Ink, few_colors
 from gpuconsole.tui.key import Key
 from gpuconsole.tui.keychoice import KeyChoice
 from gpuconsole.tui.language import language
-from gpuconsole.tui.later import import_all, later_modes
+from gpuconsole.tui.later import import_aside, later_modes
 from gpuconsole.tui.look import Look
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.plain import PlainSymbols, farewell
@@ -143,7 +141,7 @@ class ConsoleApp(App[None]):
         self.session.subscribe(self._event)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
-        self.set_timer(LATER_S, lambda: aside(self, _import_screens, group="imports"))
+        self.set_timer(LATER_S, lambda: aside(self, import_aside, group="imports"))
 
     # -- painting ---------------------------------------------------------------------------
 
@@ -384,19 +382,10 @@ class ConsoleApp(App[None]):
         words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
-
-        if event.kind == "incident":
-            self._ring(event)
-
-    def _ring(self, event: Event) -> None:
-        """Call whoever looks elsewhere, where they asked for it."""
-        ranks = {"error": Severity.CRITICAL.rank, "warning": Severity.WARNING.rank}
-        rank = ranks.get(event.severity, Severity.INFO.rank)
-        if not self.look.bell or rank > Severity(self.look.bell).rank:
-            return
-        self.bell()
-        if self._driver is not None:
-            self._driver.write(notification(self.TITLE or "", event.message, os.environ))
+        if worth_a_call(event, self.look.bell):
+            self.bell()
+            if self._driver is not None:
+                self._driver.write(notification(self.TITLE or "", event.message, os.environ))
 
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:
@@ -407,7 +396,3 @@ class ConsoleApp(App[None]):
             self.notify(message, title="Theme not found", severity="error", markup=False)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)
-
-
-async def _import_screens() -> None:
-    await asyncio.to_thread(import_all)

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuconsole.core.events import Event
+from gpuconsole.core.incidents import Severity
 from gpuconsole.core.text import clean
 
 LONGEST = 200
+
+
+def worth_a_call(event: Event, least: str) -> bool:
+    """Whether an event is an incident that a person asked to be called for: of the severity
+    `least` or above; "" asks for none."""
+    if event.kind != "incident" or not least:
+        return False
+    ranks = {"error": Severity.CRITICAL.rank, "warning": Severity.WARNING.rank}
+    return ranks.get(event.severity, Severity.INFO.rank) <= Severity(least).rank
 
 
 def notification(title: str, body: str, environ: Mapping[str, str]) -> str:

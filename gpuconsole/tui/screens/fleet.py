@@ -19,7 +19,6 @@ from gpuconsole.tui.presentation.mapchoice import following_order
 from gpuconsole.tui.presentation.maplayout import Density, groupings
 from gpuconsole.tui.presentation.metrics import BY_NAME, following
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.widgets.askbar import AskBar
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
@@ -92,6 +91,8 @@ class FleetScreen(ConsoleScreen):
         """Open the host under the cursor."""
         host, device = self.query_one(FleetMap).current
         if host is not None:
+            from gpuconsole.tui.screens.host import HostScreen
+
             self.app.push_screen(HostScreen(host.name, device.uuid if device else ""))
 
     def action_filter(self) -> None:

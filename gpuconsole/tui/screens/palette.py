@@ -34,22 +34,10 @@ if TYPE_CHECKING:
 SLICE_S = 0.004
 """Searching lets keys pass after so long."""
 MOST_OF_A_GROUP = 12
-MOST_RECENT = 8
 GROUP_WIDTH = 9
 NOTE_WIDTH = 22
 GAP, SCROLL_BAR = 2, 2
 HINT = "type to find hosts, devices, jobs, actions, themes, settings"
-
-
-class Recent:
-    """What was chosen in the palette, the last one first."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-
-    def add(self, id_: str) -> None:
-        """Remember a choice."""
-        self.ids = [id_, *(old for old in self.ids if old != id_)][:MOST_RECENT]
 
 
 @dataclass(frozen=True, slots=True)
