@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuconsole.api import BlockingSession, open_blocking
 from gpuconsole.core.estimate import Report
-from gpuconsole.core.jobs import Task
+from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
 
@@ -51,6 +51,10 @@ class Desk:
                 )
             self._lab = _opened(self._opening)
         return self._lab
+
+    def jobs_known(self) -> tuple[Job, ...]:
+        """Return the queue of the session that is open; nothing is opened for it."""
+        return () if self._lab is None or self._lab.closed else self._lab.jobs()
 
     @property
     def homeless(self) -> bool:

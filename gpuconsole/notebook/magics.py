@@ -11,6 +11,7 @@ import click
 from gpuconsole.cli.entry import unexpected
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
+from gpuconsole.notebook.completing import words_for
 from gpuconsole.notebook.desk import Desk
 from gpuconsole.notebook.screen import Screen
 from gpuconsole.notebook.words import Cell, cell_words, line_words
@@ -45,7 +46,7 @@ class Magic:
         `%gpuconsole --help` and `%%gpuconsole --help` tell more.
         """
         command = line_words if cell is None else cell_words
-        room = Cell(desk=self.desk, screen=self._screen, source=cell or "")
+        room = self._room(cell or "")
         try:
             _run(command, line, room)
         except ConsoleError as error:
@@ -55,6 +56,14 @@ class Magic:
             raise ShownError(stopped) from None
         except Exception as error:
             raise ShownError(unexpected(error)) from None
+
+    def complete(self, shell: Any, event: Any) -> list[str]:
+        """Return what Tab offers at the end of the line that IPython's `event` tells of."""
+        command = cell_words if event.line.lstrip().startswith("%%") else line_words
+        return words_for(command, self._room(""), event.text_until_cursor, event.symbol)
+
+    def _room(self, source: str) -> Cell:
+        return Cell(desk=self.desk, screen=self._screen, source=source)
 
 
 def _run(command: click.Command, line: str, room: Cell) -> None:
@@ -81,6 +90,8 @@ def load(shell: Any) -> None:
     if _loaded(shell) is None:
         magic = Magic(shell)
         shell.register_magic_function(magic, magic_kind="line_cell", magic_name=_NAME)
+        for mark in ("%", "%%"):
+            shell.set_hook("complete_command", magic.complete, str_key=f"{mark}{_NAME}")
         atexit.register(magic.desk.leave)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpuconsole.cli import views
 from gpuconsole.cli.commands import planning
@@ -17,6 +18,7 @@ from gpuconsole.cli.output import text
 from gpuconsole.cli.tasks import build_task
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.notebook.completing import job_words
 from gpuconsole.notebook.desk import Desk, Opening
 from gpuconsole.notebook.screen import TAIL, Screen
 from gpuconsole.notebook.views import plain_view, report_view
@@ -44,6 +46,13 @@ class Cell(Options):
 
 
 _cell = click.make_pass_decorator(Cell)
+
+
+def _jobs(
+    context: click.Context, parameter: click.Parameter, beginning: str
+) -> list[CompletionItem]:
+    room = context.find_root().obj
+    return job_words(room.desk, beginning) if isinstance(room, Cell) else []
 
 
 def _task_words(command: Command) -> Command:
@@ -124,7 +133,7 @@ def _status(cell: Cell) -> None:
 
 
 @line_words.command("jobs")
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=_jobs)
 @_cell
 def jobs(cell: Cell, /, job: str | None) -> None:
     """List the queue, or one job."""
@@ -137,7 +146,7 @@ def jobs(cell: Cell, /, job: str | None) -> None:
 
 
 @line_words.command("why")
-@click.argument("job")
+@click.argument("job", shell_complete=_jobs)
 @_cell
 def why(cell: Cell, /, job: str) -> None:
     """Say why a job stands where it does, and what would help."""
@@ -151,7 +160,7 @@ def why(cell: Cell, /, job: str) -> None:
 
 
 @line_words.command("logs")
-@click.argument("job")
+@click.argument("job", shell_complete=_jobs)
 @click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
 @click.option("--rank", type=click.IntRange(min=0), default=0, metavar="N", help="Of a gang.")
 @_cell
@@ -163,7 +172,7 @@ def logs(cell: Cell, /, job: str, tail: int | None, rank: int) -> None:
 
 @_following
 @line_words.command("follow")
-@click.argument("job")
+@click.argument("job", shell_complete=_jobs)
 @_cell
 def follow(cell: Cell, /, job: str, tail: int, cancel_on_interrupt: bool) -> None:
     """Follow a job and its log to its end. Interrupting ends the following, not the job."""
@@ -171,7 +180,7 @@ def follow(cell: Cell, /, job: str, tail: int, cancel_on_interrupt: bool) -> Non
 
 
 @line_words.command("cancel")
-@click.argument("job")
+@click.argument("job", shell_complete=_jobs)
 @_cell
 def cancel(cell: Cell, /, job: str) -> None:
     """End a job: SIGTERM, a grace time, SIGKILL."""
@@ -179,7 +188,7 @@ def cancel(cell: Cell, /, job: str) -> None:
 
 
 @line_words.command("fetch")
-@click.argument("job")
+@click.argument("job", shell_complete=_jobs)
 @click.option("--to", "folder", type=_DIR, default=Path(), metavar="DIR", help="Else here.")
 @_cell
 def fetch(cell: Cell, /, job: str, folder: Path) -> None:

@@ -124,6 +124,15 @@ def test_a_job_is_queued_and_followed_to_its_end_and_looked_at(demo: Kernel) -> 
     assert demo.run("import os; print(len(os.listdir('results')))").stdout == "1\n"
 
 
+def test_tab_completes_words_and_jobs(demo: Kernel) -> None:
+    assert set(demo.complete("%gpuconsole wh")) == {"why"}
+    assert "--cancel-on-interrupt" in demo.complete("%%gpuconsole --canc")
+    queued = demo.run(f"%%gpuconsole --submit --no-follow --name tabbed -- --steps 40\n{SCRIPT}")
+    assert queued.status == "ok", queued.error
+    assert demo.complete("%gpuconsole why tabb") == ["tabbed"]
+    assert demo.complete("%gpuconsole logs ") != []
+
+
 def test_a_file_is_named_on_the_line(demo: Kernel) -> None:
     written = demo.run(f"%%writefile train.py\n{SCRIPT}")
     assert written.status == "ok"

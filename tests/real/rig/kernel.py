@@ -69,6 +69,14 @@ class Kernel:
         self._manager.shutdown_kernel()
         self._manager.cleanup_resources()
 
+    def complete(self, line: str) -> list[str]:
+        """Return what Tab offers at the end of a line."""
+        asked = self._client.complete(line, len(line))
+        while (reply := self._client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != asked:
+            pass
+        matches: list[str] = reply["content"]["matches"]
+        return matches
+
     def run(
         self,
         source: str,
