@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.units import format_mib
+from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
@@ -23,6 +23,10 @@ _MOVING = 8
 def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> Lines:
     """Return the latest sample in columns, then the owner and what is wrong."""
     facts = _facts(ink, device)
+    age = device.age_s(picture.now)
+    if age is not None:
+        # Only NVML knows slices; what a vendor's tool told may be older than the host's frame.
+        facts[-1] = ("read", ink.say(f"{format_duration(age)} ago"))
     columns = max(1, min(3, width // (_LABEL + _VALUE)))
     # Where there is little room, where the device sits is left to the host's screen.
     facts = facts if columns == 3 else facts[:_MOVING]
