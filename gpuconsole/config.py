@@ -315,6 +315,9 @@ class LabSettings(Section):
     foreign_processes: ForeignProcesses = "share"
     """What of a device on which somebody works outside the queue: `share` what is left of its
     memory, or `avoid` the device."""
+    elastic_price: float | None = Field(None, ge=0, le=1e9)
+    """The most that hosts which the console can wake may cost together in an hour while they are
+    awake, by `price_per_hour`; without it all may be awake."""
     stop_grace: Seconds = Field(10.0, ge=0, le=3600)
     """Time between SIGTERM and SIGKILL when a job is cancelled."""
     lease_grace: Seconds = Field(120.0, ge=10, le=86400)

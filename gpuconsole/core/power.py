@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Verb = Literal["wake", "sleep"]
 
@@ -26,6 +26,15 @@ class Elastic:
     """What it has, until it was seen awake."""
 
 
+@runtime_checkable
+class TellsRunning(Protocol):
+    """An engine that can tell what runs on its host, whoever started it."""
+
+    async def running(self) -> tuple[str, ...]:
+        """Return the names of the containers that run."""
+        ...
+
+
 class Power(Protocol):
     """Switches hosts."""
 
@@ -38,3 +47,19 @@ class Power(Protocol):
         """Do it; returns "" or what went wrong, cleaned, for a person. It ends within a minute or
         two, whatever the command does."""
         ...
+
+
+class NoPower:
+    """Switches nothing."""
+
+    @property
+    def hosts(self) -> Mapping[str, Elastic]:
+        """No host can be woken."""
+        return {}
+
+    async def switch(self, host: str, verb: Verb) -> str:
+        """Say that it cannot be done."""
+        return f"nothing is known that could {verb} {host}"
+
+
+NOTHING = NoPower()

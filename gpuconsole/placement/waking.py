@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
 
@@ -79,10 +81,7 @@ def price_of(host: Host) -> float:
 
 def awake_as(host: Host, past: Past, limits: Elastic) -> Host:
     """Return a sleeping host as it would be: up, with all its devices empty."""
-    devices = past.devices or tuple(
-        Device(f"asleep-{host.name}-{index}", index, limits.model)
-        for index in range(limits.devices)
-    )
+    devices = past.devices or _said(host, limits)
     return replace(
         host,
         state=HostState.UP,
@@ -91,6 +90,24 @@ def awake_as(host: Host, past: Past, limits: Elastic) -> Host:
         error="",
         power="",
         engine_error="",
+    )
+
+
+def _said(host: Host, limits: Elastic) -> tuple[Device, ...]:
+    """Return the devices that the inventory says a host has."""
+    spec = Catalogue.load().lookup(limits.model) if limits.model else None
+    total = spec.memory_gib * 1024.0 if spec is not None and spec.memory_gib else None
+    backend = spec.backend if spec is not None and spec.backend else "gpu"
+    return tuple(
+        Device(
+            uuid=f"asleep-{host.name}-{index}",
+            index=index,
+            model=limits.model,
+            backend=cast(Backend, backend),
+            memory_total_mib=total,
+            memory_used_mib=None if total is None else 0.0,
+        )
+        for index in range(limits.devices)
     )
 
 

@@ -31,6 +31,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
+from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
@@ -176,6 +177,10 @@ class DockerEngine:
         """List the job containers that carry this journal's label."""
         return await self._calls.run("listing containers", _own, journal)
 
+    async def running(self) -> tuple[str, ...]:
+        """Return the names of all containers that run, whoever started them."""
+        return await self._calls.run("listing containers", _running)
+
     async def stop(self, container: str, grace_s: float) -> None:
         """SIGTERM, then SIGKILL after the grace time."""
         await self._calls.run(f"stopping {_short(container)}", _stop, container, grace_s)
@@ -301,6 +306,12 @@ def _own(client: docker.APIClient, journal: str) -> tuple[ContainerStatus, ...]:
     # One that went away since it was listed is simply not there.
     looked = (_inspect(client, container) for container in jobs)
     return tuple(status for status in looked if status is not None)
+
+
+def _running(client: docker.APIClient) -> tuple[str, ...]:
+    listed: list[dict[str, Any]] = client.containers()
+    names = (next(iter(item.get("Names") or ()), str(item.get("Id", ""))[:12]) for item in listed)
+    return tuple(clean(str(name).lstrip("/"), 100) for name in names)
 
 
 def _stop(client: docker.APIClient, container: str, grace_s: float) -> None:

@@ -14,10 +14,12 @@ from gpuconsole.config import LabSettings, combined, load_settings, state_dir
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
+from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.imaging import pinned
 from gpuconsole.session.kinds import by_kind
+from gpuconsole.session.power import CommandPower
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
@@ -102,6 +104,7 @@ def _real_session(
         lambda host: images.get(host, DEFAULT_IMAGE),
         read_only=read_only,
         dispatch=dispatch and fleet,
+        power=CommandPower(lab),
     )
 
 
@@ -153,6 +156,7 @@ def _session(
     read_only: bool,
     dispatch: bool,
     simulated: bool = False,
+    power: Power = NOTHING,
     on_close: Callable[[], None] = lambda: None,
 ) -> Session:
     from gpuconsole.remote.inventory import DEFAULT_IMAGE
@@ -171,6 +175,7 @@ def _session(
         read_only=read_only,
         simulated=simulated,
         dispatch=dispatch and not read_only,
+        power=power,
         on_close=on_close,
     )
     return Session(parts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Hosts
+from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.submission import Packer
@@ -28,4 +29,6 @@ class Parts:
     read_only: bool = False
     simulated: bool = False
     dispatch: bool = True
+    power: Power = NOTHING
+    """What wakes hosts and puts them to sleep."""
     on_close: Callable[[], None] = lambda: None

@@ -38,6 +38,8 @@ ASK_AGAIN_S = 2.0
 """How often an engine with a queue of its own is asked for a job that waits there."""
 LOOK_AGAIN_S = 10.0
 """How often running containers are looked at, besides following their logs."""
+INTERRUPTED_S = 60.0
+"""How long a host that may be taken away is waited for before its jobs go on elsewhere."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 PEAK_STEP = 1.05
 """A new peak is written when it is so much above the last one written."""
@@ -61,6 +63,7 @@ class Runner:
         self._on_silent = on_silent
         self._news = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
+        self._gone_since: float | None = None
         self._seen = Watch()
         self._ending = Ending(bench, self._entry, self._seen)
 
@@ -83,13 +86,15 @@ class Runner:
             except RoleLostError:
                 raise
             except UnreachableError as error:
-                pause = not await self._let_go(error)
+                pause = not (await self._let_go(error) or await self._taken_away(error))
                 if pause:
                     self._out_of_sight(error)
             except EngineError as error:
                 # The engine answers, but not as it should: say so and try again.
                 pause = True
                 self._entry.say(f"{error.title}: {error.message}", 500)
+            else:
+                self._gone_since = None
             if pause:
                 await self._rest()
             else:
@@ -299,6 +304,28 @@ class Runner:
             self._entry.move(job, state, ended, detail=cause)
         else:
             self._entry.move(job, state, ended, cause=cause)
+        return True
+
+    async def _taken_away(self, error: UnreachableError) -> bool:
+        """Put a job back into the queue whose host may be taken away, and has been gone for long
+        enough; whether it was.
+
+        If the host comes back with the container, that is removed: the job has gone on.
+        """
+        job, attempt = self._entry.present()
+        name = error.host if isinstance(error, HostLostError) else attempt.host
+        host = self._bench.hosts.snapshot().host(name)
+        if host is None or not host.interruptible or host.state is not HostState.DOWN:
+            self._gone_since = None
+            return False
+        now = self._bench.clock.now()
+        self._gone_since = now if self._gone_since is None else self._gone_since
+        if job.cancel_requested or now - self._gone_since < INTERRUPTED_S:
+            return False
+        cause = f"Host interrupted: {name}, which may be taken away, is gone."
+        await self._clear(attempt, name)
+        ended = replace(attempt, ended_at=now, cause=cause, ended_by="lost-host")
+        self._entry.move(job, JobState.QUEUED, ended, detail=cause, queued_at=now)
         return True
 
     async def _clear(self, attempt: Attempt, lost: str) -> None:

@@ -1,0 +1,344 @@
+"""`Waking`: wakes the hosts that waiting jobs need, and puts to sleep what nobody uses.
+
+It acts only while its console dispatches. What it does is written down before it is done, so that
+the next dispatcher goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from dataclasses import replace
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.events import Severity
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.power import Elastic, Power
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration
+from gpuconsole.placement.waking import (
+    Past,
+    awake_as,
+    in_use,
+    may_wake,
+    pause_s,
+    price_of,
+    to_wake,
+    typical_s,
+)
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.checkpoint import holder_of
+from gpuconsole.session.falling import Falling
+from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.placing import Plan, Planner
+from gpuconsole.session.powered import PoweredHosts, Told
+from gpuconsole.session.tasks import cancel_all
+
+LOOK_EVERY_S = 2.0
+REST = 4.0
+"""Looking for hosts to wake rests for so many times as long as it took."""
+AWAKE_S = 120.0
+"""A host that is still up so long after its sleep command has not fallen asleep."""
+JUST_NOW_S = 10.0
+"""A job that joined the queue so short a time ago may still find its place."""
+DAY_S = 86400.0
+MOST_TOOK = 9
+"""Durations of wakes that are remembered."""
+
+
+class Waking:
+    """Follows hosts that can be woken, for as long as its console dispatches."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        planner: Planner,
+        leases: LeaseBoard,
+        hosts: PoweredHosts,
+        power: Power,
+    ) -> None:
+        self._bench = bench
+        self._planner = planner
+        self._leases = leases
+        self._hosts = hosts
+        self._power = power
+        self._notes = hosts.notes
+        self._falling = Falling(bench, power)
+        self._looked_at = float("-inf")
+        self._rest_until = 0.0
+        self._idle_since: dict[str, float] = {}
+        self._doing: dict[str, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def look(self, epoch: int) -> None:
+        """Do what is to be done now; called each second while this console dispatches."""
+        now = self._bench.clock.now()
+        if not self._power.hosts or 0.0 <= now - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        for name, limits in self._power.hosts.items():
+            host = self._hosts.plain.snapshot().host(name)
+            if host is not None and name not in self._doing:
+                self._follow(host, limits, now)
+        self._doing = {name: task for name, task in self._doing.items() if not task.done()}
+        done = self._looking is None or self._looking.done()
+        if done and time.monotonic() >= self._rest_until:
+            self._looking = asyncio.ensure_future(self._wake_what_is_needed(now))
+
+    async def close(self) -> None:
+        """End commands under way; what they were to do is written down."""
+        looking = [self._looking] if self._looking is not None else []
+        await cancel_all([*self._doing.values(), *looking])
+
+    # -- following --------------------------------------------------------------------------
+
+    def _follow(self, host: Host, limits: Elastic, now: float) -> None:
+        past = self._notes.all().get(host.name, Past(phase="", since=now))
+        if host.state is HostState.UP:
+            past = self._up(host, limits, past, now)
+            if self._is_idle(host, limits, past, now):
+                self._start(host.name, self._sleep(host, past))
+        elif host.state is HostState.DOWN:
+            self._idle_since.pop(host.name, None)
+            self._down(host, limits, past, now)
+
+    def _up(self, host: Host, limits: Elastic, past: Past, now: float) -> Past:
+        if past.phase == "waking":
+            took = now - past.since
+            kept = (*past.took, took)[-MOST_TOOK:]
+            past = replace(past, phase="awake", since=now, took=kept, failures=0, error="", jobs=())
+            self._tell(host.name, f"It is awake after {format_duration(took)}.")
+        elif past.phase in ("", "asleep") or (
+            past.phase == "sleeping" and now - past.since > AWAKE_S
+        ):
+            stayed = past.phase == "sleeping"
+            error = "it was still up after its sleep command" if stayed else ""
+            past = replace(past, phase="awake", since=now, error=error, failures=0, jobs=())
+            if stayed:
+                self._tell(host.name, f"It did not fall asleep: {error}.", "warning")
+        awake_s = now - past.since
+        if (
+            past.phase == "awake"
+            and limits.max_awake_s is not None
+            and awake_s > limits.max_awake_s
+        ):
+            past = replace(past, phase="tired")
+            self._tell(host.name, f"It has been awake for {format_duration(awake_s)}, its limit.")
+        if past.lease and past.phase != "sleeping":
+            self._start(host.name, self._falling.release(host, past.lease))
+            past = replace(past, lease="")
+        if host.devices:
+            past = replace(past, devices=_empty(host.devices), facts=_steady(host))
+        self._notes.keep(host.name, past)
+        return past
+
+    def _down(self, host: Host, limits: Elastic, past: Past, now: float) -> None:
+        if past.phase == "sleeping" or (
+            past.phase in ("", "awake", "tired") and self._nobody(host)
+        ):
+            self._notes.keep(host.name, replace(past, phase="asleep", since=now, error=""))
+        elif past.phase == "waking" and now - past.since > limits.timeout_s:
+            error = f"it was not up {format_duration(limits.timeout_s)} after its wake command"
+            self._failed(host.name, past, error)
+
+    def _nobody(self, host: Host) -> bool:
+        """Whether no job of ours is on a host: one that went away with a job was lost."""
+        active = (job for job in self._bench.journal.jobs() if job.state.active and job.attempt)
+        return not any(host.name == part.host for job in active for part in job.attempt.parts)  # type: ignore[union-attr]
+
+    # -- falling asleep ---------------------------------------------------------------------
+
+    def _is_idle(self, host: Host, limits: Elastic, past: Past, now: float) -> bool:
+        """Whether nothing has used a host for long enough, as far as can be seen from here."""
+        leased = any(self._leases.seen().get(host.name, ()))
+        used = in_use(host) or leased or not self._nobody(host) or not host.devices
+        asleep = not limits.sleeps or past.phase not in ("awake", "tired")
+        if used or asleep or now < past.try_after or self._is_wanted(now):
+            self._idle_since.pop(host.name, None)
+            return False
+        since = self._idle_since.setdefault(host.name, now)
+        return now - since >= (0.0 if past.phase == "tired" else limits.idle_s)
+
+    def _is_wanted(self, now: float) -> bool:
+        """Whether a job has just joined the queue, which may come to any host."""
+        waiting = (job for job in self._bench.journal.jobs() if job.state is JobState.QUEUED)
+        return any(now - (job.queued_at or job.submitted_at) < JUST_NOW_S for job in waiting)
+
+    async def _sleep(self, host: Host, past: Past) -> None:
+        now = self._bench.clock.now()
+        lease = self._falling.claim_name()
+        before = replace(past, error="")
+        self._notes.keep(host.name, replace(before, phase="sleeping", since=now, lease=lease))
+        fault = await self._falling.asleep(host, lease)
+        self._idle_since.pop(host.name, None)
+        if not fault:
+            self._tell(host.name, "It is being put to sleep: nothing uses it.")
+            return
+        again = replace(before, error=fault, try_after=self._bench.clock.now() + pause_s(1))
+        self._notes.keep(host.name, again)
+        self._tell(host.name, f"It stays awake: {fault}", "warning")
+
+    # -- waking -----------------------------------------------------------------------------
+
+    async def _wake_what_is_needed(self, now: float) -> None:
+        jobs = self._bench.journal.jobs()
+        waiting = {job.id: job for job in jobs if job.state is JobState.QUEUED}
+        sleeping = self._sleeping(now) if waiting else []
+        if not sleeping:
+            return
+        await self._leases.refresh()
+        snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
+        began = time.monotonic()
+        chosen = await asyncio.to_thread(self._chosen, jobs, snapshot, sleeping, now)
+        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        for name, wanted in chosen.items():
+            if name not in self._doing:
+                self._start(name, self._wake(name, tuple(job for job in wanted if job in waiting)))
+
+    def _sleeping(self, now: float) -> list[Host]:
+        """Return the hosts that may be woken, as they would be awake."""
+        found = []
+        for host in self._bench.hosts.snapshot().hosts:
+            limits, past = self._power.hosts.get(host.name), self._notes.all().get(host.name)
+            if limits is None or past is None or host.drained or host.name in self._doing:
+                continue
+            if host.power == "asleep" and not may_wake(limits, past, now):
+                found.append(awake_as(host, past, limits))
+        return found
+
+    def _chosen(
+        self, jobs: Sequence[Job], snapshot: FleetSnapshot, sleeping: Sequence[Host], now: float
+    ) -> dict[str, tuple[str, ...]]:
+        journal = self._bench.journal.id
+        waking = [
+            awake_as(host, self._notes.all()[host.name], self._power.hosts[host.name])
+            for host in snapshot.hosts
+            if host.power == "waking"
+        ]
+        # What is on its way already serves its jobs.
+        there = {host.name: host for host in waking}
+        hosts = tuple(there.get(host.name, host) for host in snapshot.hosts)
+        leases = self._leases.others(journal)
+
+        def landing(picture: FleetSnapshot) -> Mapping[str, Collection[str]]:
+            plan = self._planner.plan(jobs, picture, leases, frozenset(), now)
+            return {
+                one.job: (one.host, *(place.host for place in one.others)) for one in plan.choices
+            }
+
+        picture = replace(snapshot, hosts=hosts)
+        chosen = to_wake(picture, sleeping, landing, self._budget(snapshot, waking))
+        starts = landing(picture)
+        names = {host.name for host in sleeping}
+        for job in jobs:
+            # A job that could start goes on from a checkpoint that may lie on a sleeping host.
+            holder = holder_of(job, snapshot)
+            if job.id in starts and holder in names and holder not in chosen:
+                chosen[holder] = (job.id,)
+        return chosen
+
+    def _budget(self, snapshot: FleetSnapshot, waking: Sequence[Host]) -> float | None:
+        most = self._bench.settings.elastic_price
+        if most is None:
+            return None
+        awake = [
+            host
+            for host in snapshot.hosts
+            if host.name in self._power.hosts and host.state is HostState.UP
+        ]
+        return most - sum(price_of(host) for host in (*awake, *waking))
+
+    async def _wake(self, name: str, jobs: tuple[str, ...]) -> None:
+        now = self._bench.clock.now()
+        past = self._notes.all().get(name, Past())
+        wakes = (*(at for at in past.wakes if now - at < DAY_S), now)
+        past = replace(past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="")
+        self._notes.keep(name, past)
+        why = f"for {len(jobs)} waiting job{'' if len(jobs) == 1 else 's'}"
+        self._tell(name, f"It is being woken {why}.")
+        fault = await self._power.switch(name, "wake")
+        if fault:
+            self._failed(name, past, fault)
+
+    def _failed(self, name: str, past: Past, error: str) -> None:
+        now, failures = self._bench.clock.now(), past.failures + 1
+        after = now + pause_s(failures)
+        self._notes.keep(
+            name,
+            replace(past, phase="asleep", since=now, failures=failures, try_after=after,
+                    error=clean(error, 500), jobs=()),
+        )  # fmt: skip
+        pause = format_duration(pause_s(failures))
+        self._tell(name, f"It did not wake: {error}. It is tried again in {pause}.", "error")
+
+    # -- telling ----------------------------------------------------------------------------
+
+    def _start(self, name: str, work: Coroutine[None, None, None]) -> None:
+        self._doing[name] = asyncio.ensure_future(work)
+
+    def _tell(self, host: str, message: str, severity: Severity = "information") -> None:
+        self._bench.journal.tell("host", host, clean(f"{host}: {message}", 500), severity)
+
+
+class TellingPlanner:
+    """A planner whose reasons also say which hosts are being woken for a job."""
+
+    def __init__(self, planner: Planner, hosts: PoweredHosts) -> None:
+        self._planner = planner
+        self._hosts = hosts
+
+    def plan(
+        self,
+        jobs: Sequence[Job],
+        snapshot: FleetSnapshot,
+        leases: Mapping[str, Sequence[Lease]],
+        avoid: frozenset[tuple[str, str]],
+        now: float,
+    ) -> Plan:
+        """See `Planner.plan`."""
+        plan = self._planner.plan(jobs, snapshot, leases, avoid, now)
+        if not self._hosts.limits:
+            return plan
+        more: dict[str, tuple[str, float]] = {}
+        for name, past in self._hosts.notes.all().items():
+            limits = self._hosts.limits.get(name)
+            if limits is not None and past.phase == "waking":
+                takes = typical_s(limits, past)
+                said = f"Waking {name}: {format_duration(takes)} typically."
+                more |= dict.fromkeys(past.jobs, (said, past.since + takes))
+        return replace(plan, waiting=Told(plan.waiting, more)) if more else plan
+
+
+def _empty(devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Return devices as they are when nobody uses them: only what stays the same is kept."""
+    return tuple(
+        Device(
+            device.uuid,
+            device.index,
+            device.model,
+            device.backend,
+            memory_total_mib=device.memory_total_mib,
+            memory_used_mib=0.0 if device.memory_total_mib is not None else None,
+            mig=device.mig,
+            pci_bus_id=device.pci_bus_id,
+            numa_node=device.numa_node,
+            peers=device.peers,
+            vendor=device.vendor,
+            parent_uuid=device.parent_uuid,
+            mig_profile=device.mig_profile,
+        )
+        for device in devices
+    )
+
+
+def _steady(host: Host) -> HostFacts:
+    """Return of a host's facts those that decide what may run there."""
+    facts = host.facts
+    return HostFacts(
+        cpu_count=facts.cpu_count,
+        memory_total_mib=facts.memory_total_mib,
+        driver_version=facts.driver_version,
+        runtime_version=facts.runtime_version,
+    )
