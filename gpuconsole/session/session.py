@@ -44,6 +44,7 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.policies import Policies
+from gpuconsole.session.powered import PoweredHosts
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import FOLDER, ring
@@ -55,7 +56,9 @@ from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage
+from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.session.whys import why_of
+from gpuconsole.state.elastic import ElasticNotes
 
 __all__ = ["Event", "Parts", "Session", "Why"]
 
@@ -75,7 +78,9 @@ class Session(Acting, Asking):
         self._clock = parts.clock
         self._journal = parts.journal
         self._estimating = Estimating(parts)
-        self.fleet = DrainedHosts(parts.hosts, parts.journal)
+        notes = ElasticNotes(parts.journal.folder)
+        powered = PoweredHosts(parts.hosts, parts.power.hosts, notes)
+        self.fleet = DrainedHosts(powered, parts.journal)
         self._bench = bench_of(parts, self.fleet)
         self.images = Imaging(self._bench, self._require_writable)
         self._images = ImageBoard(
@@ -96,13 +101,14 @@ class Session(Acting, Asking):
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
         self.metrics = Metrics(parts, self, self.triage.incidents)
         self.recorder = ring(self, parts, self._news)
-        planner = SlurmPlanner(self._placer, self.fleet)
+        planner = TellingPlanner(SlurmPlanner(self._placer, self.fleet), powered)
         self._outlook = Outlook(self._bench, planner, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
+        self.waking = Waking(self._bench, self._placer, self._leases, powered, parts.power)
         self._dispatcher = Dispatcher(
-            self._bench, self._outlook, self._leases, owner, self._news.tell, self.retrying.look
+            self._bench, self._outlook, self._leases, owner, self._news.tell, self._each_second
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -297,10 +303,16 @@ class Session(Acting, Asking):
                         await self._outlook.renew()
             await self._clock.sleep(LOOK_EVERY_S)
 
+    def _each_second(self, epoch: int) -> None:
+        """Do what a console does beside launching jobs, while it dispatches."""
+        self.retrying.look(epoch)
+        self.waking.look(epoch)
+
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
+            await self.waking.close()
             await self.retrying.close()
             await self.recorder.close()
             await self.hosts.close()
