@@ -18,6 +18,12 @@ WAITS = "In Slurm's queue: "
 """How the note of a run begins that waits there."""
 _WORD = re.compile(r"[A-Za-z0-9_.:,@/+&|*\[\]()=%-]+")
 """What a value in an `#SBATCH` line may be made of: such a line knows no quoting to rely on."""
+_BY_HAND = (
+    'task="${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}"',
+    'export GPUCONSOLE_RESULTS="$PWD/results/$SLURM_JOB_NAME$task"',
+    'mkdir -p "$GPUCONSOLE_RESULTS"',
+)
+"""How a script that a person hands over begins: its results lie beside its code."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -128,7 +134,7 @@ def array_script(scripts: Sequence[Script], name: str) -> str:
 
 def body(script: Script) -> str:
     """Return the commands of a batch script, without its options."""
-    lines = _begin(script.folder) if script.folder else []
+    lines = _begin(script.folder) if script.folder else [*_BY_HAND]
     if script.batch.link is not None:
         path, target = script.batch.link
         parent = str(PurePosixPath(path).parent)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, Lease
+from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
 from gpuconsole.errors import ConsoleError, EngineError, UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
@@ -119,11 +120,8 @@ class Launch:
         meetings = await self._meet()
         specs = [await self._spec(part, meetings.get(part.rank)) for part in self._parts]
         job, attempt = self._entry.present()
-        kept = line_file(self._bench.state, job.id, attempt.number)
-        # A full disk must not keep a job from starting for the sake of lines to read.
-        with contextlib.suppress(OSError):
-            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.write_text(docker_lines(attempt, specs) + "\n", encoding="utf-8")
+        if not cluster_of(job.task):
+            self._keep_lines(attempt, specs)
         # Written before: only this tells "nothing is there" while an engine cannot be asked.
         creating = replace(attempt, creating_at=self._bench.clock.now())
         self._entry.keep(job, creating, detail="starting")
@@ -132,6 +130,14 @@ class Launch:
             with gang.on_host(part.attempt.host):
                 containers[part.rank] = await part.engine.create(spec)
         return containers
+
+    def _keep_lines(self, attempt: Attempt, specs: Sequence[ContainerSpec]) -> None:
+        """Keep the equal `docker run` lines beside the log."""
+        kept = line_file(self._bench.state, self._entry.job_id, attempt.number)
+        # A full disk must not keep a job from starting for the sake of lines to read.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.write_text(docker_lines(attempt, specs) + "\n", encoding="utf-8")
 
     async def _spec(self, part: Part, meeting: Meeting | None) -> ContainerSpec:
         job = self._entry.job

@@ -16,7 +16,9 @@ from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
+from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.kubernetes import UNNAMED, manifest
 from gpuconsole.session.spec import attempt_key, container_name, container_spec
@@ -64,7 +66,9 @@ def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
         kept = line_file(bench.state, job.id, job.attempt.number)
         if kept.exists():
             return kept.read_text(encoding="utf-8").rstrip("\n")
-    attempt = job.attempt or _imagined(job, on or _first_places(bench, job))
+    # A run on a cluster had no devices that Docker could be asked for.
+    ran = None if cluster_of(job.task) else job.attempt
+    attempt = ran or _imagined(job, on or _first_places(bench, job))
     specs = _specs(bench, job, attempt)
     lines = docker_lines(attempt, specs)
     doubts = {unproven(spec.backend, spec.vendor) for spec in specs if spec.device_uuids} - {""}
@@ -75,9 +79,14 @@ def _kubernetes(bench: Bench, job: Job, on: Sequence[Place]) -> str:
     return manifest(bench, job)
 
 
+def _slurm(bench: Bench, job: Job, on: Sequence[Place]) -> str:
+    return batch_file(bench, (job,))
+
+
 TARGETS: Mapping[str, Callable[[Bench, Job, Sequence[Place]], str]] = {
     "docker": _docker,
     "kubernetes": _kubernetes,
+    "slurm": _slurm,
 }
 
 

@@ -26,6 +26,7 @@ from gpuconsole.session import jobs as queue
 from gpuconsole.session.acting import Acting
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.asking import Asking
+from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.clusters import SlurmPlanner
@@ -257,6 +258,8 @@ class Session(Acting, Asking):
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal of a job for another engine: a command, or a cluster's objects."""
+        if target == "slurm":
+            return batch_file(self._bench, self.group(reference))
         return rendered(self._bench, self.job(reference), target)
 
     def render_task(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=ScriptCommand)
 @click.argument("job", metavar="JOB|SCRIPT", required=False)
 @click.option(
-    "--to", "target", type=click.Choice(["docker", "kubernetes"]), required=True,
+    "--to", "target", type=click.Choice(["docker", "slurm", "kubernetes"]), required=True,
     help="Which engine.",
 )  # fmt: skip
 @click.option(
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 def render(job: str | None, target: str, task_file: Path | None, **said: Any) -> int:
     """Print what would run a job with another engine.
 
-    A script is taken as `submit` would take it, and nothing is queued. What an engine cannot do, or
-    leaves to you, stands in comments before the rest.
+    Of a sweep's name --to slurm makes one array. A script is taken as `submit` would take it, and
+    nothing is queued. What an engine cannot do, or leaves to you, stands in comments before the
+    rest.
     """
     script = _script(job, task_file)
     if script is None and task_file is None:
@@ -68,7 +69,10 @@ def _script(word: str | None, task_file: Path | None) -> Path | None:
 
 
 async def _of_job(session: Session, job: str, target: str) -> tuple[str, str]:
-    return session.job(job).id, session.render(job, target)
+    text = session.render(job, target)
+    # Slurm runs a whole sweep as one array.
+    group = session.group(job)
+    return group[0].id if len(group) == 1 else group[0].task.sweep, text
 
 
 async def _of_task(session: Session, task: Task, target: str) -> str:

@@ -12,6 +12,7 @@ import re
 import secrets
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.batch import Batch, Script, Shell, array_script
@@ -108,10 +109,11 @@ class SlurmEngine:
     async def create(self, spec: ContainerSpec) -> str:
         """Make the run's folder; one of the same name is taken only if it is this attempt's."""
         _require_name(spec.name)
+        batch = spec.batch or Batch()
         script = Script(
             name=spec.name,
             command=spec.command,
-            batch=spec.batch or Batch(),
+            batch=replace(batch, partition=batch.partition or self._settings.partition),
             env=spec.env,
             shell=Shell(
                 self._settings.python,
