@@ -18,6 +18,7 @@ from gpuconsole.cli import summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
 from gpuconsole.session.metrics import describe as metrics
+from gpuconsole.remote.vendors import describe as vendors
 from gpuconsole.triage.describe import page
 from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 
@@ -95,6 +96,7 @@ def command_summaries() -> str:
 
 
 FILTERS = Path(__file__).with_name("filters.md")
+VENDORS = Path(__file__).with_name("vendors.md")
 TRIAGE = Path(__file__).with_name("triage.md")
 METRICS = Path(__file__).with_name("metrics.md")
 THEMES = Path(__file__).with_name("themes.md")
@@ -151,6 +153,7 @@ if __name__ == "__main__":
     THEMES.write_text(theme_reference(), encoding="utf-8")
     FILTERS.write_text(filters.markdown(), encoding="utf-8")
     TRIAGE.write_text(page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    VENDORS.write_text(vendors.page(VENDORS.read_text(encoding="utf-8")), encoding="utf-8")
     METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(apipage.page(API.read_text(encoding="utf-8")), encoding="utf-8")
     MAN.write_text(manpage.page(), encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from gpuconsole.remote.vendors import (
     moorethreads,
     rocm,
 )
+from gpuconsole.remote.vendors.describe import page
 from gpuconsole.remote.vendors.model import FIELDS, Reading, Texts, VendorError, Way, whole
 from gpuconsole.remote.vendors.shelf import is_foreign
 from tests.remote import vendortexts as texts
@@ -358,3 +360,17 @@ def test_ways_are_plain_argument_lists() -> None:
                 assert command.argv[0] == way.tool
                 assert command.every >= 1
             assert way.commands[0].every == 1
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "vendors.md"
+
+
+def test_the_page_has_the_tables_of_the_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page(text), "run: python docs/generate.py"
+    assert all(f"| {vendor.title} | `{vendor.backend}` |" in text for vendor in VENDORS)
+    stale = text.replace("| Huawei Ascend | `npu` | yes", "| Huawei Ascend | `npu` | -")
+    assert stale != text
+    assert page(stale) == text

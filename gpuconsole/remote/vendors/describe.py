@@ -1,0 +1,42 @@
+"""The table of docs/vendors.md, as the readers have it."""
+
+from __future__ import annotations
+
+from gpuconsole.remote.vendors import FAMILIES, VENDORS
+from gpuconsole.remote.vendors.model import FIELDS
+
+BEGIN, END = "<!-- tells -->", "<!-- /tells -->"
+ASKED, ASKED_END = "<!-- asked -->", "<!-- /asked -->"
+
+
+def tells_table() -> str:
+    """Return what each maker's tools tell of a device, as Markdown."""
+    lines = [
+        f"| maker | back end | {' | '.join(FIELDS)} |",
+        f"| --- | --- |{' :-: |' * len(FIELDS)}",
+    ]
+    for vendor in VENDORS:
+        cells = " | ".join("yes" if name in vendor.tells else "-" for name in FIELDS)
+        lines.append(f"| {vendor.title} | `{vendor.backend}` | {cells} |")
+    lines.append("")
+    lines += [f"- **{vendor.title}.** {vendor.notes}" for vendor in VENDORS if vendor.notes]
+    return "\n".join(lines)
+
+
+def asked_table() -> str:
+    """Return the commands that are run, as Markdown: of each family the first way that works."""
+    lines = ["| tools for | tried in this order | every so many rounds |", "| --- | --- | --- |"]
+    for family in FAMILIES:
+        for way in family.ways:
+            for command in way.commands:
+                lines.append(f"| {family.name} | `{' '.join(command.argv)}` | {command.every} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """Return docs/vendors.md with its tables as the code has them now."""
+    for begin, end, table in ((BEGIN, END, tells_table()), (ASKED, ASKED_END, asked_table())):
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = f"{head}{begin}\n{table}\n{end}{tail}"
+    return text
