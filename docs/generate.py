@@ -17,8 +17,8 @@ import click
 from gpuconsole.cli import summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
-from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.remote.vendors import describe as vendors
+from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
 from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
 

@@ -26,10 +26,12 @@ def tells_table() -> str:
 def asked_table() -> str:
     """Return the commands that are run, as Markdown: of each family the first way that works."""
     lines = ["| tools for | tried in this order | every so many rounds |", "| --- | --- | --- |"]
-    for family in FAMILIES:
-        for way in family.ways:
-            for command in way.commands:
-                lines.append(f"| {family.name} | `{' '.join(command.argv)}` | {command.every} |")
+    lines += [
+        f"| {family.name} | `{' '.join(command.argv)}` | {command.every} |"
+        for family in FAMILIES
+        for way in family.ways
+        for command in way.commands
+    ]
     return "\n".join(lines)
 
 
