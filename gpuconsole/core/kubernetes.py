@@ -1,7 +1,7 @@
 """The objects of the Kubernetes API that equal a job: a Job, and what belongs to it.
 
-Plain data for `batch/v1`, `v1` and `networking.k8s.io/v1`, as Kubernetes 1.26 and later read it
-(`podFailurePolicy`). Nothing here asks a cluster.
+Plain data for `batch/v1`, `v1` and `networking.k8s.io/v1`, as Kubernetes 1.29 and later read it:
+the schema of those before wants more of a `podFailurePolicy`. Nothing here asks a cluster.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,13 +107,12 @@ class _Rendering:
             port = meeting_port(name, ())
             master = f"{name}-0.{name}:{port}"
             meeting = Meeting(master, name, pods, RANK, POD_ADDRESS, "eth0")
-        numbers = tuple(range(each if task.backend != "cpu" else 0))
-        attempt = Attempt(1, "", tuple(map(str, numbers)), numbers, container_name=name)
         return container_spec(
             replace(job, id=name) if job.id == UNNAMED else job,
-            attempt,
+            # Without devices: the cluster's plugin hands them over.
+            Attempt(1, "", container_name=name),
             command=self._bench.command(task, each, meeting),
-            image=task.image or self._bench.default_image(self._host()),
+            image=task.image or self._image(),
             # A cluster knows no account of ours; its storage decides who may write.
             account=HostAccount(1000, 1000, ""),
             journal=self._bench.journal.id,
@@ -122,12 +121,22 @@ class _Rendering:
             meeting=meeting,
         )
 
-    def _host(self) -> str:
-        """Return a host whose usual image is made for such devices."""
-        hosts = self._bench.hosts.snapshot().hosts
-        backend = self._task.backend
-        fitting = (h.name for h in hosts if any(d.backend == backend for d in h.devices))
-        return next(fitting, hosts[0].name if hosts else "")
+    def _image(self) -> str:
+        """Return the image that a host with such devices has for tasks that name none."""
+        backend, hosts = self._task.backend, self._bench.hosts.snapshot().hosts
+        fitting = [host.name for host in hosts if any(d.backend == backend for d in host.devices)]
+        images: Mapping[str, str] = {**self._settings.images}
+        found = images.get(backend, "")
+        # Of a host that is not known the usual image is told, which is made for CUDA.
+        if not found and (fitting or backend in ("gpu", "cpu")):
+            found = self._bench.default_image(fitting[0] if fitting else "")
+        if not found:
+            raise UsageError(
+                "No image",
+                f"The task names no image, and the lab none for {backend}.",
+                "Name one with --image or in the task, or under `images` in the settings.",
+            )
+        return found
 
     def _memory_request(self, spec: ContainerSpec) -> float | None:
         if self._task.memory_limit_mib is not None:
@@ -347,7 +356,7 @@ def _command(words: Sequence[str], own: int) -> tuple[str, ...]:
 def _environment(spec: ContainerSpec, task: Task) -> dict[str, str]:
     """Return the container's variables, without those by which a runtime hands devices over: here
     the device plugin does; nor the number of a try, which the cluster counts."""
-    given = environment(replace(spec, device_uuids=(), device_indexes=()))
+    given = environment(spec)
     ours = {"NVIDIA_VISIBLE_DEVICES", "GPUCONSOLE_ATTEMPT"} - task.env.keys()
     return {name: value for name, value in given.items() if name not in ours}
 
