@@ -16,6 +16,8 @@ from gpuconsole import BlockingSession, DemoOptions, JobState, Update
 from tests.api.test_public import SCRIPT
 
 FAST = DemoOptions(speed=60)
+STEADY = {"pool": "dev"}
+"""Hosts of the simulated lab that never go away."""
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ async def test_a_job_from_estimate_to_results(script: Path, tmp_path: Path) -> N
         report = await lab.preflight(script, batch_size=64)
         assert report.estimate.memory is not None
         assert {verdict.verdict for verdict in report.verdicts} == {"fits"}
-        job = await lab.submit(script, args=["--steps", "30"], name="mine")
+        job = await lab.submit(script, args=["--steps", "30"], name="mine", labels=STEADY)
         assert lab.jobs() == (lab.job("mine"),)
         updates = [update async for update in lab.follow(job.id)]
         lines = [line for update in updates for line in update.lines]
@@ -57,7 +59,7 @@ async def test_a_job_from_estimate_to_results(script: Path, tmp_path: Path) -> N
 
 def test_the_same_without_await(lab: BlockingSession, script: Path, tmp_path: Path) -> None:
     assert len(lab.status().hosts) == len(lab.snapshot().hosts) == 6
-    job = lab.submit(script, args=["--steps", "30"])
+    job = lab.submit(script, args=["--steps", "30"], labels=STEADY)
     updates: list[Update] = list(lab.follow(job.id))
     assert updates[-1].job.state is JobState.SUCCEEDED
     assert list(lab.logs(job.id)) == [line for update in updates for line in update.lines]
@@ -68,7 +70,7 @@ def test_the_same_without_await(lab: BlockingSession, script: Path, tmp_path: Pa
 def test_leaving_a_loop_ends_the_following_and_not_the_job(
     lab: BlockingSession, script: Path
 ) -> None:
-    job = lab.submit(script, args=["--steps", "20000"])
+    job = lab.submit(script, args=["--steps", "20000"], labels=STEADY)
     for line in lab.logs(job.id, follow=True):
         assert line
         break

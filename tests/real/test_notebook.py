@@ -1,4 +1,7 @@
-"""The magics in a real Jupyter kernel, whose own event loop runs, and in IPython on a terminal."""
+"""The magics in a real Jupyter kernel, whose own event loop runs, and in IPython on a terminal.
+
+Jobs go to the simulated lab's pool `dev`, whose hosts never go away.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def test_a_script_that_is_wrong_says_where(demo: Kernel) -> None:
 
 
 def test_a_job_is_queued_and_followed_to_its_end_and_looked_at(demo: Kernel) -> None:
-    ran = demo.run(f"%%gpuconsole --submit --name mine -- --steps 60\n{SCRIPT}")
+    ran = demo.run(f"%%gpuconsole --submit --label pool=dev --name mine -- --steps 60\n{SCRIPT}")
     assert ran.status == "ok", ran.error
     assert "succeeded" in ran.html
     assert "step=60/60" in ran.html
@@ -138,7 +141,7 @@ def test_a_file_is_named_on_the_line(demo: Kernel) -> None:
     assert written.status == "ok"
     assert "FITS" in demo.run("%gpuconsole preflight train.py").plain
     assert "FITS" in demo.run("%%gpuconsole train.py\n ").plain
-    ran = demo.run("%gpuconsole submit train.py --no-follow -- --steps 40")
+    ran = demo.run("%gpuconsole submit train.py --label pool=dev --no-follow -- --steps 40")
     assert ran.status == "ok", ran.error
     assert demo.run("%gpuconsole follow train").status == "ok"
     both = demo.run(f"%%gpuconsole train.py\n{SCRIPT}")
@@ -198,7 +201,8 @@ def test_an_interrupt_ends_the_following_and_not_the_job(demo: Kernel) -> None:
         return "step=" in cell.html
 
     stopped = demo.run(
-        f"%%gpuconsole --submit --name long -- --steps 4000\n{SCRIPT}", interrupt_when=steps
+        f"%%gpuconsole --submit --label pool=dev --name long -- --steps 4000\n{SCRIPT}",
+        interrupt_when=steps,
     )
     assert stopped.status == "error"
     assert "only the following ended" in "".join(stopped.error)
@@ -245,7 +249,7 @@ def test_ipython_on_a_terminal_prints_text(homes: None, tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     program = (
         "%load_ext gpuconsole\n%gpuconsole open --demo --speed 40\n"
-        "%gpuconsole submit train.py -- --steps 40\n%gpuconsole why nobody\n"
+        "%gpuconsole submit train.py --label pool=dev -- --steps 40\n%gpuconsole why nobody\n"
     )
     (tmp_path / "session.ipy").write_text(program)
     done = subprocess.run(
