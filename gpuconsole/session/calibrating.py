@@ -24,6 +24,7 @@ from gpuconsole.errors import EngineError, RefusedError, UnreachableError, Usage
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.probe import MARK
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.spec import attempt_key, container_name, container_spec
 from gpuconsole.state import new_nonce
 
@@ -110,7 +111,11 @@ def _device(host: Host, index: int | None) -> Device:
             f"{host.name} has no device whose memory can be read; on a CPU there is no context.",
         )
     if index is None:
-        free = [device for device in host.devices if not device.processes and not device.lost]
+        free = [
+            device
+            for device in host.devices
+            if not (device.processes or device.lost or device.divided)
+        ]
         if not free:
             raise RefusedError(
                 "No device is free",
@@ -212,6 +217,7 @@ class _Run:
     async def _start(self, job: Job) -> None:
         assert job.attempt is not None
         account = await self.engine.prepare(CALIBRATION_FOLDER)
+        maker = maker_of(job.task, job.attempt, self.host)
         spec = container_spec(
             job,
             job.attempt,
@@ -221,6 +227,7 @@ class _Run:
             journal=self.bench.journal.id,
             settings=self.bench.settings,
             host=self.host,
+            runtime=await runtime_of(maker, self.engine),
         )
         self._container = await self.engine.create(replace(spec, network="none"))
         await self._put(reporter.pack_probe)

@@ -20,11 +20,13 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.images import Progress
 from gpuconsole.core.text import clean
+from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError
 from gpuconsole.placement.images import NO_CUDA, image_fault
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.image_probe import KINDS, MARK
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.kinds import require_confined, runtime_of
 from gpuconsole.state import new_nonce
 from gpuconsole.state.images import ImageCheck
 
@@ -147,9 +149,15 @@ class _Run:
         self._claimed = True
 
     async def _spec(self) -> ContainerSpec:
-        user, device = NOBODY, self._device
+        user, device, runtime = NOBODY, self._device, ""
+        groups: tuple[int, ...] | None = None
+        maker: Vendor | None = None
         if device is not None:
+            maker = vendor_of(device.backend, device.vendor)
+            require_confined(maker, self._bench.settings)
+            runtime = await runtime_of(maker, self._engine)
             account = await self._engine.prepare(CALIBRATION_FOLDER)
+            groups = account.node_groups
             # Nodes of devices often belong to a group of the account's.
             user = f"{account.uid}:{account.gid}" if account.uid else NOBODY
         labels = {"job": self._name, "attempt": f"{self._name}-1", "nonce": self._name,
@@ -167,6 +175,9 @@ class _Run:
             user=user,
             memory_limit_mib=MEMORY_MIB,
             shm_size_mib=64.0,
+            vendor="" if maker is None else maker.name,
+            runtime=runtime,
+            node_groups=groups,
         )
 
     async def _lines(self) -> AsyncIterator[str]:

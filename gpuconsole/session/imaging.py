@@ -313,7 +313,7 @@ def _named(host: Host, names: Sequence[str]) -> bool:
 
 
 def _idle(host: Host) -> Device | None:
-    free = (one for one in host.devices if not one.processes and not one.lost)
+    free = (one for one in host.devices if not (one.processes or one.lost or one.divided))
     return next(free, None)
 
 
