@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import yaml
 
@@ -23,6 +24,7 @@ from gpuconsole.core.clusternames import (
     type_values,
 )
 from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAccount
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.kubernetes import POD_ADDRESS, RANK, Folder, Wish, Workload
@@ -125,8 +127,7 @@ class _Rendering:
         """Return the image that a host with such devices has for tasks that name none."""
         backend, hosts = self._task.backend, self._bench.hosts.snapshot().hosts
         fitting = [host.name for host in hosts if any(d.backend == backend for d in host.devices)]
-        images: Mapping[str, str] = {**self._settings.images}
-        found = images.get(backend, "")
+        found = self._settings.images.get(cast(Backend, backend), "")
         # Of a host that is not known the usual image is told, which is made for CUDA.
         if not found and (fitting or backend in ("gpu", "cpu")):
             found = self._bench.default_image(fitting[0] if fitting else "")

@@ -40,8 +40,8 @@ WATCHING = DOCS.parents[1] / "watching"
 UNITS = ("bytes", "ratio", "celsius", "watts", "hertz", "seconds", "total", "joules_total")
 PLAIN = {
     "up", "healthy", "processes", "retired_pages", "last_xid", "nvlinks_up", "nvlinks_down",
-    "info", "jobs", "throttled", "drained", "devices", "cpus", "load1", "state", "incidents",
-    "simulated", "engine_up", "dispatcher_up", "journal_up", "wanted_devices",
+    "info", "jobs", "asleep", "interruptible", "throttled", "drained", "devices", "cpus", "load1",
+    "state", "incidents", "simulated", "engine_up", "dispatcher_up", "journal_up", "wanted_devices",
 }  # fmt: skip
 """Last words of what has no unit: counts, and what is or is not."""
 
@@ -144,6 +144,16 @@ def test_a_host_out_of_sight_has_no_old_figures() -> None:
     assert values(pictured(replace(HOST, state=HostState.STALE)))[
         "gpuconsole_device_up", ("a", "0")
     ], "a stale frame is still the last that is known; its age says so"
+
+
+def test_a_host_that_sleeps_says_so_and_a_tool_how_old_its_word_is() -> None:
+    asleep = replace(HOST, name="b", state=HostState.DOWN, power="asleep", interruptible=True)
+    slow = replace(DEVICE, sampled_at=START - 30.0)
+    found = values(pictured(replace(HOST, devices=(slow,)), asleep))
+    assert found["gpuconsole_host_asleep", ("a",)] == 0.0
+    assert found["gpuconsole_host_asleep", ("b",)] == 1.0
+    assert found["gpuconsole_device_sample_age_seconds", ("a", "0")] == 30.0
+    assert ("gpuconsole_device_sample_age_seconds", ("a", "0")) not in values(pictured(HOST))
 
 
 def test_devices_with_one_number_have_series_of_their_own() -> None:

@@ -99,6 +99,11 @@ DEVICE_INFO = _gauge(
     "device_info", "1, with what the device is; `part_of`: the device of which it is an instance.",
     (*_DEVICE, "uuid", "model", "backend", "part_of"), "device",
 )  # fmt: skip
+DEVICE_AGE = _gauge(
+    "device_sample_age_seconds",
+    "Time since it was read, where that is not with its host's frame: a vendor's tool runs seldom.",
+    _DEVICE, "device",
+)  # fmt: skip
 DEVICE_JOBS = _gauge("device_jobs", "Jobs of this queue that hold it.", _DEVICE, "device")
 THROTTLED = _gauge(
     "device_throttled", "1 for each reason that slows it now.", (*_DEVICE, "reason"), "device",
@@ -112,6 +117,10 @@ HOSTS: tuple[HostReading, ...] = (
     _host("engine_up", "0 while its container engine does not answer.",
           lambda host, _: float(not host.engine_error)),
     _host("drained", "1 while no new job starts there.", lambda h, _: float(bool(h.drained))),
+    _host("asleep", "1 while it is switched off on purpose, or on its way there or back.",
+          lambda host, _: float(bool(host.power))),
+    _host("interruptible", "1 when it may be taken away at any time.",
+          lambda host, _: float(host.interruptible)),
     _host("devices", "Devices that it has.", lambda host, _: float(len(host.devices))),
     _host("cpus", "Processors that it has.", lambda host, _: host.facts.cpu_count),
     _host("cpu_utilization_ratio", "Share of its processors that is busy.",
@@ -127,7 +136,8 @@ HOSTS: tuple[HostReading, ...] = (
           lambda host, _: _bytes(host.facts.disk_free_mib)),
 )  # fmt: skip
 ALWAYS = frozenset(
-    f"gpuconsole_host_{name}" for name in ("up", "frame_age_seconds", "engine_up", "drained")
+    f"gpuconsole_host_{name}"
+    for name in ("up", "frame_age_seconds", "engine_up", "drained", "asleep")
 )
 """What is told of a host out of sight too."""
 
@@ -141,7 +151,7 @@ HOST_LOSSES = Metric(
 )  # fmt: skip
 
 METRICS: tuple[Metric, ...] = (
-    *(one.metric for one in DEVICES), DEVICE_INFO, DEVICE_JOBS, THROTTLED,
+    *(one.metric for one in DEVICES), DEVICE_INFO, DEVICE_AGE, DEVICE_JOBS, THROTTLED,
     *(one.metric for one in HOSTS), HOST_STATE, HOST_LOSSES,
 )  # fmt: skip
 
@@ -163,6 +173,12 @@ def families(picture: Picture) -> Iterator[Family]:
         ]
         yield Family(reading.metric, samples)
     yield Family(DEVICE_INFO, [_info(*one) for one in devices])
+    aged: list[Sample] = [
+        ((name, number), max(0.0, picture.at - device.sampled_at))
+        for name, number, _, device in devices
+        if device.sampled_at is not None
+    ]
+    yield Family(DEVICE_AGE, aged)
     jobs = picture.queue.on_device
     held: list[Sample] = [((one[0], one[1]), float(jobs.get(one[3].uuid, 0))) for one in devices]
     yield Family(DEVICE_JOBS, held)
