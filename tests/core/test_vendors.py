@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -125,3 +126,23 @@ def test_what_was_never_run_says_so() -> None:
     assert "AMD" in unproven("dcu", "amd")
     assert [vendor.name for vendor in VENDORS.values() if vendor.proven] == ["nvidia"]
     assert {vendor.name for vendor in VENDORS.values() if vendor.privileged} == {"enflame"}
+
+
+def test_the_page_names_what_each_container_gets() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "devices.md").read_text("utf-8")
+    rows = page.partition("<!-- containers -->")[2].partition("<!-- /containers -->")[0]
+    for vendor in VENDORS.values():
+        (row,) = (line for line in rows.splitlines() if line.startswith(f"| {vendor.title} |"))
+        _, _, backend, nodes, folders, runtime, variable, _ = (
+            cell.strip() for cell in row.split("|")
+        )
+        assert backend == f"`{vendor.backend}`"
+        if vendor.name == "nvidia":
+            continue
+        paths = (*(node.format("N") for node in vendor.nodes), *vendor.shared)
+        listed = " ".join(f"`{path}`" for path in paths)
+        assert nodes == (listed or "all, privileged")
+        assert folders == " ".join(f"`{path}`" for path in vendor.mounts)
+        assert runtime == (f"`{vendor.runtime}`" if vendor.runtime else "")
+        names = [name for name in (vendor.selects, vendor.visible) if name]
+        assert variable == " ".join(f"`{name}`" for name in names)
