@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError
 from gpuconsole.remote import sources
 from gpuconsole.remote.failures import LoginError, unreachable
@@ -154,7 +155,7 @@ class _HostCheck:
                 return self._done()
             host = await self._frames()
             self._judge_devices(host)
-            await self._engine()
+            await self._engine(host)
             self._judge_host(host)
         except _FailedError:
             done = {finding.step for finding in self._findings}
@@ -277,7 +278,7 @@ class _HostCheck:
         else:
             self._add("devices", "ok", f"{len(host.devices)} x {models}")
 
-    async def _engine(self) -> None:
+    async def _engine(self, host: Host) -> None:
         from gpuconsole.remote.engine import DockerEngine
 
         engine = DockerEngine(self._link, self._entry.name, self._entry.docker_socket)
@@ -294,7 +295,10 @@ class _HostCheck:
         finally:
             await engine.close()
         self._add("docker", "ok", f"version {info.version}")
-        if info.gpu_runtime:
+        makers = {vendor_of(device.backend, device.vendor) for device in host.devices}
+        if makers and all(maker.backend != "gpu" for maker in makers):
+            self._add("gpu runtime", *handed_over(makers, info.runtimes))
+        elif info.gpu_runtime:
             self._add("gpu runtime", "ok", "containers can have GPUs")
         else:
             remedy = "Install the NVIDIA Container Toolkit there, then restart Docker."
@@ -333,6 +337,18 @@ class _HostCheck:
             self._add("clock", "warn", message, "Let chrony or systemd-timesyncd set it.")
         else:
             self._add("clock", "ok", f"within {LARGE_SKEW_S:g} s")
+
+
+def handed_over(makers: Iterable[Vendor], runtimes: Sequence[str]) -> tuple[Result, str, str]:
+    """Say how containers get the devices of other makers than NVIDIA, and what that needs."""
+    words, remedy = [], ""
+    for maker in sorted(makers, key=lambda one: one.title):
+        way = f"by the runtime {maker.runtime}" if maker.runtime in runtimes else "as nodes"
+        if maker.privileged:
+            way = "to privileged containers alone"
+            remedy = "Set `allow_privileged: true` in the lab's settings if that is meant."
+        words.append(f"{maker.title}'s devices are given {way} (unproven)")
+    return ("warn" if remedy else "ok"), "; ".join(words), remedy
 
 
 async def _whole(frames: sources.Frames) -> Host:
