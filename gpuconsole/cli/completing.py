@@ -41,6 +41,16 @@ def jobs(*states: str) -> Completer:
     return complete
 
 
+def jobs_or_files(
+    context: click.Context, parameter: click.Parameter, beginning: str
+) -> list[CompletionItem]:
+    """Complete a job, or the path of a script, which the shell knows itself."""
+    from click.shell_completion import CompletionItem
+
+    files = CompletionItem(beginning, type="file")
+    return [files, *jobs()(context, parameter, beginning)]
+
+
 def incidents(
     context: click.Context, parameter: click.Parameter, beginning: str
 ) -> list[CompletionItem]:

@@ -39,6 +39,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text("version: 1\nhosts:\n  - {name: basement-07, address: h1}\n")
     monkeypatch.setenv("GPUCONSOLE_INVENTORY", str(inventory))
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -59,9 +61,10 @@ def test_a_tab_completes_commands_jobs_and_hosts(shell: str, home: Path) -> None
             ("gpuconsole incid", "gpuconsole incidents"),
             ("gpuconsole why 2pz", "gpuconsole why 2pzmc60wg1"),
             ("gpuconsole drain base", "gpuconsole drain basement-07"),
+            ("gpuconsole render trai", "gpuconsole render train.py"),
             ("gpuconsole submit --after 2p", "gpuconsole submit --after 2pzmc60wg1"),
         ):
             screen.type(typed)
             screen.press("Tab")
             screen.shows(whole)
-            screen.press("C-c")
+            screen.press("C-u")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuconsole.cli import completing
 from gpuconsole.cli.options import ScriptCommand, common, options, script_args
 from gpuconsole.cli.output import print_document
 from gpuconsole.cli.sessions import drive
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=ScriptCommand)
-@click.argument("job", metavar="JOB|SCRIPT", required=False)
+@click.argument(
+    "job", metavar="JOB|SCRIPT", required=False, shell_complete=completing.jobs_or_files
+)
 @click.option(
     "--to", "target", type=click.Choice(["docker", "slurm", "kubernetes"]), required=True,
     help="Which engine.",
