@@ -32,6 +32,16 @@ class Falling:
         """Return a name for the claim on a host's devices, to be written down before it is made."""
         return f"{PREFIX}{new_nonce()}"
 
+    async def leased(self, host: Host) -> bool:
+        """Whether some console, perhaps another user's, has a job there; also where that cannot
+        be told."""
+        try:
+            engine = await self._bench.hosts.engine(host.name)
+            leases = await engine.leases()
+        except ConsoleError:
+            return True
+        return any(not lease.job.startswith(PREFIX) for lease in leases)
+
     async def asleep(self, host: Host, lease: str) -> str:
         """Put a host to sleep; returns "" or why it was left awake, as a sentence."""
         try:

@@ -152,8 +152,7 @@ class Waking:
 
     def _is_idle(self, host: Host, limits: Elastic, past: Past, now: float) -> bool:
         """Whether nothing has used a host for long enough, as far as can be seen from here."""
-        leased = any(self._leases.seen().get(host.name, ()))
-        used = in_use(host) or leased or not self._nobody(host) or not host.devices
+        used = in_use(host) or not self._nobody(host) or not host.devices
         asleep = not limits.sleeps or past.phase not in ("awake", "tired")
         if used or asleep or now < past.try_after or self._is_wanted(now):
             self._idle_since.pop(host.name, None)
@@ -167,6 +166,9 @@ class Waking:
         return any(now - (job.queued_at or job.submitted_at) < JUST_NOW_S for job in waiting)
 
     async def _sleep(self, host: Host, past: Past) -> None:
+        if await self._falling.leased(host):
+            self._idle_since.pop(host.name, None)
+            return
         now = self._bench.clock.now()
         lease = self._falling.claim_name()
         before = replace(past, error="")
