@@ -24,6 +24,7 @@ from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.state.recording import envelope, log, writer
 from gpuconsole.state.recording.columns import Columns, pack
 from gpuconsole.state.recording.envelope import Header, RecordingError
+from gpuconsole.state.recording.frames import Standings
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.tape import Tape
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, files_in
@@ -175,6 +176,21 @@ def test_devices_that_come_and_go_begin_a_run(tmp_path: Path) -> None:
     seen = [(T0, host(T0)), (T0 + 1, host(T0 + 1, devices=(device(0),))), (T0 + 2, host(T0 + 2))]
     stretch = Tape(recorded(tmp_path / "x.gpurec", Batch(T0, T0 + 3, seen))).stretch(0)
     assert [len(stretch.hosts(T0 + s)[0].devices) for s in range(3)] == [2, 1, 2]
+
+
+def test_when_a_vendors_tool_ran_makes_no_other_device(tmp_path: Path) -> None:
+    def told(second: int) -> Host:
+        # A figure that stands for months changes to and fro: what stood before is known again.
+        limit = 400.0 if second % 20 < 10 else 350.0
+        one = device(0, sampled_at=T0 + second - 5, power_limit_w=limit)
+        return host(T0 + second, devices=(one,))
+
+    standings = Standings()
+    numbers = {standings.number(told(second)) for second in range(60)}
+    assert numbers == {0, 1}
+    path = recorded(tmp_path / "x.gpurec", Batch(T0, T0 + 60, [(T0 + 30, told(30))]))
+    (got,) = Tape(path).stretch(0).hosts(T0 + 30)
+    assert got.devices[0].sampled_at is None
 
 
 def test_jobs_events_and_incidents_are_as_they_were(tmp_path: Path) -> None:

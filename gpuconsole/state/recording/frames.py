@@ -91,6 +91,8 @@ _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
 }
 # A meter that never rests: the power that it sums up is in the columns.
 _BLANK_DEVICE["energy_j"] = None
+# A recording says when the host's frame was, not when a vendor's tool ran before it.
+_BLANK_DEVICE["sampled_at"] = None
 _BLANK_FACTS: dict[str, Any] = dict.fromkeys(_HOST_STEPS)
 
 
