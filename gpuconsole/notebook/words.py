@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,19 +30,13 @@ _TASK = frozenset(
 _DIR = click.Path(file_okay=False, path_type=Path)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Cell(Options):
     """What a magic works on: the kernel's desk and screen, and the cell's source, if it has one."""
 
-    desk: Desk = field(default_factory=Desk)
-    screen: Screen | None = None
+    desk: Desk
+    screen: Screen
     source: str = ""
-
-    @property
-    def page(self) -> Screen:
-        """Where answers go."""
-        assert self.screen is not None
-        return self.screen
 
 
 _cell = click.make_pass_decorator(Cell)
@@ -129,7 +123,7 @@ def status(cell: Cell) -> None:
 
 def _status(cell: Cell) -> None:
     snapshot = cell.desk.lab().status()
-    cell.page.show(plain_view(views.fleet(snapshot, snapshot.taken_at)))
+    cell.screen.show(plain_view(views.fleet(snapshot, snapshot.taken_at)))
 
 
 @line_words.command("jobs")
@@ -140,9 +134,9 @@ def jobs(cell: Cell, /, job: str | None) -> None:
     lab = cell.desk.lab()
     listed = lab.jobs() if job is None else (lab.job(job),)
     if listed:
-        cell.page.show(plain_view([views.jobs(listed, lab.now())]))
+        cell.screen.show(plain_view([views.jobs(listed, lab.now())]))
     else:
-        cell.page.show(plain_view([text("The queue is empty.")]))
+        cell.screen.show(plain_view([text("The queue is empty.")]))
 
 
 @line_words.command("why")
@@ -156,7 +150,7 @@ def why(cell: Cell, /, job: str) -> None:
     if said["estimated_start"]:
         lines.append(text(f"  estimated start {said['estimated_start']}"))
     lines += [text(f"  → {option}") for option in said["options"]]
-    cell.page.show(plain_view(lines))
+    cell.screen.show(plain_view(lines))
 
 
 @line_words.command("logs")
@@ -184,7 +178,7 @@ def follow(cell: Cell, /, job: str, tail: int, cancel_on_interrupt: bool) -> Non
 @_cell
 def cancel(cell: Cell, /, job: str) -> None:
     """End a job: SIGTERM, a grace time, SIGKILL."""
-    cell.page.show(plain_view([text(views.job(cell.desk.lab().cancel(job)))]))
+    cell.screen.show(plain_view([text(views.job(cell.desk.lab().cancel(job)))]))
 
 
 @line_words.command("fetch")
@@ -193,7 +187,7 @@ def cancel(cell: Cell, /, job: str) -> None:
 @_cell
 def fetch(cell: Cell, /, job: str, folder: Path) -> None:
     """Copy a job's results folder here."""
-    cell.page.show(plain_view([text(str(cell.desk.lab().fetch(job, folder)))]))
+    cell.screen.show(plain_view([text(str(cell.desk.lab().fetch(job, folder)))]))
 
 
 @_task_words
@@ -224,12 +218,12 @@ def _estimate(
         lab = cell.desk.lab()
     found = cell.desk.preflight(task)
     simulated = not cell.desk.homeless and cell.desk.lab().simulated
-    cell.page.show(report_view(found, simulated))
+    cell.screen.show(report_view(found, simulated))
     if not submitting:
         return
     job = lab.submit(task, force=force)
     if no_follow:
-        cell.page.show(plain_view([text(views.job(job))]))
+        cell.screen.show(plain_view([text(views.job(job))]))
     else:
         _follow(cell, job, tail, cancel_on_interrupt)
 
@@ -251,7 +245,7 @@ def _follow(cell: Cell, /, job: Job, tail: int, cancel_on_interrupt: bool) -> No
     """Follow a job; RefusedError when it does not end well, so that no cell after it is run."""
     lab = cell.desk.lab()
     try:
-        ended = cell.page.follow(lab.follow(job.id), tail, lab.simulated) or lab.job(job.id)
+        ended = cell.screen.follow(lab.follow(job.id), tail, lab.simulated) or lab.job(job.id)
     except KeyboardInterrupt:
         if cancel_on_interrupt:
             lab.cancel(job.id)
