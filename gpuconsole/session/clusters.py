@@ -26,7 +26,9 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
+from gpuconsole.placement import Decision
 from gpuconsole.placement.command import launch_command
+from gpuconsole.placement.model import Waiting
 from gpuconsole.session.after import Order
 from gpuconsole.session.placing import Choice, Plan, Planner, Why
 from gpuconsole.session.recovery import nonce_of
@@ -251,6 +253,21 @@ def kind_of(job: Job, snapshot: FleetSnapshot) -> str:
     most = task.threshold(1.0)
     fitting = sorted((size, model) for model, size in known.items() if need <= size * most)
     return names[fitting[0][1]] if fitting and len(fitting) < len(known) else ""
+
+
+def decision_there(task: Task, snapshot: FleetSnapshot) -> Decision | None:
+    """Return the decision for a task that goes to a cluster; None for one that is placed here.
+
+    UsageError as `resolved`.
+    """
+    task = resolved(task, snapshot)
+    name = cluster_of(task)
+    if not name:
+        return None
+    why = _hindrance(Job("", task, "", JobState.QUEUED, 0.0), snapshot.host(name))
+    reason = f"It is handed to {name}. {DECIDES}" if why is None else why.reason
+    options = () if why is None else why.options
+    return Decision("", None, (), (), Waiting(reason, (), None, options, True))
 
 
 def waits_there(job: Job) -> bool:

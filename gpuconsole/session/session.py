@@ -29,7 +29,7 @@ from gpuconsole.session.asking import Asking
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
-from gpuconsole.session.clusters import SlurmPlanner
+from gpuconsole.session.clusters import SlurmPlanner, decision_there
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimating import Estimating
@@ -166,6 +166,9 @@ class Session(Acting, Asking):
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
+        there = decision_there(task, self.snapshot())
+        if there is not None:
+            return there
         await self._leases.refresh()
         return self._placer.decide(
             task,

@@ -196,6 +196,9 @@ async def test_nodes_stand_in_the_map_with_their_state_and_who_has_what(desk: De
         assert [device.model for device in first.devices] == ["A100-SXM4-40GB"] * 4
         assert first.devices[0].memory_total_mib == 40 * 1024
         assert second.labels["partition"] == "gpu,debug"
+        # Another user's job may be called what it likes.
+        forged = "x JobState=RUNNING Nodes=n2 CPU_IDs=0 Mem=1 GRES=gpu:a100:4(IDX:0-3)\nJobId=7 y"
+        desk.cluster.say("sbatch", "-J", forged, "-o", "/dev/null", "--wrap", "sleep 30")
         labels = {"slurm": "hpc", "partition": "debug"}
         job = await submitted(session, desk.task(HOLD, labels=labels))
         await job_is(session, job, JobState.RUNNING)
@@ -272,7 +275,7 @@ async def test_jobs_of_a_controller_that_is_away_are_unknown_and_come_back(desk:
     async with desk.session() as session:
         job = await submitted(session, desk.task(HOLD))
         await job_is(session, job, JobState.RUNNING)
-        desk.cluster.kill_controller()
+        desk.cluster.stop_controller()
         await job_is(session, job, JobState.UNKNOWN, within_s=60)
         login = session.snapshot().host("hpc")
         assert login is not None
@@ -284,12 +287,14 @@ async def test_jobs_of_a_controller_that_is_away_are_unknown_and_come_back(desk:
         assert len(session.job(job.id).attempts) == 1
 
 
-async def test_a_console_that_comes_back_adopts_what_it_handed_over(desk: Desk) -> None:
+async def test_an_end_that_slurm_has_forgotten_is_found_by_the_next_console(desk: Desk) -> None:
     async with desk.session() as session:
         job = await submitted(session, desk.task(HOLD))
         await job_is(session, job, JobState.RUNNING)
     desk.let_go(job)
     await until(lambda: not desk.cluster.say("squeue", "-h", "-u", USER), what="its end")
+    desk.cluster.stop_controller()
+    desk.cluster.start_controller(forgetful=True)
     async with desk.session() as session:
         await job_is(session, job, JobState.SUCCEEDED)
         assert (await lines(session, job))[-1] == "let go"

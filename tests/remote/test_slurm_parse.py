@@ -32,10 +32,10 @@ NodeName=n3 CPUTot=4 Gres=(null) State=DOWN+NOT_RESPONDING Partitions=gpu Reason
 [slurm@1795281076]
 """
 ROWS = """\
-7|PENDING|bob|debug|N/A|PartitionTimeLimit|
-2|PENDING|ann|gpu|1795453784|Resources|
-1|RUNNING|ann|gpu|1795280984|None|n1
-5_0|RUNNING|bob|gpu|1795280984|None|n1
+7|PENDING|bob|debug|N/A|1795280980|PartitionTimeLimit|
+2|PENDING|ann|gpu|1795453784|1795280980|Resources|
+1|RUNNING|ann|gpu|1795280984|1795280980|None|n1
+5_0|RUNNING|bob|gpu|1795280984|1795280980|None|n1
 """
 JOBS = """\
 JobId=1 JobName=a.sh UserId=ann(1000) GroupId=ann(1000) Priority=4294901759 JobState=RUNNING \
@@ -64,9 +64,11 @@ def test_nodes_are_read_with_devices_of_every_type() -> None:
 
 
 def test_jobs_are_read_and_lines_of_another_shape_are_none() -> None:
-    rows = read_rows(ROWS + "JobId=99 y|z\n9|RUNNING|x\n|||||||\nx|PENDING|a|b|c|d|e\n")
+    rows = read_rows(ROWS + "JobId=99 y|z\n9|RUNNING|x\n|||||||\nx|PENDING|a|b|c|d|e|f\n")
     assert sorted(rows) == ["1", "2", "5_0", "7"]
-    assert rows["1"] == Row("1", "RUNNING", "ann", "gpu", 1795280984.0, "None", ("n1",))
+    assert rows["1"] == Row(
+        "1", "RUNNING", "ann", "gpu", 1795280984.0, 1795280980.0, "None", ("n1",)
+    )
     assert rows["7"].start is None
 
 
@@ -102,20 +104,21 @@ def test_a_device_that_two_claim_is_nobodys() -> None:
 
 
 def test_a_record_of_a_job_is_read() -> None:
-    record = read_record(JOBS, "1")
+    record = read_record(JOBS, "1", "a.sh")
     assert record is not None
     assert (record.state, record.exit_code, record.nodes) == ("RUNNING", 0, ("n1",))
-    assert read_record("slurm_load_jobs error: Invalid job id specified\n", "1") is None
-    assert read_record(JOBS, "2") is None
+    assert read_record("slurm_load_jobs error: Invalid job id specified\n", "1", "a.sh") is None
+    assert read_record(JOBS, "2", "a.sh") is None
+    assert read_record(JOBS, "1", "another") is None
 
 
 def test_waiting_tasks_of_an_array_share_a_record() -> None:
     text = "JobId=5 ArrayJobId=5 ArrayTaskId=2-4%2 JobName=a JobState=PENDING Reason=Resources "
-    record = read_record(text, "5_3")
+    record = read_record(text, "5_3", "a")
     assert record is not None
     assert record.state == "PENDING"
-    assert read_record(text, "6_3") is None
-    assert read_record(text.replace("2-4%2", "2"), "5_3") is None
+    assert read_record(text, "6_3", "a") is None
+    assert read_record(text.replace("2-4%2", "2"), "5_3", "a") is None
 
 
 @pytest.mark.parametrize(
@@ -191,6 +194,6 @@ def test_only_ends_that_slurm_made_are_explained() -> None:
 def test_hostile_text_is_cleaned() -> None:
     text = NODES.replace("fan is loud", "fan \x1b[31mloud\x07")
     assert "\x1b" not in read_nodes(text)[1].reason
-    rows = read_rows("1|RUNNING|a\x1b[0mnn|gpu|N/A|No\x07ne|n1\n")
+    rows = read_rows("1|RUNNING|a\x1b[0mnn|gpu|N/A|N/A|No\x07ne|n1\n")
     assert "\x1b" not in rows["1"].user
     assert "\x07" not in rows["1"].reason

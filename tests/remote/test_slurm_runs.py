@@ -30,14 +30,13 @@ def look(said: str = "", number: str = "7", began: str = "1795281000", end: str 
         "exit": end,
         "slurm": said,
     }
-    return read_look("".join(f"N {name}\n{text}\n" for name, text in parts.items()), "N")
+    text = "".join(f"N {name}\n{text}\n" for name, text in parts.items())
+    return read_look("run", text, "N")
 
 
 def record(state: str, code: str = "0:0", **more: str) -> str:
     rest = " ".join(f"{key}={value}" for key, value in more.items())
-    return (
-        f"JobId=7 JobName=x JobState={state} Reason=None ExitCode={code} EndTime=1795281009 {rest}"
-    )
+    return f"JobId=7 JobName=run JobState={state} Reason=None ExitCode={code} EndTime=1795281009 {rest}"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +92,15 @@ def test_what_a_script_wrote_over_its_own_files_is_not_believed() -> None:
     assert (seen.number, seen.began_at, seen.exit_code) == ("", None, None)
 
 
+def test_a_number_that_became_anothers_says_nothing_of_the_run() -> None:
+    seen = look(record("FAILED", "9:0").replace("JobName=run", "JobName=other"))
+    assert seen.record is None
+    assert seen.forgotten
+    array = "N labels\n\nN array\ngroup-1 4\nN id\n7_4\nN slurm\n"
+    text = "JobId=9 ArrayJobId=7 ArrayTaskId=4 JobName=group-1 JobState=RUNNING "
+    assert read_look("run", array + text, "N").record is not None
+
+
 def test_a_new_run_has_all_its_files() -> None:
     script = Script("r1", ("python", "t.py"), Batch(after=("r0",)), folder="/shared/runs/r1")
     with tarfile.open(fileobj=io.BytesIO(pack(script, {"gpuconsole.job": "j1"}))) as tar:
@@ -107,7 +115,10 @@ def test_a_fresh_picture_answers_for_a_run_and_an_old_one_does_not() -> None:
     now = [100.0]
     cluster = Cluster(lambda: now[0])
     cluster.know("run", "7")
-    cluster.saw(Picture(rows={"7": Row("7", "PENDING", "ann")}), 100.0)
+    cluster.saw(Picture(rows={"7": Row("7", "PENDING", "ann", submitted_at=50.0)}), 100.0)
+    # A number alone may have become another job's.
+    assert cluster.row("run") is None
+    cluster.know("run", "7", 50.0)
     assert cluster.row("run") is not None
     assert cluster.row("other") is None
     now[0] = 200.0

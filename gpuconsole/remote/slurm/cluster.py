@@ -18,6 +18,7 @@ class Cluster:
         self._picture: Picture | None = None
         self._seen_at = 0.0
         self._numbers: dict[str, str] = {}
+        self._submitted: dict[str, float] = {}
 
     def saw(self, picture: Picture, now: float) -> None:
         """Take a new picture."""
@@ -27,13 +28,16 @@ class Cluster:
         """Forget the picture: Slurm did not answer."""
         self._picture = None
 
-    def know(self, run: str, number: str) -> None:
-        """Note the number that Slurm gave to a run."""
+    def know(self, run: str, number: str, submitted_at: float | None = None) -> None:
+        """Note the number that Slurm gave to a run, and when it was seen to be that run's."""
         self._numbers[run] = number
+        if submitted_at is not None:
+            self._submitted[run] = submitted_at
 
     def forget(self, run: str) -> None:
         """Forget a run that was removed."""
         self._numbers.pop(run, None)
+        self._submitted.pop(run, None)
 
     def row(self, run: str) -> Row | None:
         """Return what the present picture says of a run; None when it says nothing."""
@@ -41,7 +45,8 @@ class Cluster:
         number = self._numbers.get(run)
         if self._picture is None or not fresh or number is None:
             return None
-        return self._picture.rows.get(number)
+        row = self._picture.rows.get(number)
+        return row if row is not None and row.submitted_at == self._submitted.get(run) else None
 
     def runs_by_number(self) -> dict[str, str]:
         """Return the runs' names by Slurm's numbers."""

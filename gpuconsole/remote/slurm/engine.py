@@ -29,7 +29,7 @@ from gpuconsole.core.containers import (
     ResultFile,
 )
 from gpuconsole.core.text import clean
-from gpuconsole.errors import EngineError, UsageError
+from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.link import Link
@@ -42,6 +42,8 @@ from gpuconsole.remote.slurm.runs import Look
 
 LIVE = ("pending", "running", "paused")
 STOP_LOOK_S = 1.0
+BELIEVED_S = 30.0
+"""How long Slurm must deny a job that left no exit code before it is believed."""
 KILL_MARGIN_S = 10.0
 """How much longer than the grace time a run is given to be gone."""
 GZIP = b"\x1f\x8b"
@@ -63,6 +65,7 @@ class SlurmEngine:
         self._base = ""
         self._labels: dict[str, Mapping[str, str]] = {}
         self._made: dict[str, Script] = {}
+        self._forgotten: dict[str, float] = {}
         self._gatherer = Gatherer(self._submit_all)
 
     async def close(self) -> None:
@@ -185,6 +188,7 @@ class SlurmEngine:
             return None
         if look.away and look.exit_code != 0:
             raise controller_away(self.host, look.said)
+        self._require_believable(container, look)
         return runs.status_of(container, self.host, look)
 
     async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
@@ -202,10 +206,10 @@ class SlurmEngine:
         look = await self._look(container)
         if look is None or not look.number:
             return
-        await self._cancel(scripts.CANCEL, look.number)
+        await self._cancel(scripts.CANCEL, look)
         if await self._gone(container, grace_s):
             return
-        await self._cancel(scripts.KILL, look.number)
+        await self._cancel(scripts.KILL, look)
         await self._gone(container, KILL_MARGIN_S)
 
     async def remove(self, container: str) -> None:
@@ -246,6 +250,19 @@ class SlurmEngine:
         words = said.split()
         return PruneResult(len(jobs), 0, words.count("kept"), words.count("removed"))
 
+    def _require_believable(self, container: str, look: Look) -> None:
+        """Raise UnreachableError for a run whose end nobody can tell, for a while: its exit code
+        may still be on its way through the filesystem, or the run may go on."""
+        if not look.forgotten:
+            self._forgotten.pop(container, None)
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._forgotten.setdefault(container, now) < BELIEVED_S:
+            raise UnreachableError(
+                "Slurm does not know the job now",
+                f"{self.host} has no job {look.number} of that name, and it left no exit code yet.",
+            )
+
     async def _submit(self, folder: str, container: str) -> str:
         doing = f"handing over {container}"
         said = await self._calls.ask(scripts.SUBMIT, folder, container, doing=doing)
@@ -275,14 +292,15 @@ class SlurmEngine:
             return None
         if done.exit_status != 0:
             raise self._calls.fault(done.exit_status, done.stderr, f"looking at {container}")
-        look = runs.read_look(done.stdout.decode("utf-8", "replace"), nonce)
+        look = runs.read_look(container, done.stdout.decode("utf-8", "replace"), nonce)
         self._labels[container] = look.labels
-        if look.number:
-            self._cluster.know(container, look.number)
+        if look.record is not None:
+            self._cluster.know(container, look.number, look.record.submitted_at)
         return look
 
-    async def _cancel(self, script: str, number: str) -> None:
-        done = await self._calls.run(script, number)
+    async def _cancel(self, script: str, look: Look) -> None:
+        number = look.number
+        done = await self._calls.run(script, number, look.name)
         if done.exit_status != 0 and b"nvalid job id" not in done.stderr:
             raise self._calls.fault(done.exit_status, done.stderr, f"cancelling job {number}")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.text import clean
 
-FIELDS = ("%i", "%T", "%u", "%P", "%S", "%r", "%N")
-"""Number, state, user, partition, start (seen or expected), reason, nodes."""
+FIELDS = ("%i", "%T", "%u", "%P", "%S", "%V", "%r", "%N")
+"""Number, state, user, partition, start (seen or expected), submission, reason, nodes."""
 MOST_NODES = 4096
 """Nodes that one compact list may name."""
 _ID = re.compile(r"\d{1,10}(_\d{1,7})?")
@@ -48,6 +48,9 @@ class Row:
     partition: str = ""
     start: float | None = None
     """When it started, or is expected to; seconds since the epoch."""
+    submitted_at: float | None = None
+    """With the number it tells one job from another: a controller that lost its memory counts
+    from where it was."""
     reason: str = ""
     nodes: tuple[str, ...] = ()
 
@@ -58,6 +61,7 @@ class Record:
 
     id: str
     state: str
+    submitted_at: float | None = None
     exit_code: int | None = None
     signal: int = 0
     started_at: float | None = None
@@ -105,11 +109,11 @@ def read_rows(text: str) -> dict[str, Row]:
         words = line.strip().split("|")
         if len(words) != len(FIELDS):
             continue
-        number, state, user, partition, start, reason, nodes = words
+        number, state, user, partition, start, submitted, reason, nodes = words
         if _ID.fullmatch(number) and _STATE.fullmatch(state):
             found[number] = Row(
                 number, state, clean(user, 60), clean(partition, 60), _time(start),
-                clean(reason, 80), expand(nodes),
+                _time(submitted), clean(reason, 80), expand(nodes),
             )  # fmt: skip
     return found
 
@@ -124,11 +128,9 @@ def read_nodes(text: str) -> tuple[Node, ...]:
     return tuple(found.values())
 
 
-def read_record(text: str, job: str) -> Record | None:
-    """Return what `scontrol -o show job` says of a job of ours; None when it is not in it.
-
-    Only our own jobs are asked about, whose names are ours; the first line that is theirs counts.
-    """
+def read_record(text: str, job: str, name: str) -> Record | None:
+    """Return what `scontrol -o show job` says of a job of that number and name; None when that is
+    not in it, as where the number has become another's."""
     line = next((line for line in text.splitlines() if line.startswith("JobId=")), "")
     number, _, task = job.partition("_")
     found = value(line, "ArrayTaskId")
@@ -137,12 +139,13 @@ def read_record(text: str, job: str) -> Record | None:
     state = value(line, "JobState")
     if not (value(line, "JobId") == job or (in_array and (found == task or not found.isdigit()))):
         return None
-    if not _STATE.fullmatch(state):
+    if not _STATE.fullmatch(state) or value(line, "JobName") != name:
         return None
     code, _, signal = value(line, "ExitCode").partition(":")
     return Record(
         id=job,
         state=state,
+        submitted_at=_time(value(line, "SubmitTime")),
         exit_code=int(code) if code.isdigit() else None,
         signal=int(signal) if signal.isdigit() else 0,
         started_at=_time(value(line, "StartTime")),

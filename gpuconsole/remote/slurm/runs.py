@@ -5,6 +5,7 @@
     after    names of runs that must end well before
     work/    the code; reporter/ what is laid beside it
     log      all its output
+    array    the array of which it is a task, and which
     id       Slurm's number of it, written by whoever handed it over, or by the run itself
     began    when it began; exit: its exit code and when it ended, written by the batch script
 
@@ -27,8 +28,6 @@ from gpuconsole.remote.slurm.calls import is_away, words_of
 from gpuconsole.remote.slurm.parse import PENDING, RUNNING, Record, Row, read_record
 from gpuconsole.remote.slurm.reasons import ended_sentence, waiting_sentence
 
-FILES = ("labels", "id", "began", "exit")
-LABEL_BYTES = 4096
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """What a run may be called: it becomes a folder's name and Slurm's name of the job."""
 _NUMBER = re.compile(r"\d{1,10}(_\d{1,7})?")
@@ -44,6 +43,8 @@ class Look:
     """What was found in a run's folder, and what Slurm said of it."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    """What Slurm calls it: the run's own name, or its array's."""
     number: str = ""
     began_at: float | None = None
     exit_code: int | None = None
@@ -51,6 +52,11 @@ class Look:
     record: Record | None = None
     said: str = ""
     """Slurm's words where there is no record."""
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether nobody can say how it ended: Slurm knows no such job, and there is no exit."""
+        return bool(self.number) and self.record is None and self.exit_code is None
 
     @property
     def away(self) -> bool:
@@ -82,7 +88,7 @@ def pack(script: Script, labels: Mapping[str, str]) -> bytes:
     return packed.getvalue()
 
 
-def read_look(text: str, nonce: str) -> Look:
+def read_look(run: str, text: str, nonce: str) -> Look:
     """Return what the script that looks at a run printed; each part begins with the nonce."""
     parts: dict[str, str] = {}
     for part in text.split(nonce + " ")[1:]:
@@ -93,13 +99,16 @@ def read_look(text: str, nonce: str) -> Look:
     number = number if _NUMBER.fullmatch(number) else ""
     began, end = parts.get("began", "").strip(), _EXIT.fullmatch(parts.get("exit", "").strip())
     said = parts.get("slurm", "")
+    group = parts.get("array", "").split()
+    name = group[0] if group and NAME.fullmatch(group[0]) else run
     return Look(
+        name=name,
         labels={name: clean(value, 300) for name, _, value in pairs if name},
         number=number,
         began_at=float(began) if re.fullmatch(r"\d{9,11}", began) else None,
         exit_code=int(end[1]) if end else None,
         ended_at=float(end[2]) if end else None,
-        record=read_record(said, number) if number else None,
+        record=read_record(said, number, name) if number else None,
         said=said,
     )
 

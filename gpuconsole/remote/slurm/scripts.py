@@ -12,7 +12,7 @@ CREATE = """umask 077
 UNPACK = 'umask 077; mkdir -p "$1" && tar -C "$1" "-x${2}f" -'
 
 LOOK = """cd "$1" 2>/dev/null || exit 4
-for file in labels id began exit; do
+for file in labels array id began exit; do
   echo "$2 $file"
   [ ! -e "$file" ] || head -c 4096 "$file"
   echo
@@ -110,13 +110,16 @@ exit 0
 """Gives a log as it grows, until the run has ended, and five minutes at most: what a console that
 went away has left behind ends by itself."""
 
-CANCEL = 'scancel "$1"'
-KILL = 'scancel --signal=KILL --full "$1"'
+CANCEL = 'scancel "--jobname=$2" "$1"'
+KILL = 'scancel --signal=KILL --full "--jobname=$2" "$1"'
+"""The name guards against a number that has become another job's."""
 
 REMOVE = """cd "$1" 2>/dev/null || exit 0
 cd ..
 if [ -s "$2/id" ] && [ ! -e "$2/exit" ]; then
-  scancel "$(head -c 40 "$2/id")" 2>/dev/null
+  name=$2
+  [ ! -e "$2/array" ] || read -r name task <"$2/array"
+  scancel "--jobname=$name" "$(head -c 40 "$2/id")" 2>/dev/null
 fi
 rm -rf -- "$2"
 """

@@ -49,7 +49,6 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
 KillWait=5
-MinJobAge={min_job_age}
 MessageTimeout=5
 NodeName=n[1-2] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[17821-17822] CPUs=8 \
 RealMemory=8000 Gres=gpu:a100:{devices} Feature=nvlink State=UNKNOWN
@@ -78,7 +77,7 @@ class LabSlurm:
         """Its slurm.conf."""
         return self.root / "slurm.conf"
 
-    def start(self, min_job_age: int = 300) -> None:
+    def start(self) -> None:
         """Start all daemons and wait until both nodes are idle."""
         for name in ("state", "munge", "dev", *(f"spool-{node}" for node in NODES)):
             (self.root / name).mkdir(parents=True)
@@ -89,7 +88,7 @@ class LabSlurm:
         key.chmod(0o400)
         for index in range(DEVICES):
             os.mknod(self.root / "dev" / f"nvidia{index}", 0o666 | 0o020000, os.makedev(195, index))
-        text = CONF.format(root=self.root, devices=DEVICES, min_job_age=min_job_age)
+        text = CONF.format(root=self.root, devices=DEVICES)
         self.conf.write_text(text)
         files = f"{self.root}/dev/nvidia[0-{DEVICES - 1}]"
         (self.root / "gres.conf").write_text(f"Name=gpu Type=a100 File={files}\n")
@@ -101,15 +100,16 @@ class LabSlurm:
             lambda: self.say("sinfo", "-h", "-N", "-p", "gpu", "-o", "%t").split() == ["idle"] * 2
         )
 
-    def start_controller(self) -> None:
-        """Start slurmctld, with what it remembers."""
-        self._daemon("slurmctld", ["slurmctld", "-D"])
+    def start_controller(self, *, forgetful: bool = False) -> None:
+        """Start slurmctld, with what it remembers or with nothing."""
+        self._daemon("slurmctld", ["slurmctld", "-D", *(["-c"] if forgetful else [])])
         self._wait(lambda: " is UP" in self.say("scontrol", "ping"))
 
-    def kill_controller(self) -> None:
-        """Kill slurmctld as a crash would."""
+    def stop_controller(self) -> None:
+        """End slurmctld; it writes down what it knows. (Killed, it would forget the jobs of the
+        last seconds, and count on from before them.)"""
         daemon = self._daemons.pop("slurmctld")
-        daemon.send_signal(signal.SIGKILL)
+        daemon.send_signal(signal.SIGTERM)
         daemon.wait(10)
 
     def say(self, *argv: str) -> str:
@@ -148,9 +148,9 @@ class LabSlurm:
             daemon.wait(10)
 
 
-def with_slurm(host: LabHost, min_job_age: int = 300) -> LabSlurm:
+def with_slurm(host: LabHost) -> LabSlurm:
     """Start Slurm on a lab host; it ends with the host."""
     made = LabSlurm(host, host.root / "slurm")
     host.at_close(made.close)
-    made.start(min_job_age)
+    made.start()
     return made
