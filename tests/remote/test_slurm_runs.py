@@ -36,7 +36,8 @@ def look(said: str = "", number: str = "7", began: str = "1795281000", end: str 
 
 def record(state: str, code: str = "0:0", **more: str) -> str:
     rest = " ".join(f"{key}={value}" for key, value in more.items())
-    return f"JobId=7 JobName=run JobState={state} Reason=None ExitCode={code} EndTime=1795281009 {rest}"
+    head = f"JobId=7 JobName=run JobState={state} Reason=None ExitCode={code}"
+    return f"{head} EndTime=1795281009 {rest}"
 
 
 @pytest.mark.parametrize(
