@@ -23,7 +23,7 @@ from gpuconsole.tui.widgets.askbar import AskBar
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.line import Line
-from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.panel import Name, Panel, name_box
 
 ASK_AGAIN_S = 5.0
 """How long an answer about free devices stands before it is asked for again."""
@@ -281,7 +281,7 @@ class FleetScreen(ConsoleScreen):
         if when == then and all(new is old for new, old in zip(seen, known, strict=True)):
             return
         self._inspected = seen, when
-        panel.entitle(host.name, "i hides")
+        panel.entitle(Name(host.name), "i hides")
         panel.put(inspector_lines(self.ink, picture, host, device, panel.inner_width))
 
     def _draw_empty(self) -> None:

@@ -18,10 +18,17 @@ from gpuconsole.tui.presentation.cells import Piece, strip, text
 Pieces = tuple[Piece, ...]
 
 
+class Name(str):
+    """A title that is somebody's name alone, which is in no language."""
+
+    __slots__ = ()
+
+
 def name_box(box: Widget, title: str, subtitle: str | list[Piece] = "") -> None:
     """Set a border's titles; they may hold foreign names and are never markup."""
     say = ink_of(box).say
-    upper = Content(clean(say(title))) if title else None
+    said = title if isinstance(title, Name) else say(title)
+    upper = Content(clean(said)) if title else None
     lower = _content(say(subtitle) if isinstance(subtitle, str) else subtitle) if subtitle else None
     box.border_title = upper
     box.border_subtitle = lower
