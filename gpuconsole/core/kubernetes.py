@@ -21,8 +21,17 @@ WORKSPACE, CODE, SHM = "/workspace", "/gpuconsole", "/dev/shm"
 BUNDLE = "project.tar.gz"
 RANK = "$(JOB_COMPLETION_INDEX)"
 """What Kubernetes puts the number of a pod for."""
-POD_ADDRESS = "$(POD_IP)"
 MAIN = "main"
+WAIT = """\
+import socket, sys, time
+for name in sys.argv[1:]:
+    while True:
+        try:
+            socket.gethostbyname(name)
+            break
+        except OSError:
+            time.sleep(1)
+"""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 """What the Job controller puts on its pods, since 1.27."""
 
@@ -105,6 +114,11 @@ def objects(work: Workload) -> list[Object]:
     if work.gang:
         made.append(_service(work))
     return [*made, _job(work)]
+
+
+def pod_name(name: str, rank: str) -> str:
+    """Return the name by which the pods of a gang reach one of them."""
+    return f"{name}-{rank}.{name}"
 
 
 def literal(text: str) -> str:
@@ -209,8 +223,10 @@ def _pod(work: Workload) -> Object:
         pod["affinity"] = {"nodeAffinity": affinity}
     if work.tolerated:
         pod["tolerations"] = [{"key": key, "operator": "Exists"} for key in work.tolerated]
-    if work.bundle is not None:
-        pod["initContainers"] = [_unpacking(work)]
+    before = [_unpacking(work)] if work.bundle is not None else []
+    before += [_meeting(work)] if work.gang else []
+    if before:
+        pod["initContainers"] = before
     pod["containers"] = [_main(work)]
     pod["volumes"] = _volumes(work)
     return pod
@@ -258,13 +274,20 @@ def _unpacking(work: Workload) -> Object:
     }
 
 
+def _meeting(work: Workload) -> Object:
+    """Wait until the names of all pods are known: Paddle's launcher ends at one that is not, and
+    a name comes some seconds after its pod."""
+    names = [pod_name(work.name, str(number)) for number in range(work.pods)]
+    return {
+        "name": "peers",
+        "image": work.image,
+        "command": ["python", "-c", WAIT, *names],
+        "securityContext": _confined(),
+    }
+
+
 def _main(work: Workload) -> Object:
-    env: list[Object] = [
-        {"name": name, "value": literal(value)} for name, value in work.env.items()
-    ]
-    if work.gang:
-        address = {"fieldRef": {"fieldPath": "status.podIP"}}
-        env.insert(0, {"name": "POD_IP", "valueFrom": address})
+    env = [{"name": name, "value": literal(value)} for name, value in work.env.items()]
     return {
         "name": MAIN,
         "image": work.image,

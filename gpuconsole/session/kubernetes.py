@@ -27,7 +27,7 @@ from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAcc
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.kubernetes import POD_ADDRESS, RANK, Folder, Wish, Workload
+from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, parse_time
 from gpuconsole.errors import UsageError
@@ -106,9 +106,9 @@ class _Rendering:
         job, task = self._job, self._task
         meeting = None
         if pods > 1:
-            port = meeting_port(name, ())
-            master = f"{name}-0.{name}:{port}"
-            meeting = Meeting(master, name, pods, RANK, POD_ADDRESS, "eth0")
+            # Rank 0 opens the meeting when its own address is the master's, letter by letter.
+            master = f"{pod_name(name, '0')}:{meeting_port(name, ())}"
+            meeting = Meeting(master, name, pods, RANK, pod_name(name, RANK), "eth0")
         return container_spec(
             replace(job, id=name) if job.id == UNNAMED else job,
             # Without devices: the cluster's plugin hands them over.

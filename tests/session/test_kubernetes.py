@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,7 +26,7 @@ from gpuconsole.core.clusternames import LONGEST_NAME, RESOURCES, object_name, t
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
-from gpuconsole.core.kubernetes import literal
+from gpuconsole.core.kubernetes import WAIT, literal
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
@@ -117,7 +119,7 @@ def _holds_together(objects: dict[str, Any]) -> None:
     volumes = [volume["name"] for volume in spec["volumes"]]
     assert len(set(volumes)) == len(volumes)
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
-        mounts = container["volumeMounts"]
+        mounts = container.get("volumeMounts", ())
         assert {mount["name"] for mount in mounts} <= set(volumes)
         paths = [mount["mountPath"] for mount in mounts]
         assert len(set(paths)) == len(paths), "Kubernetes refuses two mounts at one place"
@@ -218,9 +220,6 @@ def test_a_script_becomes_a_job_with_its_code(write: Write, task: Task) -> None:
 def test_the_unpacked_code_runs_as_the_manifest_says(
     write: Write, task: Task, tmp_path: Path
 ) -> None:
-    import subprocess
-    import sys
-
     objects, _ = write(task)
     (tmp_path / "project.tar.gz").write_bytes(
         base64.b64decode(objects["ConfigMap"]["binaryData"]["project.tar.gz"])
@@ -373,7 +372,11 @@ def test_a_gang_is_an_indexed_job_whose_pods_find_each_other(write: Write, task:
     assert said["--master"].startswith(f"{name}-0.{name}:")
     assert said["--nnodes"] == "2"
     assert said["--rank"] == "$(JOB_COMPLETION_INDEX)"
-    assert said["--host"] == "$(POD_IP)"
+    assert said["--host"] == f"{name}-$(JOB_COMPLETION_INDEX).{name}"
+    first = said["--host"].replace("$(JOB_COMPLETION_INDEX)", "0")
+    assert said["--master"].startswith(f"{first}:"), "by that the launcher of rank 0 knows itself"
+    waiting = pod(objects)["initContainers"][-1]["command"]
+    assert waiting[3:] == [f"{name}-0.{name}", f"{name}-1.{name}"]
     assert said["--devices"] == "0,1,2,3"
     assert words[-2:] == ["train.py", "--x"]
     mounts = {one["mountPath"]: one for one in container(objects)["volumeMounts"]}
@@ -385,6 +388,16 @@ def test_a_gang_is_an_indexed_job_whose_pods_find_each_other(write: Write, task:
     assert any("A pod that is lost ends the whole job" in note for note in notes)
     # A pod's name ends in its number, and its host name must fit.
     assert len(f"{name}-63-abcde") <= 63
+
+
+def test_a_gang_waits_for_names_that_are_not_known_yet() -> None:
+    known = subprocess.run([sys.executable, "-c", WAIT, "localhost", "127.0.0.1"], timeout=60)
+    assert known.returncode == 0
+    unknown = subprocess.Popen([sys.executable, "-c", WAIT, "localhost", "nobody.invalid"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        unknown.wait(3.0)
+    unknown.kill()
+    unknown.wait()
 
 
 def test_only_other_peoples_faults_are_tried_again(write: Write, task: Task) -> None:
@@ -468,7 +481,7 @@ def test_what_does_not_carry_over_is_said(write: Write, task: Task) -> None:
 
 
 def test_dollars_stay_dollars(write: Write, task: Task) -> None:
-    foul = ("$(POD_IP)", "$$", "a$b", "$(HOME)")
+    foul = ("$(JOB_COMPLETION_INDEX)", "$$", "a$b", "$(HOME)")
     objects, _ = write(replace(task, args=foul, env={"PRICE": "$(HOME) $$5"}))
     assert [_expanded(word) for word in container(objects)["command"][2:]] == list(foul)
     assert _expanded(env(objects)["PRICE"]) == "$(HOME) $$5"
@@ -476,7 +489,9 @@ def test_dollars_stay_dollars(write: Write, task: Task) -> None:
 
 def _expanded(text: str) -> str:
     """What Kubernetes makes of a word: `$$` is a `$`, `$(NAME)` of a known name its value."""
-    return re.sub(r"\$\$|\$\(HOME\)|\$\(POD_IP\)", lambda m: "$" if m[0] == "$$" else "!", text)
+    return re.sub(
+        r"\$\$|\$\(HOME\)|\$\(JOB_COMPLETION_INDEX\)", lambda m: "$" if m[0] == "$$" else "!", text
+    )
 
 
 @given(st.text(alphabet="$()ab{", max_size=12))
