@@ -135,6 +135,7 @@ class Picture:
             self._error(),
             self._skew,
             drained=base.drained,
+            interruptible=base.interruptible,
         )
 
     def _take_host(self, values: dict[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus
+from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Engine
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.calibrating import JOB_PREFIX
+from gpuconsole.session.recovery import may_have_run
+from gpuconsole.session.spec import attempt_key
 
 
 def _in_use(job: Job, status: ContainerStatus) -> bool:
@@ -27,6 +29,20 @@ def _is_over(job: Job, status: ContainerStatus) -> bool:
     )
 
 
+async def _give_back(engine: Engine, job: Job | None, status: ContainerStatus, host: str) -> None:
+    """Release the devices of an attempt that was given up as lost, which only now has ended: its
+    job, or another, need not wait until the claim goes stale."""
+    if job is None:
+        return
+    for attempt in job.attempts:
+        # The number of an attempt that never began is used again, by one that may live.
+        if attempt.ended_by == "lost-host" and may_have_run(attempt):
+            for part in attempt.parts:
+                if part.container_name == status.name and part.host == host:
+                    key = attempt_key(job.id, attempt.number)
+                    await engine.release(key, part.device_uuids)
+
+
 async def sweep(bench: Bench, host: str) -> None:
     """Remove this journal's containers of ended attempts from a host. Trouble waits for the next
     time; a running container is only touched when its attempt was given up as lost."""
@@ -45,5 +61,6 @@ async def sweep(bench: Bench, host: str) -> None:
                 over = name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")
             if over:
                 await engine.remove(status.id)
+                await _give_back(engine, job, status, host)
     except ConsoleError:
         return

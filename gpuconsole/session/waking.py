@@ -96,6 +96,9 @@ class Waking:
 
     def _follow(self, host: Host, limits: Elastic, now: float) -> None:
         past = self._notes.all().get(host.name, Past(phase="", since=now))
+        if host.devices:
+            # Also of a host that went away: this is what it had.
+            past = replace(past, devices=_empty(host.devices), facts=_steady(host))
         if host.state is HostState.UP:
             past = self._up(host, limits, past, now)
             if self._is_idle(host, limits, past, now):
@@ -129,8 +132,6 @@ class Waking:
         if past.lease and past.phase != "sleeping":
             self._start(host.name, self._falling.release(host, past.lease))
             past = replace(past, lease="")
-        if host.devices:
-            past = replace(past, devices=_empty(host.devices), facts=_steady(host))
         self._notes.keep(host.name, past)
         return past
 
