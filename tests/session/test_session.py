@@ -395,7 +395,7 @@ async def test_the_docker_line_is_what_was_run(room: Room) -> None:
         assert "GPU-a-0" in after
         assert "--user 1000:1000" in after
         with pytest.raises(UsageError, match="Unknown target"):
-            session.render(job.id, "slurm")
+            session.render(job.id, "nomad")
         task = room.task()
         assert "device=0" in session.render_task(task)
         host = session.snapshot().hosts[0]
