@@ -10,9 +10,8 @@ is like stays English.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -37,7 +36,7 @@ _LONGEST = 600
 
 
 class _Shape(NamedTuple):
-    pattern: re.Pattern[str]
+    text: str
     other: str
     breaks: int
     """How often one sentence ends in it and another begins: no place goes beyond that."""
@@ -56,18 +55,21 @@ class Language:
         self._labels = labels or {}
         """What keys are called: `down` is a way to go there, and the state of a host elsewhere."""
         self._exact: dict[str, str] = {}
-        self._shapes: dict[str, list[_Shape]] = defaultdict(list)
-        """Shapes by their first letter; "" for those that begin with a place."""
+        self._shapes: dict[str, list[_Shape]] = {}
+        """What a text may be like, by its first letter; "" for any other letter."""
         self._known: dict[str, str] = {}
         # What says more is tried first: `{n} of {m} free` before `{n} free`.
+        shapes: list[tuple[str, _Shape]] = []
         for text in sorted(texts or {}, key=_letters, reverse=True):
             other = (texts or {})[text]
             if _PLACE.search(text):
                 first = "" if text.startswith("{") else text[0]
                 breaks = len(_SENTENCES.findall(text))
-                self._shapes[first].append(_Shape(_pattern(text), other, breaks))
+                shapes.append((first, _Shape(text, other, breaks)))
             else:
                 self._exact[text] = other
+        for letter in {"", *(first for first, _ in shapes)}:
+            self._shapes[letter] = [shape for first, shape in shapes if first in ("", letter)]
 
     def say(self, text: str) -> str:
         """Return an English text in this language, or as it is where the catalogue has none."""
@@ -97,10 +99,10 @@ class Language:
         if len(text) > _LONGEST:
             return text
         sentences = _SENTENCES.split(text)
-        for shape in (*self._shapes.get(text[0], ()), *self._shapes.get("", ())):
+        for shape in self._shapes.get(text[0], self._shapes[""]):
             if shape.breaks != len(sentences) - 1:
                 continue
-            found = shape.pattern.fullmatch(text)
+            found = _pattern(shape.text).fullmatch(text)
             if found is not None and self._has_words(found):
                 return _PLACE.sub(partial(self._filled, found), shape.other)
         return _joined(map(self.say, sentences)) if len(sentences) > 1 else text
@@ -135,7 +137,8 @@ def catalogue(code: str) -> dict[str, dict[str, str]]:
     import yaml
 
     source = files("gpuconsole") / "data" / "languages" / f"{code}.yaml"
-    sections: dict[str, dict[str, Any]] = yaml.safe_load(source.read_text("utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    sections: dict[str, dict[str, Any]] = yaml.load(source.read_text("utf-8"), Loader=loader)
     return {
         name: {str(text): str(other) for text, other in part.items()}
         for name, part in sections.items()
@@ -170,6 +173,7 @@ def _letters(text: str) -> int:
     return len(_PLACE.sub("", text))
 
 
+@cache
 def _pattern(text: str) -> re.Pattern[str]:
     """Return what a text of a catalogue looks like on the screen."""
     parts, at = [], 0
