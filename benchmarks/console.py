@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -113,6 +114,86 @@ def _moved(terminal: Terminal, number: int) -> float:
     terminal.press("l")
     terminal.until(b"n%04d" % number, 10)
     return time.monotonic() - begun
+
+
+# -- live streams -----------------------------------------------------------------------------
+
+
+CONNECT_S = 600.0
+"""Within so long all hosts must be up: a thousand handshakes, eight at a time, at both ends."""
+
+
+def streams(count: int) -> Callable[[str], Iterator[Row]]:
+    """Measure the console on so many SSH connections with an agent's lines once a second each.
+
+    Connections, agents' lines and drawing are real; the hosts are one other process, which shares
+    the machine's cores with the console and is not counted.
+    """
+
+    def run(case: str) -> Iterator[Row]:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            file = folder / "tally"
+            with _stream_hosts(folder, count), tally(file) as counted:
+                begun = time.monotonic()
+                with Terminal(_streamed(folder, file), FULL) as terminal:
+                    terminal.until(b"n0000", 60)
+                    while counted.up < count:
+                        if time.monotonic() - begun > CONNECT_S:
+                            raise SystemExit(f"only {counted.up} of {count} hosts came up")
+                        time.sleep(0.2)
+                    yield Row(case, "until all are up", time.monotonic() - begun, "s")
+                    time.sleep(SETTLED_S)
+                    yield from _live(case, terminal, counted)
+
+    return run
+
+
+def _live(case: str, terminal: Terminal, counted: Tally) -> Iterator[Row]:
+    began, cpu, paints = time.monotonic(), terminal.cpu_s(), counted.paints
+    time.sleep(WATCHED_S)
+    passed = time.monotonic() - began
+    yield Row(case, "share of a core", 100 * (terminal.cpu_s() - cpu) / passed, "%", 40.0)
+    yield Row(case, "paints a second", (counted.paints - paints) / passed, "/s")
+    times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
+    yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
+    yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 100.0)
+    yield Row(case, "RSS", terminal.peak_mib(), "MiB")
+
+
+@contextmanager
+def _stream_hosts(folder: Path, count: int) -> Iterator[None]:
+    """Run hosts in another process, with an inventory of them in the folder."""
+    command = [sys.executable, "-m", "benchmarks.stream_hosts", str(folder)]
+    hosts = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hosts.stdin is not None
+    assert hosts.stdout is not None
+    try:
+        port = hosts.stdout.readline().strip()
+        known = folder / "known_hosts"
+        known.write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+        access = f"port: {port}, user: bench, identity_file: {folder / 'user'}"
+        names = (f"  - {{name: n{number:04d}, address: 127.0.0.1}}\n" for number in range(count))
+        (folder / "inventory.yaml").write_text(
+            f"version: 1\ndefaults: {{{access}, known_hosts: {known}}}\nhosts:\n{''.join(names)}"
+        )
+        yield
+    finally:
+        hosts.stdin.close()
+        try:
+            hosts.wait(10)
+        except subprocess.TimeoutExpired:
+            hosts.kill()
+            hosts.wait()
+        hosts.stdout.close()
+
+
+def _streamed(folder: Path, file: Path) -> list[str]:
+    inventory, state = str(folder / "inventory.yaml"), str(folder / "state")
+    return [
+        *(sys.executable, "-m", "benchmarks.stream_child", "--tally", str(file)),
+        *("--inventory", inventory, "--state", state),
+    ]
 
 
 # -- long lists -------------------------------------------------------------------------------
@@ -236,6 +317,7 @@ CASES = (
     Case("map 120x36, two devices a cell", fleet_map(WIDE, "+")),
     Case("map 120x36, a host a line", fleet_map(WIDE, "+++")),
     Case("map 155x37, whole session", fleet_map(FULL, whole=True)),
+    Case("1,000 live SSH streams", streams(1000)),
     Case("queue of 10,000 jobs", queue(10_000)),
     Case("log of 1,000,000 lines", log(1_000_000)),
     Case("start, simulated lab", start),
