@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import JobState
+from gpuconsole.core.levels import Condition, condition
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.keys import in_area
 from gpuconsole.tui.picture import Gallery
 from gpuconsole.tui.presentation.cells import fit, wrapped
+from gpuconsole.tui.presentation.device import Lines, sample_lines
 from gpuconsole.tui.presentation.devices import columns_for
 from gpuconsole.tui.presentation.frame import Marks, footer_line, nav_line, status_line
+from gpuconsole.tui.presentation.inspector import device_lines
 from gpuconsole.tui.presentation.maplayout import Density, Shown, layout, natural_density
 from gpuconsole.tui.presentation.maprows import MapView, draw_row
 from gpuconsole.tui.presentation.metrics import METRICS, Cells
@@ -85,3 +91,26 @@ def test_the_frame_fits_the_width(width: int) -> None:
         line = footer_line(INK, keys, width, form=area == "submit")
         assert width_of(line) <= width  # type: ignore[arg-type]
         assert "help" in line[-1][0]
+
+
+def test_a_device_told_by_a_tool_says_how_old_its_reading_is_and_what_the_tool_calls_it() -> None:
+    session = FakeSession()
+    now = session.now()
+    host = next(one for one in session.snapshot().hosts if one.name == "ascend-01")
+    told = replace(host.devices[0], sampled_at=now - 42, health="Warning", power_limit_w=None)
+    host = replace(host, devices=(told, *host.devices[1:]))
+    picture = Gallery().picture(FleetSnapshot(1, now, (host,)), (), now)
+
+    def words(lines: Lines) -> str:
+        return "\n".join("".join(text for text, _ in line) for line in lines)
+
+    beside = words(device_lines(INK, picture, told, 60))
+    assert "42s ago" in beside
+    assert "Its own tool calls it Warning." in beside
+    screen = words(sample_lines(INK, picture, host, told, 120))
+    assert "42s ago" in screen
+    assert "calls it Warning" in screen
+    assert "MIG" not in screen
+    assert condition(host, told) is Condition.FAULT
+    other = words(sample_lines(INK, picture, host, replace(told, sampled_at=None), 120))
+    assert "ago" not in other
