@@ -135,8 +135,11 @@ class SimulatedEngine:
         """Start the container; one that has started is left alone."""
         self._reach()
         found = self._require(container)
-        if found.started is not None:
-            return
+        if found.started is None:
+            self.begin(found)
+
+    def begin(self, found: SimulatedContainer) -> None:
+        """Let a container run from now on."""
         uuids = found.spec.device_uuids
         cards = [device.card for device in self._host.site.devices if device.uuid in uuids]
         found.plan = plan_for(

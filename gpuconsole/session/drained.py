@@ -64,8 +64,17 @@ class DrainedHosts:
     def drain(self, host: str, reason: str, by: str) -> Drain | None:
         """Let no new job start on a host, for every console of this journal; what runs there goes
         on. Return how a person had drained it before, which stays so where no reason is given now.
-        UsageError for a host that is not in the inventory."""
-        _require(self._hosts.snapshot(), host)
+        UsageError for a host that is not in the inventory, RefusedError for a cluster's node."""
+        snapshot = self._hosts.snapshot()
+        _require(snapshot, host)
+        found = snapshot.host(host)
+        if found is not None and found.node:
+            name = found.name.partition("/")[2]
+            raise RefusedError(
+                "Slurm drains its own nodes",
+                f"{found.name} takes the jobs that Slurm gives it.",
+                f"On {found.cluster}: scontrol update nodename={name} state=drain reason=WHY",
+            )
         before = self._journal.drains().get(host)
         if before is None or reason:
             self._journal.drain(host, clean(reason, LONGEST), by)

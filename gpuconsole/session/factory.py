@@ -58,6 +58,8 @@ class DemoOptions:
     hosts: int = 6
     seed: int = 7
     speed: float = 1.0
+    slurm: bool = False
+    """Whether a Slurm cluster stands beside its hosts."""
 
 
 def open_session(
@@ -119,14 +121,16 @@ def _demo_session(
 ) -> Session:
     from gpuconsole.lab import SimulatedHosts
     from gpuconsole.lab.incidents import noted_before
+    from gpuconsole.lab.slurm import ClusterHosts
     from gpuconsole.remote.inventory import DEFAULT_IMAGE
 
     hosts = SimulatedHosts(demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed)
+    fleet: Hosts = ClusterHosts(hosts, demo.seed) if demo.slurm else hosts
     scratch = tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") if state is None else None
     folder = Path(scratch.name) if scratch is not None else Path(str(state)).expanduser()
     mine = load_settings()
     session = _session(
-        hosts,
+        fleet,
         folder,
         LabSettings(
             gang_network="host",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from gpuconsole.core.batch import WAITS
 from gpuconsole.core.containers import HostAccount, Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.clusters import (
     DECIDES,
     SlurmPlanner,
@@ -23,8 +24,10 @@ from gpuconsole.session.clusters import (
     resolved,
     without_clusters,
 )
+from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.placing import Choice, Plan
 from gpuconsole.session.whys import why_of
+from gpuconsole.state import Journal
 
 A100, T4 = "A100-SXM4-80GB", "Tesla T4"
 LOGIN = Host("hpc", HostState.UP, cluster="hpc")
@@ -177,6 +180,19 @@ def test_what_would_be_done_with_a_task_is_told_before_it_is_queued() -> None:
     assert told.waiting is not None
     assert told.waiting.reason.startswith("It is handed to hpc. Slurm decides")
     assert decision_there(Task("t"), MIXED) is None
+
+
+def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, clock=lambda: 0.0)
+    drains = DrainedHosts(FakeHosts(MIXED), journal)  # type: ignore[arg-type]
+    with pytest.raises(RefusedError) as caught:
+        drains.drain("hpc/n1", "fan", "ada")
+    assert "scontrol update nodename=n1" in caught.value.hint
+    drains.drain("hpc", "moving house", "ada")
+    login = drains.snapshot().host("hpc")
+    journal.close()
+    assert login is not None
+    assert "moving house" in login.drained
 
 
 def test_a_job_for_the_processor_asks_for_no_devices() -> None:

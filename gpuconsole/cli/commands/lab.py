@@ -42,6 +42,7 @@ _CLOSING_S = 2.0
     metavar="X",
     help="Lab seconds a second; 1, and headless as fast as --seconds asks.",
 )
+@click.option("--slurm", is_flag=True, help="With a Slurm cluster beside the hosts.")
 @click.option("--headless", is_flag=True, help="Run one job to its end without a terminal.")
 @click.option(
     "--seconds",
@@ -51,7 +52,9 @@ _CLOSING_S = 2.0
     help="With --headless: be done within this time.",
 )
 @common
-def demo(hosts: int, seed: int, speed: float | None, headless: bool, seconds: float) -> int:
+def demo(
+    hosts: int, seed: int, speed: float | None, slurm: bool, headless: bool, seconds: float
+) -> int:
     """Open the console on a simulated lab.
 
     No hosts, GPUs or Docker are needed. Queue, placement and screens are the real ones; hosts
@@ -62,13 +65,13 @@ def demo(hosts: int, seed: int, speed: float | None, headless: bool, seconds: fl
         raise UsageError("Wrong usage", "demo --json needs --headless.", "Add --headless.")
     with _state() as folder:
         if not headless:
-            return _open(Laboratory(hosts, seed, speed or 1.0, Path(folder)))
+            return _open(Laboratory(hosts, seed, speed or 1.0, Path(folder), slurm))
         if options().read_only:
             raise ReadOnlyError(
                 "Read-only", "A headless demo queues a job.", "Leave --read-only out."
             )
         chosen = speed or min(100.0, max(1.0, _HEADLESS_LAB_S / seconds))
-        laboratory = Laboratory(hosts, seed, chosen, Path(folder))
+        laboratory = Laboratory(hosts, seed, chosen, Path(folder), slurm)
         report, document = asyncio.run(_run(laboratory, seconds))
     if options().as_json:
         print_document(document)
@@ -92,6 +95,7 @@ class Laboratory:
     seed: int
     speed: float
     state: Path
+    slurm: bool = False
 
     def session(self, *, dispatching: bool) -> Session:
         """Return a session on the lab, not entered yet."""
@@ -101,7 +105,7 @@ class Laboratory:
             None,
             self.state,
             read_only=options().read_only,
-            demo=DemoOptions(self.hosts, self.seed, self.speed),
+            demo=DemoOptions(self.hosts, self.seed, self.speed, self.slurm),
             dispatch=dispatching,
         )
 
@@ -116,12 +120,15 @@ def _open(lab: Laboratory) -> int:
 async def _fill(lab: Laboratory) -> None:
     """Queue the demo's jobs; the console's own session starts them, as it would anyone's."""
     from gpuconsole.lab.jobs import submit_demo_jobs
+    from gpuconsole.lab.slurm import cluster_tasks
 
     # The first hosts are the same in a lab of any size, and a few are judged in no time.
     few = replace(lab, hosts=min(lab.hosts, _JUDGED_HOSTS))
     async with few.session(dispatching=False) as session:
         if not session.jobs():
             await submit_demo_jobs(session)
+            for task in cluster_tasks() if lab.slurm else ():
+                await session.submit(task, force=True)
 
 
 async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]:
