@@ -31,7 +31,9 @@ def fit(text: str, width: int, align: Align = "left") -> str:
     plain = clean(text, limit=max(width * 2, 64))
     length = cell_len(plain)
     if length > width:
-        return set_cell_size(plain, width - 1) + "…"
+        head = set_cell_size(plain, width - 1)
+        # Half of a wide character is a blank: it stands better behind than before.
+        return head + "…" if plain.startswith(head) else head[:-1] + "… "
     padding = " " * (width - length)
     return padding + plain if align == "right" else plain + padding
 
