@@ -273,7 +273,7 @@ def open_inventory(given: Path | None, environ: Mapping[str, str]) -> Inventory:
 
 
 def local_inventory() -> Inventory | None:
-    """Return an inventory of this machine alone, or None where there is no NVIDIA driver."""
+    """Return an inventory of this machine alone, or None where there is no driver of any card."""
     if not _has_driver():
         return None
     name = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).lstrip("._-")[:63]
@@ -281,7 +281,11 @@ def local_inventory() -> Inventory | None:
 
 
 def _has_driver() -> bool:
-    if shutil.which("nvidia-smi"):
+    # Asked only where there is no inventory: most commands need not know the vendors.
+    from gpuconsole.remote.vendors import VENDORS
+
+    tools = ("nvidia-smi", *(tool for vendor in VENDORS for tool in vendor.tools))
+    if any(shutil.which(tool) for tool in tools):
         return True
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
@@ -333,7 +337,9 @@ def _entry(host: HostSection, defaults: Access) -> HostEntry:
         merged[key] = tuple(merged.get(key, ()))
     if merged.pop("engine") == "slurm":
         merged["slurm"] = host.slurm or SlurmSection()
-        merged.setdefault("poll_interval", SLURM_INTERVAL_S)
+        # What suits all hosts need not suit one controller; what it says itself counts.
+        usual = max(SLURM_INTERVAL_S, merged.get("poll_interval", 0.0))
+        merged["poll_interval"] = given.get("poll_interval", usual)
     merged["labels"] = {key: _label(value) for key, value in host.labels.items()}
     if host.local:
         for key in ("address", *_SSH_KEYS, "known_hosts"):

@@ -159,3 +159,18 @@ def test_a_drained_host_says_so_with_the_reason() -> None:
         "",
         "",
     ]
+
+
+def test_a_machine_with_another_vendors_tool_is_a_lab_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(inventory.ctypes, "CDLL", no_library)
+    assert inventory.local_inventory() is None
+    (tmp_path / "npu-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "npu-smi").chmod(0o755)
+    assert inventory.local_inventory() is not None
+
+
+def no_library(name: str) -> None:
+    raise OSError(f"{name}: cannot open shared object file")

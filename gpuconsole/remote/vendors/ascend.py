@@ -38,6 +38,9 @@ VENDOR = Vendor(
     " first. The user must be root or of the driver's group (HwHiAiUser).",
 )  # fmt: skip
 
+_UNTOLD = frozenset(("ok", "n/a", "na", "-", "unknown", ""))
+"""Words for health that complain of nothing."""
+
 
 def read(texts: Texts) -> Reading:
     """Read `npu-smi info`."""
@@ -95,7 +98,7 @@ def _chip(row: tables.Row, number: int | None) -> Device:
         temperature_c=figures.celsius(row.get("temp")),
         power_w=figures.watts(row.get("power")),
         pci_bus_id=bus,
-        health="" if health.lower() in ("ok", "n/a", "na", "-", "") else health,
+        health="" if health.lower() in _UNTOLD else health,
     )
 
 
