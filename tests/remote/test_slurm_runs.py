@@ -206,9 +206,10 @@ hosts:
     assert unread(plain).cluster == ""
     assert cluster.slurm is not None
     assert cluster.slurm.devices == {"a100": "A100-SXM4-80GB"}
-    assert cluster.poll_interval == 2
+    # A controller serves all users: it is not asked as often as a host's own agent.
+    assert (plain.poll_interval, cluster.poll_interval) == (2, 5)
     assert unread(cluster).cluster == "hpc"
     with pytest.raises(DocumentError, match="no Slurm cluster"):
         parse_inventory("version: 1\nhosts: [{name: a, slurm: {python: python3}}]\n", "t")
-    alone = parse_inventory("version: 1\nhosts: [{name: a, engine: slurm}]\n", "t").hosts[0]
-    assert alone.poll_interval == 5
+    often = "version: 1\nhosts: [{name: a, engine: slurm, poll_interval: 0.5}]\n"
+    assert parse_inventory(often, "t").hosts[0].poll_interval == 0.5
