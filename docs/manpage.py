@@ -76,7 +76,8 @@ The queue, its logs, measurements and recordings.
 
 def page() -> str:
     """Return the whole page."""
-    context = click.Context(gpuconsole, info_name="gpuconsole")
+    # With the settings of a real run: a command keeps the help option it is first asked for.
+    context = click.Context(gpuconsole, info_name="gpuconsole", **gpuconsole.context_settings)
     lines = [
         '.\\" Written by docs/generate.py from the commands themselves; do not edit by hand.',
         f'.TH GPUCONSOLE 1 "" "gpuconsole {__version__}" "User Commands"',
