@@ -12,7 +12,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
-from gpuconsole.preflight.backends import terms, unproven
+from gpuconsole.preflight.backends import MEASURED, terms, unproven
 from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
@@ -359,8 +359,8 @@ def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
     if backend != "cpu" and context_mib is None:
         notes.append(
             f"Not calibrated: a context of {own.context_mib:.0f} MiB "
-            f"(±{own.context_spread_mib:.0f}) is assumed; "
-            "`gpuconsole calibrate HOST` measures it."
+            f"(±{own.context_spread_mib:.0f}) is assumed"
+            + ("; `gpuconsole calibrate HOST` measures it." if backend in MEASURED else ".")
         )
     return (*notes, *filter(None, [unproven(backend)]))
 

@@ -82,6 +82,10 @@ WORDS: Mapping[Backend, str] = MappingProxyType({
 """What people call a back end."""
 
 
+MEASURED = ("gpu", "dcu")
+"""Where the script that calibrates a host can ask Paddle what it took."""
+
+
 def terms(backend: Backend) -> Terms:
     """Return the terms of a back end; one that has no row of its own takes the GPU's."""
     return TERMS.get(backend, _GPU)

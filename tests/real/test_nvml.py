@@ -109,3 +109,14 @@ async def test_an_xid_names_the_instance_that_it_is_about(lab: Lab) -> None:
         machine.driver.set({"0.xid_instance": -1, "0.xid": 79})
         host = await until(hosts, 0, lambda h: h.devices[1].xid == 79)
         assert [device.xid for device in host.devices] == [79, 79, 79]
+
+
+async def test_an_instance_without_a_name_is_known_by_its_uuid(lab: Lab) -> None:
+    machine = lab.add(devices=1)
+    machine.driver.set({**MIG, "1000.call.GetName": 3})
+    async with polling(lab) as hosts:
+        host = await until(hosts, 0, lambda h: is_up(h) and len(h.devices) == 3)
+        _, nameless, named = host.devices
+        assert nameless.mig_profile == "3g.20gb"
+        assert nameless.model == f"{host.devices[0].model} MIG 3g.20gb"
+        assert nameless.parent_uuid == named.parent_uuid

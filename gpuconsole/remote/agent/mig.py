@@ -47,11 +47,15 @@ def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
     """Return a device's MIG instances; `parent` is what does not change of the device."""
     found = []
     for handle in handles(device):
+        # As in `uuids`: what has one is listed, or the two would never agree.
         try:
-            name = text(call("nvmlDeviceGetName", handle))
             uuid = text(call("nvmlDeviceGetUUID", handle))
         except FAULTS:
             continue
+        try:
+            name = text(call("nvmlDeviceGetName", handle))
+        except FAULTS:
+            name = parent["n"]
         profile = _profile(name, handle)
         if profile and not _PROFILE.search(name):
             # By its name it is known how much of the device it is.

@@ -454,6 +454,20 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned index, Handl
   *out = &slices[device][index];
   return OK;
 }
+typedef struct {
+  unsigned multiprocessors, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices;
+  unsigned long long memory_mb;
+} Attributes;
+API int nvmlDeviceGetAttributes_v2(Handle handle, Attributes *out) {
+  DEVICE("GetAttributes")
+  char profile[32] = "";
+  if (!is_slice(device)) return NOT_SUPPORTED;
+  memset(out, 0, sizeof *out);
+  profile_of(parent_of(device), place_of(device), profile, sizeof profile);
+  out->gpu_slices = out->compute_slices = (unsigned)atoi(profile);
+  out->memory_mb = (unsigned long long)slice_mib(device);
+  return OK;
+}
 API int nvmlDeviceIsMigDeviceHandle(Handle handle, unsigned *out) { *out = (unsigned)is_slice(device_of(handle)); return OK; }
 API int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Handle handle, Handle *out) {
   int device = device_of(handle);
