@@ -99,15 +99,16 @@ def _is_record(thing: Any) -> bool:
 def _fields(record: Any) -> Iterator[str]:
     if dataclasses.is_dataclass(record):
         for field in dataclasses.fields(record):
-            yield f"{field.name}: {field.type}"
+            yield _quoted(f"{field.name}: {field.type}")
         for name, member in vars(record).items():
             if isinstance(member, property) and not name.startswith("_"):
                 yield f"{name}: {_annotation(member.fget, 'return')}"
     elif issubclass(record, enum.Enum):
-        yield from (f"{member.name} = {member.value!r}" for member in record)
+        yield from (_quoted(f"{member.name} = {member.value!r}") for member in record)
     else:
         named = record.__annotations__.items()
-        yield from (f"{name}: {getattr(kind, '__forward_arg__', kind)}" for name, kind in named)
+        for name, kind in named:
+            yield _quoted(f"{name}: {getattr(kind, '__forward_arg__', kind)}")
 
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
@@ -139,7 +140,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
     back = str(signature.return_annotation)
     back = re.sub("^AsyncIterator", "AbstractAsyncContextManager", back) if manager else back
     awaited = "async " if inspect.iscoroutinefunction(function) else ""
-    return f"{awaited}def {name}({', '.join(said)}) -> {back}"
+    return _quoted(f"{awaited}def {name}({', '.join(said)}) -> {back}")
 
 
 def _folded(shape: str) -> str:
@@ -150,6 +151,11 @@ def _folded(shape: str) -> str:
     inside, _, back = rest.rpartition(") -> ")
     arguments = re.split(r", (?![^\[]*\])", inside)
     return f"{head}(\n" + "".join(f"    {one},\n" for one in arguments) + f") -> {back}"
+
+
+def _quoted(code: str) -> str:
+    """Return code with the quotes that its formatter wants."""
+    return code.replace("'", '"')
 
 
 def _annotation(function: Any, name: str) -> str:
