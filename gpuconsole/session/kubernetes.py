@@ -29,7 +29,7 @@ from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import format_mib, parse_time
+from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.session.bench import Bench
@@ -37,6 +37,8 @@ from gpuconsole.session.spec import RESULTS_DIR, checkpoint_path, container_spec
 
 LARGEST_BUNDLE = 900 * 1024
 """Bytes: a ConfigMap holds 1 MiB, and something is around it."""
+LONGEST_KEPT_S = 2.0**31 - 1
+"""What the field of 32 bits holds."""
 UNNAMED = "JOB"
 """The id of a task that is not queued."""
 
@@ -65,11 +67,12 @@ class _Rendering:
 
     def workload(self) -> tuple[Workload, list[str]]:
         """Return what is to be written, and the notes."""
-        task, name = self._task, _name_of(self._job)
+        task, packed = self._task, self._packed()
+        name = _name_of(self._job, packed)
         pods, each = _divided(task)
         spec = self._spec(name, pods, each)
         resource = self._resource()
-        bundle = self._bundle()
+        bundle = self._bundle(name, packed)
         work = Workload(
             name=name,
             image=spec.image,
@@ -94,7 +97,7 @@ class _Rendering:
             tolerated=tuple(self._tolerated(resource)),
             retries=task.retries,
             seconds=self._seconds(),
-            kept_s=int(self._settings.retention.jobs),
+            kept_s=int(min(self._settings.retention.jobs, LONGEST_KEPT_S)),
             grace_s=max(1, round(self._settings.stop_grace)),
             isolated=(task.network or self._settings.network) == "none",
         )
@@ -145,14 +148,11 @@ class _Rendering:
         limit = spec.memory_limit_mib
         return None if limit is None else min(limit, self._cluster.memory_request)
 
-    def _bundle(self) -> bytes | None:
-        """Return the packed project where it fits into a ConfigMap."""
-        if not self._task.script:
-            return None
-        packed = self._packed()
+    def _bundle(self, name: str, packed: bytes) -> bytes | None:
+        """Return the packed project where there is one and it fits into a ConfigMap."""
         if len(packed) <= LARGEST_BUNDLE:
-            return packed
-        size, name = format_mib(len(packed) / 2**20), _name_of(self._job)
+            return packed or None
+        size = format_mib(len(packed) / MIB)
         claim = self._cluster.code_claim
         if claim:
             self._note(
@@ -168,6 +168,9 @@ class _Rendering:
         return None
 
     def _packed(self) -> bytes:
+        """Return the project, packed; nothing for a task without a script."""
+        if not self._task.script:
+            return b""
         kept = self._bench.bundle(self._job.id)
         if self._job.id != UNNAMED:
             if kept.exists():
@@ -362,13 +365,13 @@ def _environment(spec: ContainerSpec, task: Task) -> dict[str, str]:
     return {name: value for name, value in given.items() if name not in ours}
 
 
-def _name_of(job: Job) -> str:
-    """Return the name of all objects of a job."""
+def _name_of(job: Job, packed: bytes) -> str:
+    """Return the name of all objects of a job. A cluster keeps most of an object as it was made, so
+    a task that is not queued gets another name with every change of it or of its code."""
     identity = job.id
     if identity == UNNAMED:
-        task = job.task
-        seed = "\0".join((task.script, *task.args, *(f"{k}={v}" for k, v in task.env.items())))
-        identity = hashlib.sha256(seed.encode(errors="replace")).hexdigest()[:8]
+        seed = repr(job.task).encode(errors="replace") + packed
+        identity = hashlib.sha256(seed).hexdigest()[:8]
     return object_name(job.task.name, identity)
 
 

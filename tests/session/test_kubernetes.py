@@ -535,6 +535,19 @@ def test_any_task_is_valid(
     )
 
 
+def test_a_change_makes_another_name(write: Write, task: Task, project: Path) -> None:
+    """A cluster refuses to change what a name stands for."""
+
+    def name(changed: Task) -> str:
+        return str(write(changed)[0]["Job"]["metadata"]["name"])
+
+    before = name(task)
+    assert name(task) == before
+    assert name(replace(task, devices=2)) != before
+    (project / "net.py").write_text("layers = 4\n")
+    assert name(task) != before
+
+
 def test_two_tasks_have_two_names(bench: Bench, task: Task) -> None:
     jobs = [unqueued(replace(task, args=(n,)), "ann", START, None) for n in ("1", "2")]
     first, second = (parsed(rendered(bench, job, "kubernetes"))[0] for job in jobs)
