@@ -391,6 +391,7 @@ async def test_memory_links_energy_and_division_are_shown() -> None:
     told = replace(
         made.hosts_now[0].devices[0], ecc_uncorrected=0, ecc_corrected=41, retired_pages=2,
         remap_pending=True, nvlinks_up=11, nvlinks_down=1, nvlink_errors=7, energy_j=7.2e6, mig=True,
+        clock_notes=("application-clocks",),
     )  # fmt: skip
     slice_ = replace(
         made.hosts_now[0].devices[1], uuid="MIG-1", parent_uuid=told.uuid, mig_profile="1g.5gb"
@@ -399,6 +400,7 @@ async def test_memory_links_energy_and_division_are_shown() -> None:
     async with opened(made, LARGE) as console:
         await to_device(console)
         await console.shows("0 errors, 41 mended", "2 replaced, reset it", "11 of 12, 7 errors",
-                            "2.0 kWh", "cut into slices", "still in use")  # fmt: skip
+                            "2.0 kWh", "cut into slices", "still in use",
+                            "set for applications")  # fmt: skip
         await console.press("]")
         await console.shows("a slice, 1g.5gb")

@@ -12,7 +12,7 @@ from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
 from gpuconsole.tui.presentation.devices import fp16_words, link_words, short_model
-from gpuconsole.tui.presentation.faults import faults, slowed
+from gpuconsole.tui.presentation.faults import clock_notes, faults, slowed
 from gpuconsole.tui.presentation.history import Mark, Scale
 
 Lines = list[list[Piece]]
@@ -41,6 +41,7 @@ def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: 
     for words, style in (
         *((ink.say(sentence), ink.bad) for sentence in faults(device)),
         *((ink.say("slowed  ") + ink.say(sentence), ink.warn) for sentence in slowed(device)),
+        *((ink.say(sentence), ink.muted) for sentence in clock_notes(device)),
     ):
         lines += [[(part, style)] for part in wrapped(words, width)]
     if host.error:

@@ -13,6 +13,17 @@ THROTTLE = {
     "power-brake": "told by the chassis to draw less; look at the power supply",
 }
 
+CLOCKS = {
+    "application-clocks": "clocks that somebody has set for applications hold",
+    "sync-boost": "it keeps in step with a group of devices (sync boost)",
+    "display-clocks": "a display decides its clocks",
+}
+
+
+def clock_notes(device: Device) -> list[str]:
+    """Return what else decides a device's clocks and is no trouble, a sentence each."""
+    return [f"{note}: {CLOCKS[note]}." for note in device.clock_notes if note in CLOCKS]
+
 
 def slowed(device: Device) -> list[str]:
     """Return why a device is slowed now, a sentence each."""
