@@ -44,12 +44,12 @@ def fleet(snapshot: FleetSnapshot, now: float) -> Iterator[RenderableType]:
 
 
 def _host_row(host: Host, now: float) -> tuple[Text, ...]:
-    style = "bold" if host.state is HostState.UP else "bold red"
+    style = "bold" if host.state is HostState.UP or host.power else "bold red"
     age = host.age_s(now)
     seen = "never seen" if age is None else f"{format_duration(age)} old"
     blank = (text(""),) * 5
     drained = ", drained" if host.drained else ""
-    state = text(f"{host.state.value}{drained}, {seen}", style)
+    state = text(f"{host.power or host.state.value}{drained}, {seen}", style)
     trouble = "; ".join(one for one in (host.drained, host.error) if one)
     return text(host.name, style), state, *blank, text(trouble, style)
 

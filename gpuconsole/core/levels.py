@@ -29,6 +29,8 @@ class Condition(Enum):
     """What is wrong with a device, worst first."""
 
     DOWN = "down"
+    ASLEEP = "asleep"
+    """Down because the console, or nobody's need, lets it sleep; it can be woken."""
     FAULT = "fault"
     STALE = "stale"
     THROTTLED = "throttled"
@@ -38,7 +40,7 @@ class Condition(Enum):
 def condition(host: Host, device: Device) -> Condition:
     """Tell the worst that is known of a device and its host."""
     if host.state is HostState.DOWN:
-        return Condition.DOWN
+        return Condition.ASLEEP if host.power else Condition.DOWN
     if is_faulty(device):
         return Condition.FAULT
     if host.state is not HostState.UP:
@@ -51,7 +53,7 @@ def condition(host: Host, device: Device) -> Condition:
 def host_condition(host: Host) -> Condition:
     """Tell the worst that is known of a host and any of its devices."""
     if host.state is HostState.DOWN:
-        return Condition.DOWN
+        return Condition.ASLEEP if host.power else Condition.DOWN
     found = {condition(host, device) for device in host.devices}
     for worst in (Condition.FAULT, Condition.STALE, Condition.THROTTLED):
         if worst in found:

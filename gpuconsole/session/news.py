@@ -66,7 +66,9 @@ class News:
             if before is None or before is host.state:
                 continue
             severity: Severity = "information"
-            if host.state is HostState.DOWN:
+            if host.state is HostState.DOWN and host.power:
+                message = f"{host.name} sleeps."
+            elif host.state is HostState.DOWN:
                 message, severity = f"{host.name} is down. {clean(host.error, 300)}", "error"
             elif host.state is HostState.UP and before is not HostState.STALE:
                 message = f"{host.name} is up."

@@ -17,7 +17,8 @@ LONGEST = 300
 def unreachable(scene: Scene) -> Finding | None:
     """The link to a host broke, or never stood."""
     host = scene.host
-    if host.state is not HostState.DOWN:
+    # One that sleeps, or is waking, is away because nobody needs it yet.
+    if host.state is not HostState.DOWN or host.power:
         return None
     age = host.age_s(scene.now)
     heard = "nothing was ever heard of it" if age is None else "its frames have stopped"

@@ -47,6 +47,7 @@ class Glyphs:
 
 _CONDITIONS = {
     Condition.DOWN: "x",
+    Condition.ASLEEP: "z",
     Condition.FAULT: "!",
     Condition.THROTTLED: "~",
     Condition.STALE: "?",
@@ -145,10 +146,13 @@ class Ink:
             for right in range(len(theme.heat))
         }
         # Reverse video survives every theme, 16 colours and none.
-        self.conditions = {
+        self.conditions: dict[Condition, Style] = {
             which: Style(color=theme.state[which.value], bgcolor=ground, reverse=True, bold=True)
             for which in _CONDITIONS
+            if which is not Condition.ASLEEP
         }
+        # Nothing is wrong with it.
+        self.conditions[Condition.ASLEEP] = self.muted
         # Parts of the memory bar: neighbours differ in hue and in lightness.
         self.parts = (
             style("primary"), self.heat[4], self.accent, self.good,

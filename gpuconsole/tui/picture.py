@@ -190,6 +190,8 @@ def sums_of(host: Host) -> HostSums:
     """
     up, down = host.state is HostState.UP, host.state is HostState.DOWN
     count = len(host.devices)
+    if down and host.power:
+        return HostSums(0, 0, count, 0, 0, 0, 0.0, 0.0, 0, 0.0, 0, Condition.ASLEEP, None)
     if down:
         return HostSums(0, 1, count, 0, 0, count, 0.0, 0.0, 0, 0.0, 0, Condition.DOWN, None)
     busy = free = bad = work_known = held_known = 0

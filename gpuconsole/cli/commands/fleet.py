@@ -63,6 +63,8 @@ def _host(host: Host, now: float) -> dict[str, Any]:
         "address": host.address or None,
         "labels": dict(host.labels),
         "drained": host.drained or None,
+        "power": host.power or None,
+        "interruptible": host.interruptible,
         "devices": [_device(device, now) for device in host.devices],
     }
 

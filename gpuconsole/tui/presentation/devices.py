@@ -120,6 +120,8 @@ def _load(ink: Ink, picture: Picture, host: Host, device: Device, width: int) ->
     if state is Condition.DOWN or (state is Condition.FAULT and device.utilization is None):
         word = "down" if state is Condition.DOWN else "lost" if device.lost else "fault"
         return [(fit(ink.say(word), width), ink.bad)]
+    if state is Condition.ASLEEP:
+        return [(fit(ink.say("asleep"), width), ink.muted)]
     step = level(device.utilization)
     style = ink.muted if step is None else ink.heat[step]
     words = "n/a" if device.utilization is None else f"{device.utilization:.0f}%"

@@ -38,12 +38,13 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     lines: Lines = [
         [
             (fit(ink.say("state"), 10), ink.muted),
-            (ink.say(host.state.value), ink.good if good else ink.bad),
+            (_state_word(ink, host), ink.good if good else ink.muted if host.power else ink.bad),
             ("" if age is None else ink.say(f"   seen {format_duration(age)} ago"), ink.muted),
         ]
     ]
     if host.error:
-        lines += [[(line, ink.bad)] for line in wrapped(ink.say(host.error), width)]
+        style = ink.muted if host.power else ink.bad
+        lines += [[(line, style)] for line in wrapped(ink.say(host.error), width)]
     if host.drained:
         words = ink.say(f"takes no new jobs: {host.drained}")
         lines += [[(line, ink.warn)] for line in wrapped(words, width)]
@@ -68,6 +69,14 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         words = ink.say(f"{host.clock_skew_s:+.0f}s off")
         lines.append([(fit(ink.say("clock"), 10), ink.muted), (words, ink.warn)])
     return lines
+
+
+def _state_word(ink: Ink, host: Host) -> str:
+    if host.power == "asleep":
+        return ink.say("asleep")
+    if host.power == "waking":
+        return ink.say("waking")
+    return ink.say("falling asleep") if host.power else ink.say(host.state.value)
 
 
 def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:

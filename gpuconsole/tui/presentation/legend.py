@@ -22,6 +22,7 @@ MEANINGS = {
     Condition.FAULT: "fault: lost, XID, ECC or unreadable",
     Condition.THROTTLED: "throttled by heat or the power brake",
     Condition.STALE: "stale or still connecting",
+    Condition.ASLEEP: "asleep, or waking",
 }
 
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.fleet import Host, HostState
-from gpuconsole.core.levels import Condition
+from gpuconsole.core.levels import Condition, host_condition
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import HostSums, Picture, Totals
 from gpuconsole.tui.presentation.cells import Piece, fit
@@ -115,8 +115,8 @@ def _device_line(view: MapView, row: Row) -> list[Piece]:
 
 def _quiet_host(ink: Ink, host: Host, width: int) -> list[Piece]:
     """A host without devices: what is wrong, or that it is still being asked."""
-    down = host.state is HostState.DOWN
-    state = Condition.DOWN if down else Condition.STALE
+    down = host.state is HostState.DOWN and not host.power
+    state = Condition.DOWN if down else Condition.ASLEEP if host.power else Condition.STALE
     login = bool(host.cluster) and not host.node
     words = host.error or {
         HostState.CONNECTING: "connecting",
@@ -212,8 +212,7 @@ def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
     ink, width = view.ink, view.layout.cell_width
     cells, owners = view.cells, view.owners
     if not host.devices:
-        up, down = host.state is HostState.UP, host.state is HostState.DOWN
-        state = Condition.DOWN if down else Condition.STALE
+        up, state = host.state is HostState.UP, host_condition(host)
         glyph = " " if up else ink.glyphs.conditions[state]
         return [(glyph, ink.conditions[state]), (" " * (width - 1), ink.text)]
     codes = device_codes(view.picture, host, metric, owners, view.lit)

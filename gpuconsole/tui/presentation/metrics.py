@@ -27,10 +27,11 @@ from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.owners import NOBODY, Owners
 
-UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, OWNER = 9, 10, 11, 12, 13, 14, 16
+UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, ASLEEP, OWNER = 9, 10, 11, 12, 13, 14, 15, 16
 """Codes above the ramp; from OWNER on each user has one."""
 _TROUBLE = {
     Condition.DOWN: DOWN,
+    Condition.ASLEEP: ASLEEP,
     Condition.FAULT: FAULT,
     Condition.STALE: STALE,
     Condition.THROTTLED: THROTTLED,
@@ -84,7 +85,7 @@ def device_codes(
 ) -> list[int]:
     """Return the code of each device of a host; `lit` names devices that are to stand out."""
     if host.state is HostState.DOWN:
-        return [DOWN] * len(host.devices)
+        return [ASLEEP if host.power else DOWN] * len(host.devices)
     stale = host.state is not HostState.UP
     by_owner = metric.name == "owner"
     codes: list[int] = []
@@ -174,7 +175,7 @@ class Cells:
             if self._ink.ascii or self._ink.few_colors or not (left or right):
                 return self.one(max(left, right), owners)
             return self._ink.glyphs.half, self._ink.heat_pairs[left, right]
-        for code in (LIT, DOWN, FAULT, STALE, THROTTLED):
+        for code in (LIT, DOWN, FAULT, STALE, THROTTLED, ASLEEP):
             if code in (left, right):
                 return self.one(code, owners)
         return self.one(left if left >= UNTOLD else right, owners)
