@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import secrets
 import stat
@@ -95,7 +96,16 @@ def is_here(host: str) -> bool:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
         return False
-    return name in LOOPBACK
+    return name is not None and is_loopback(name)
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a name or an address is this machine's alone. A name may mean anything, but
+    `localhost`."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name in LOOPBACK
 
 
 def is_own(origin: str, host: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
-import ipaddress
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from prometheus_client.registry import Collector
 from gpuconsole.errors import UsageError
 from gpuconsole.session.metrics.model import Family, Picture, Spread
 from gpuconsole.session.metrics.watching import families
-from gpuconsole.web.guard import LOOPBACK, Guard, is_here
+from gpuconsole.web.guard import Guard, is_here, is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -52,11 +51,8 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it. A name may mean anything, but `localhost`."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host in LOOPBACK
+        """Whether only this machine reaches it."""
+        return is_loopback(self.host)
 
     @property
     def url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -471,6 +472,28 @@ def test_rules_and_dashboard_name_only_what_exists(file: str) -> None:
     labels = {label for metric in METRICS for label in metric.labels} | {"le", "job", "instance"}
     matched = set(re.findall(r'(\w+)\s*=~?\s*\\?"', text))
     assert matched - labels == set()
+
+
+def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
+    board = json.loads((WATCHING / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert at["x"] + at["w"] <= 24
+        assert not taken & cells, f"{panel['title']} lies over another"
+        taken |= cells
+        if panel["type"] != "row":
+            letters = [target["refId"] for target in panel["targets"]]
+            assert letters
+            assert len(set(letters)) == len(letters)
+            assert all(t["datasource"]["uid"] == "${datasource}" for t in panel["targets"])
 
 
 def test_an_empty_lab_has_an_answer() -> None:

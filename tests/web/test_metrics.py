@@ -168,6 +168,10 @@ async def test_without_a_token_only_names_of_loopback_are_answered() -> None:
         answer = await client.get(url, headers={"Host": "lab.example.org"})
         assert answer.status == 403
         assert "gpuconsole_host_up" not in await answer.text()
+        for name in ("localhost:1", "[::1]:1", "127.0.0.5", "127.0.0.1:9765"):
+            assert (await client.get(url, headers={"Host": name})).status == 200
+        for name in ("127.0.0.1.evil.org", "localhost.evil.org", "10.0.0.1", "[", ""):
+            assert (await client.get(url, headers={"Host": name})).status in (400, 403)
         assert (await client.get(url.replace("/metrics", "/"))).status == 200
         assert (await client.post(url)).status == 405
         assert (await client.get(f"{url}/more")).status == 404
