@@ -390,8 +390,8 @@ async def test_memory_links_energy_and_division_are_shown() -> None:
     made = session()
     told = replace(
         made.hosts_now[0].devices[0], ecc_uncorrected=0, ecc_corrected=41, retired_pages=2,
-        remap_pending=True, nvlinks_up=11, nvlinks_down=1, nvlink_errors=7, energy_j=7.2e6, mig=True,
-        clock_notes=("application-clocks",),
+        remap_pending=True, nvlinks_up=11, nvlinks_down=1, nvlink_errors=7, energy_j=7.2e6,
+        mig=True, clock_notes=("application-clocks",),
     )  # fmt: skip
     slice_ = replace(
         made.hosts_now[0].devices[1], uuid="MIG-1", parent_uuid=told.uuid, mig_profile="1g.5gb"
