@@ -91,6 +91,25 @@ def test_a_hanging_tool_is_ended_with_all_it_started(
     until(lambda: not running(child), "the tool's own child lives on")
 
 
+def test_a_tool_that_leaves_something_running_has_answered_all_the_same(place: Path) -> None:
+    prints(place, "npu-smi", texts.ASCEND, f"sleep 1000 & echo $! >{place}/child")
+    kept = tools.Tools(family("ascend"), 60.0)
+    record = until(lambda: "o" in kept.record and kept.record, "no output")
+    assert printed(record) == {"info": texts.ASCEND}
+    os.kill(int((place / "child").read_text()), 9)
+
+
+def test_a_program_that_cannot_be_started_is_said(place: Path) -> None:
+    (place / "npu-smi").write_text("#!/no/such/interpreter\n")
+    (place / "npu-smi").chmod(0o755)
+    kept = tools.Tools(family("ascend"), 60.0)
+    record = until(lambda: {"s"} & kept.record.keys() and kept.record, "no end")
+    shelf = Shelf()
+    shelf.take(told(status=record["s"], words=record["e"], text=" "))
+    assert shelf.error.startswith(("npu-smi ended with 126: ", "npu-smi ended with 127: "))
+    assert "No such file or directory" in shelf.error
+
+
 HUNG = "npu-smi did not answer within 1 s and was ended"
 
 

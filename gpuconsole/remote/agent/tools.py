@@ -71,7 +71,13 @@ class Tools(object):
     def _run(self) -> None:
         while True:
             taken, began = time.time(), time.monotonic()
-            found = self._ask()
+            try:
+                found = self._ask()
+            except Exception as error:
+                # Whatever goes wrong costs this round and is told; the thread must live on.
+                if not self.record:
+                    self.record = {"w": 0, "t": taken, "m": machine()}
+                found = self._told(x="%s: %s" % (self._tool(), error or type(error).__name__))
             pause = LOOK_AGAIN_S
             if found is not None:
                 pause = pause_after(time.monotonic() - began, self._interval)
@@ -185,8 +191,10 @@ def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, b
     kept = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
     reading = list(kept)
     while reading:
-        ready, _, _ = select.select(reading, [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        left = deadline - time.monotonic()
+        ready, _, _ = select.select(reading, [], [], max(0.0, min(0.2, left)))
+        # What a tool leaves running behind it may hold its output open for ever.
+        if not ready and (left <= 0 or child.poll() is not None):
             break
         for stream in ready:
             data = os.read(stream, 65536)
