@@ -17,6 +17,7 @@ from textual.screen import Screen
 from gpuconsole.core.events import Event
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
+from gpuconsole.tui.crowds import Crowds
 from gpuconsole.tui.desktop import notification, worth_a_call
 from gpuconsole.tui.expanding import toggle
 from gpuconsole.tui.ink import Ink, few_colors
@@ -138,7 +139,7 @@ class ConsoleApp(App[None]):
                 self.exit(return_code=error.exit_code, message=farewell(error))
                 return
             self.opened = True
-        self.session.subscribe(self._event)
+        self.session.subscribe(Crowds(self, self._event).take)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
         self.set_timer(LATER_S, lambda: aside(self, import_aside, group="imports"))
@@ -377,15 +378,15 @@ class ConsoleApp(App[None]):
         named = job is not None or not event.subject or event.subject in event.message
         said = self.ink.say(event.message)
         if event.kind == "incident":
-            place, _, title = event.message.partition(": ")
-            said = f"{place}: {self.ink.say(title)}"
+            place, colon, title = event.message.partition(": ")
+            said = f"{place}{colon}{self.ink.say(title)}"
         words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
         if worth_a_call(event, self.look.bell):
             self.bell()
             if self._driver is not None:
-                self._driver.write(notification(self.TITLE or "", event.message, os.environ))
+                self._driver.write(notification(self.TITLE or "", said, os.environ))
 
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:

@@ -1,0 +1,59 @@
+"""Hosts that come and go together are told together: a switch that fails is one toast, not fifty,
+and a thousand hosts that connect hold up no key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.events import Event
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+TOGETHER_S = 0.5
+"""What hosts do within so long is told together."""
+MOST_ALONE = 3
+"""So many are told one by one."""
+MOST_NAMED = 5
+_SEVERAL = {" is up.": "are up", " sleeps.": "sleep"}
+"""How the sentence about one host ends, and what is said of several."""
+
+
+class Crowds:
+    """Passes events on to `tell`; those of hosts a moment later, many as one."""
+
+    def __init__(self, app: App[None], tell: Callable[[Event], None]) -> None:
+        self._app = app
+        self._tell = tell
+        self._waiting: list[Event] = []
+
+    def take(self, event: Event) -> None:
+        """Take an event of the session."""
+        if event.kind != "host":
+            self._tell(event)
+            return
+        if not self._waiting:
+            self._app.set_timer(TOGETHER_S, self._tell_waiting)
+        self._waiting.append(event)
+
+    def _tell_waiting(self) -> None:
+        events, self._waiting = self._waiting, []
+        groups: dict[str, list[Event]] = {}
+        for event in events:
+            ending = event.message.removeprefix(event.subject)
+            groups.setdefault(_SEVERAL.get(ending, event.severity), []).append(event)
+        for word, group in groups.items():
+            for event in group if len(group) <= MOST_ALONE else [_together(word, group)]:
+                self._tell(event)
+
+
+def _together(word: str, events: list[Event]) -> Event:
+    """Return one event for many of a kind."""
+    count, last = len(events), events[-1]
+    if word in _SEVERAL.values():
+        return Event("host", "", f"{count} hosts {word}.", last.at, last.severity)
+    names = ", ".join(event.subject for event in events[:MOST_NAMED])
+    more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
+    what = "are down" if word == "error" else "changed"
+    return Event("host", "", f"{count} hosts {what}: {names}{more}.", last.at, last.severity)

@@ -1,0 +1,74 @@
+"""Hosts that come and go together are one toast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.core.events import Event
+from gpuconsole.tui.crowds import TOGETHER_S, Crowds
+
+
+class Timers:
+    """The part of an app that lets a moment pass."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[float, Callable[[], Any]]] = []
+
+    def set_timer(self, delay: float, callback: Callable[[], Any]) -> None:
+        self.set.append((delay, callback))
+
+    def ring(self) -> None:
+        for delay, callback in self.set:
+            assert delay == TOGETHER_S
+            callback()
+        self.set.clear()
+
+
+def crowds() -> tuple[Crowds, Timers, list[Event]]:
+    timers, told = Timers(), list[Event]()
+    return Crowds(timers, told.append), timers, told  # type: ignore[arg-type]
+
+
+def up(name: str) -> Event:
+    return Event("host", name, f"{name} is up.", 1.0)
+
+
+def down(name: str) -> Event:
+    return Event("host", name, f"{name} is down. No route to host.", 2.0, "error")
+
+
+def test_what_is_no_host_is_told_at_once() -> None:
+    made, timers, told = crowds()
+    job = Event("job", "j1", "train: running", 1.0)
+    made.take(job)
+    assert told == [job]
+    assert not timers.set
+
+
+def test_few_hosts_are_told_one_by_one() -> None:
+    made, timers, told = crowds()
+    for event in (up("a"), down("b"), up("c")):
+        made.take(event)
+    assert told == []
+    assert len(timers.set) == 1
+    timers.ring()
+    assert sorted(one.message for one in told) == [
+        "a is up.", "b is down. No route to host.", "c is up."
+    ]  # fmt: skip
+
+
+def test_many_hosts_are_one_event_for_each_thing_that_they_do() -> None:
+    made, timers, told = crowds()
+    for number in range(40):
+        made.take(up(f"n{number}"))
+    for number in range(40, 48):
+        made.take(down(f"n{number}"))
+    timers.ring()
+    assert [(one.message, one.severity) for one in told] == [
+        ("40 hosts are up.", "information"),
+        ("8 hosts are down: n40, n41, n42, n43, n44 and 3 more.", "error"),
+    ]
+    made.take(up("late"))
+    timers.ring()
+    assert told[-1].message == "late is up."
