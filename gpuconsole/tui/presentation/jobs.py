@@ -259,7 +259,7 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
     if beside.results or (job.state.ended and attempt is not None):
         lines += [[], [(say("results"), ink.title)]]
         told = beside.results or (say(f"F copies them into ./{job.id}"),)
-        lines += [[(part, ink.text)] for one in told for part in wrapped(one, width)]
+        lines += [[(part, ink.text)] for one in told for part in wrapped(say(one), width)]
     if beside.docker:
         lines += [[], [(say("docker (Y copies)"), ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(beside.docker, width)]

@@ -143,7 +143,7 @@ class FilterBar(Horizontal):
         pieces = [
             (before, ink.muted),
             (wrong, ink.bad + Style(underline=True, bold=True)),
-            (f"  col {error.column + 1}: {error.message}", ink.bad),
+            (ink.say(f"  col {error.column + 1}: {error.message}"), ink.bad),
         ]
         self.query_one("#filter-note", Static).update(text([pieces]), layout=True)
 
