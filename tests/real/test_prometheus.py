@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ import pytest
 pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
 
 from gpuconsole.session.metrics.watching import most_series
+from tests.real.rig.hosts import Lab
 from tests.real.rig.prometheus import PROMETHEUS, PROMTOOL, prometheus
+from tests.real.rig.sessions import Desk
 
 pytestmark = [
     pytest.mark.real,
@@ -29,6 +31,7 @@ pytestmark = [
 WATCHING = Path(__file__).resolve().parents[2] / "watching"
 START_S = 90.0
 TOKEN = "a-token-of-24-characters"
+QUICK = "lab:\n  triage:\n    limits: {fault_for: 0, unreachable_for: 1, clear_after: 2}\n"
 
 
 @contextlib.asynccontextmanager
@@ -53,20 +56,18 @@ async def console(folder: Path, *words: str) -> AsyncIterator[str]:
     assert process.returncode == 0
 
 
-def config(target: str, token_file: Path) -> str:
-    """Return a configuration that scrapes fast, and once more without the token."""
+def config(target: str, token_file: Path | None = None) -> str:
+    """Return a configuration that scrapes fast, and with a token once more without it."""
+    targets = {"static_configs": [{"targets": [target]}]}
+    jobs: list[dict[str, Any]] = [{"job_name": "gpuconsole", **targets}]
+    if token_file is not None:
+        jobs[0]["authorization"] = {"credentials_file": str(token_file)}
+        jobs.append({"job_name": "stranger", **targets})
     return json.dumps(
         {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(WATCHING / "alerts.yaml")],
-            "scrape_configs": [
-                {
-                    "job_name": "gpuconsole",
-                    "authorization": {"credentials_file": str(token_file)},
-                    "static_configs": [{"targets": [target]}],
-                },
-                {"job_name": "stranger", "static_configs": [{"targets": [target]}]},
-            ],
+            "scrape_configs": jobs,
         }
     )
 
@@ -165,42 +166,64 @@ async def _conventions(address: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-async def test_the_dispatcher_serves_metrics_too(tmp_path: Path) -> None:
-    inventory = tmp_path / "lab.yaml"
-    inventory.write_text(
-        "version: 1\nhosts:\n  - name: nowhere\n    address: 127.0.0.1\n    port: 1\n"
-    )
-    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+async def test_faults_of_real_hosts_reach_prometheus(lab: Lab, tmp_path: Path) -> None:
+    """A dispatcher, over SSH, with the agent and a driver that says what the test wants."""
+    host, other = lab.add(devices=2), lab.add(devices=1)
+    host.driver.set({"0.util": 37})
+    desk = Desk(lab, tmp_path / "desk", QUICK)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gpuconsole", "dispatch", "--metrics", "127.0.0.1:0",
-        "--inventory", str(inventory), "--state", str(tmp_path / "state"),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, env=environment,
+        *desk.command("dispatch", "--metrics", "127.0.0.1:0"),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None
     try:
-        address = ""
-        while not address:
+        target = ""
+        while not target:
             line = (await asyncio.wait_for(process.stderr.readline(), START_S)).decode()
             assert line, "it ended"
-            found = re.search(r"http://\S+", line)
-            address = found.group() if found else ""
-        target = address.removeprefix("http://").removesuffix("/metrics")
-        scrape = {"job_name": "gpuconsole", "static_configs": [{"targets": [target]}]}
-        document = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
-        async with prometheus(tmp_path, json.dumps(document)) as prom:
+            found = re.search(r"http://(\S+)/metrics", line)
+            target = found.group(1) if found else ""
+        async with prometheus(tmp_path, config(target)) as prom:
+            own = f'{{host="{host.name}",device="0"}}'
+            await prom.until(
+                "query", _is("0.37"), query=f"gpuconsole_device_utilization_ratio{own}"
+            )
+            await prom.until("query", _is("1"), query="gpuconsole_dispatcher_up")
+            await prom.until("query", _is("0"), query="gpuconsole_simulated")
+            await prom.until("query", _is("2"), query="sum(gpuconsole_host_up)")
+            (info,) = await prom.query(f"gpuconsole_device_info{own}")
+            assert info["metric"]["uuid"] == host.uuids[0]
 
-            def dispatches(data: Any) -> bool:
-                return bool(data["result"]) and data["result"][0]["value"][1] == "1"
+            host.driver.set({"1.lost": 1})
+            other.cut()
+            lost = ("GpuconsoleDeviceLost", host.name, "firing")
+            # It waits for a minute before it fires; promtool passes that time below.
+            down = ("GpuconsoleHostDown", other.name, "pending")
+            both = await prom.until("alerts", lambda data: {lost, down} <= _alerting(data))
+            (one,) = (a for a in both["alerts"] if a["labels"]["alertname"] == lost[0])
+            assert one["labels"]["device"] == "1"
+            counted = f'gpuconsole_host_link_losses_total{{host="{other.name}"}}'
+            await prom.until("query", _is("1"), query=counted)
+            assert not await prom.query(f'gpuconsole_device_up{{host="{other.name}"}}')
 
-            await prom.until("query", dispatches, query="gpuconsole_dispatcher_up")
-            (real,) = await prom.query("gpuconsole_simulated")
-            assert real["value"][1] == "0"
-            (host,) = await prom.query('gpuconsole_host_up{host="nowhere"}')
-            assert host["value"][1] == "0"
+            other.heal()
+            host.driver.set({"1.lost": 0})
+            await prom.until("alerts", lambda data: not {lost, down} & _alerting(data))
     finally:
         process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 0
+
+
+def _is(value: str) -> Callable[[Any], bool]:
+    return lambda data: [one["value"][1] for one in data["result"]] == [value]
+
+
+def _alerting(data: Any) -> set[tuple[str, str, str]]:
+    return {
+        (one["labels"]["alertname"], one["labels"].get("host", ""), one["state"])
+        for one in data["alerts"]
+    }
 
 
 @pytest.mark.parametrize(
