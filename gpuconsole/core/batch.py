@@ -121,11 +121,63 @@ def array_script(scripts: Sequence[Script], name: str) -> str:
     """
     lines = ['case "$SLURM_ARRAY_TASK_ID" in']
     for number, one in enumerate(scripts):
-        # The nodes share a folder, and each launcher numbers its logs from 0.
-    inner = (
-        'export PADDLE_RANK="$SLURM_NODEID" POD_IP="$(address "$SLURMD_NODENAME")" '
-        'PADDLE_LOG_DIR="${PADDLE_LOG_DIR:-log}/node-$SLURM_NODEID"; exec "$@"'
+        inner = body(one).rstrip("\n")
+        if one.folder:
+            own = shlex.quote(one.folder)
+            inner = f"exec bash {own}/body.sh >>{own}/log 2>&1"
+        lines += [f"{number})", inner, ";;"]
+    return _text(
+        directives(replace(scripts[0], name=name), array=len(scripts)),
+        "\n".join([*lines, "esac", ""]),
     )
+
+
+def body(script: Script) -> str:
+    """Return the commands of a batch script, without its options."""
+    lines = _begin(script.folder) if script.folder else [*_BY_HAND]
+    if script.batch.link is not None:
+        path, target = script.batch.link
+        parent = str(PurePosixPath(path).parent)
+        path, target, parent = map(shlex.quote, (path, target, parent))
+        lines.append(f"mkdir -p {parent} {target}")
+        lines.append(f"[ -e {path} ] || ln -s {target} {path}")
+    if script.shell.preamble:
+        lines.append(f". {shlex.quote(script.shell.preamble)}")
+    for name, value in script.env.items():
+        if _VARIABLE.fullmatch(name):
+            lines.append(f"export {name}={shlex.quote(value)}")
+    if script.folder:
+        lines.append('export PYTHONPATH="$run/reporter${PYTHONPATH:+:$PYTHONPATH}"')
+    words = " ".join(shlex.quote(word) for word in _words(script))
+    lines += _gang(words) if script.batch.nodes > 1 else [words]
+    lines.append("finish $?" if script.folder else "exit $?")
+    return "\n".join(lines) + "\n"
+
+
+def _text(options: Sequence[str], commands: str) -> str:
+    return "\n".join(["#!/bin/bash", *(f"#SBATCH {option}" for option in options), commands])
+
+
+def _output(script: Script, array: int) -> tuple[str, ...]:
+    if not script.folder:
+        return (f"--output={script.name}-%{'A_%a' if array else 'j'}.log",)
+    # Each task of an array writes into a folder of its own, which no pattern can name.
+    return (f"--output={'/dev/null' if array else script.folder + '/log'}", "--open-mode=append")
+
+
+def _words(script: Script) -> tuple[str, ...]:
+    command = script.command
+    if command and command[0] == "python":
+        command = (script.shell.python, *command[1:])
+    return (*(word.replace("{image}", script.image) for word in script.shell.container), *command)
+
+
+def _begin(folder: str) -> list[str]:
+    """Return the lines that note the beginning, and how the end will be noted.
+
+    The end is written beside and moved into place: whoever reads it finds all of it or nothing.
+    Slurm's SIGTERM goes to every process of the job; the shell waits for the script's own answer.
+    """
     return [
         f"run={shlex.quote(folder)}",
         # Should whoever handed it over have died before it could note the number.
@@ -147,7 +199,11 @@ def _gang(words: str) -> list[str]:
     Paddle's launcher takes this from its environment. Of itself it would look up its host's name,
     which many systems answer with 127.0.1.1; Slurm knows the address at which a node is reached.
     """
-    inner = 'export PADDLE_RANK="$SLURM_NODEID" POD_IP="$(address "$SLURMD_NODENAME")"; exec "$@"'
+    # The nodes share a folder, and each launcher numbers its logs from 0.
+    inner = (
+        'export PADDLE_RANK="$SLURM_NODEID" POD_IP="$(address "$SLURMD_NODENAME")" '
+        'PADDLE_LOG_DIR="${PADDLE_LOG_DIR:-log}/node-$SLURM_NODEID"; exec "$@"'
+    )
     return [
         "address() {",
         "  local at",

@@ -155,15 +155,16 @@ def test_a_gang_runs_its_command_on_each_node_and_tells_where_to_meet(tmp_path: 
     )
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    say = 'echo $PADDLE_MASTER $PADDLE_NNODES $PADDLE_RANK $POD_IP $PADDLE_LOG_DIR $PADDLE_JOB_ID "$@"'
+    words = ("MASTER", "NNODES", "RANK", "LOG_DIR", "JOB_ID")
+    say = f'echo {" ".join(f"$PADDLE_{word}" for word in words)} $POD_IP "$@"'
     script = made(tmp_path, "bash", "-c", say, "x", "a b", batch=Batch(nodes=2))
     path = f"{tools}:{os.environ['PATH']}"
     done = run(
         body(script), tmp_path, PATH=path, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_NUM_NODES="2"
     )
     assert done.stdout.splitlines() == [
-        "127.0.0.1:20017 2 0 127.0.0.1 log/node-0 slurm-17 a b",
-        "127.0.0.1:20017 2 1 127.0.0.2 log/node-1 slurm-17 a b",
+        "127.0.0.1:20017 2 0 log/node-0 slurm-17 127.0.0.1 a b",
+        "127.0.0.1:20017 2 1 log/node-1 slurm-17 127.0.0.2 a b",
     ]
 
 
