@@ -185,6 +185,13 @@ class SimulatedEngine:
             if container.spec.labels.get(_JOURNAL) == journal
         )
 
+    async def running(self) -> tuple[str, ...]:
+        """Return the names of the containers that run."""
+        self._reach()
+        now = self._host.time.now()
+        known = self._host.containers.values()
+        return tuple(one.spec.name for one in known if one.state_at(now) == "running")
+
     async def stop(self, container: str, grace_s: float) -> None:
         """End the container; it obeys SIGTERM, so the grace time is not needed."""
         self._reach()

@@ -41,6 +41,8 @@ class SimulatedHost:
         self.ran: dict[str, SimulatedContainer] = {}
         """The last container of each job: its results outlive it."""
         self.containers_made = 0
+        self.up_at: float | None = -math.inf
+        """Lab time from which it is switched on; None while it is off."""
         self._ended: dict[int, float] = {}
         """Lab times at which a person ended processes, by pid."""
         self._phase = phase
@@ -69,6 +71,8 @@ class SimulatedHost:
 
     def state_at(self, lab_now: float) -> HostState:
         """Tell whether the host answers at a lab time."""
+        if self.up_at is None or lab_now < self.up_at:
+            return HostState.DOWN
         if not self.site.flaky:
             return HostState.UP
         if lab_now + self.site.outage_offset_s < _AWAY_UNTIL_S:

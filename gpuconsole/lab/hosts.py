@@ -9,6 +9,7 @@ from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, HostState
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.lab.engine import SimulatedEngine, unreachable
 from gpuconsole.lab.host import SimulatedHost, phase_of
+from gpuconsole.lab.power import SimulatedPower, sleeping_site
 from gpuconsole.lab.sites import build_sites
 from gpuconsole.lab.time import LabTime
 
@@ -33,13 +34,18 @@ class SimulatedHosts:
         *,
         clock: Callable[[], float],
         speed: float = 1.0,
+        elastic: bool = False,
     ) -> None:
-        """Open the lab now."""
+        """Open the lab now; `elastic` adds a host that sleeps."""
         self.time = LabTime(clock, clock(), speed)
         self._hosts = tuple(
             SimulatedHost(site, seed, self.time, phase_of(number))
             for number, site in enumerate(build_sites(hosts, seed))
         )
+        if elastic:
+            site = sleeping_site(seed)
+            self._hosts += (SimulatedHost(site, seed, self.time, phase_of(len(self._hosts))),)
+        self.power = SimulatedPower(self._hosts[hosts:])
         self._by_name = {host.site.name: host for host in self._hosts}
         self._snapshot = FleetSnapshot(simulated=True)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.fleet import Backend, PeerLink
 from gpuconsole.errors import UsageError
@@ -155,10 +155,24 @@ def _site(number: int, chance: random.Random) -> Site:
         _NAMED_ROLES[number] if named else tuple(chance.choice(_ROLES) for _ in range(kind.count))
     )
     rack = "r1" if number in (0, 1, 3) else "r2" if named else f"r{3 + number // 12}"
+    name = f"{kind.prefix}-{1 + number // len(every):02d}"
+    address = f"10.{20 + number // 62500}.{number // 250 % 250}.{11 + number % 250 % 240}"
+    return replace(
+        site_of(kind, name, address, rack, roles, chance),
+        flaky=kind.prefix == "t4" if named else chance.random() < _FLAKY_SHARE,
+        outage_offset_s=0.0 if named else chance.uniform(60.0, 400.0),
+        full_disk=named and kind.prefix == "rtx4090",
+    )
+
+
+def site_of(
+    kind: Kind, name: str, address: str, rack: str, roles: Sequence[str], chance: random.Random
+) -> Site:
+    """Return a host of a kind that is always in sight."""
     ids = _device_uuids(kind, chance)
     return Site(
-        name=f"{kind.prefix}-{1 + number // len(every):02d}",
-        address=f"10.{20 + number // 62500}.{number // 250 % 250}.{11 + number % 250 % 240}",
+        name=name,
+        address=address,
         kind=kind,
         labels={"rack": rack, "pool": kind.pool},
         devices=tuple(
@@ -173,9 +187,6 @@ def _site(number: int, chance: random.Random) -> Site:
             )
             for index in range(kind.count)
         ),
-        flaky=kind.prefix == "t4" if named else chance.random() < _FLAKY_SHARE,
-        outage_offset_s=0.0 if named else chance.uniform(60.0, 400.0),
-        full_disk=named and kind.prefix == "rtx4090",
     )
 
 

@@ -60,6 +60,8 @@ class DemoOptions:
     speed: float = 1.0
     slurm: bool = False
     """Whether a Slurm cluster stands beside its hosts."""
+    elastic: bool = False
+    """Whether one more host sleeps until a job needs it."""
 
 
 def open_session(
@@ -124,7 +126,9 @@ def _demo_session(
     from gpuconsole.lab.slurm import ClusterHosts
     from gpuconsole.remote.inventory import DEFAULT_IMAGE
 
-    hosts = SimulatedHosts(demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed)
+    hosts = SimulatedHosts(
+        demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed, elastic=demo.elastic
+    )
     fleet: Hosts = ClusterHosts(hosts, demo.seed) if demo.slurm else hosts
     scratch = tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") if state is None else None
     folder = Path(scratch.name) if scratch is not None else Path(str(state)).expanduser()
@@ -145,6 +149,7 @@ def _demo_session(
         read_only=read_only,
         dispatch=dispatch,
         simulated=True,
+        power=hosts.power,
         on_close=scratch.cleanup if scratch is not None else lambda: None,
     )
     session.triage.remember(noted_before(hosts.snapshot()))

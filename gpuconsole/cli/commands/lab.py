@@ -43,6 +43,7 @@ _CLOSING_S = 2.0
     help="Lab seconds a second; 1, and headless as fast as --seconds asks.",
 )
 @click.option("--slurm", is_flag=True, help="With a Slurm cluster beside the hosts.")
+@click.option("--elastic", is_flag=True, help="With a host that sleeps until a job needs it.")
 @click.option("--headless", is_flag=True, help="Run one job to its end without a terminal.")
 @click.option(
     "--seconds",
@@ -53,7 +54,13 @@ _CLOSING_S = 2.0
 )
 @common
 def demo(
-    hosts: int, seed: int, speed: float | None, slurm: bool, headless: bool, seconds: float
+    hosts: int,
+    seed: int,
+    speed: float | None,
+    slurm: bool,
+    elastic: bool,
+    headless: bool,
+    seconds: float,
 ) -> int:
     """Open the console on a simulated lab.
 
@@ -65,13 +72,13 @@ def demo(
         raise UsageError("Wrong usage", "demo --json needs --headless.", "Add --headless.")
     with _state() as folder:
         if not headless:
-            return _open(Laboratory(hosts, seed, speed or 1.0, Path(folder), slurm))
+            return _open(Laboratory(hosts, seed, speed or 1.0, Path(folder), slurm, elastic))
         if options().read_only:
             raise ReadOnlyError(
                 "Read-only", "A headless demo queues a job.", "Leave --read-only out."
             )
         chosen = speed or min(100.0, max(1.0, _HEADLESS_LAB_S / seconds))
-        laboratory = Laboratory(hosts, seed, chosen, Path(folder), slurm)
+        laboratory = Laboratory(hosts, seed, chosen, Path(folder), slurm, elastic)
         report, document = asyncio.run(_run(laboratory, seconds))
     if options().as_json:
         print_document(document)
@@ -96,6 +103,7 @@ class Laboratory:
     speed: float
     state: Path
     slurm: bool = False
+    elastic: bool = False
 
     def session(self, *, dispatching: bool) -> Session:
         """Return a session on the lab, not entered yet."""
@@ -105,7 +113,7 @@ class Laboratory:
             None,
             self.state,
             read_only=options().read_only,
-            demo=DemoOptions(self.hosts, self.seed, self.speed, self.slurm),
+            demo=DemoOptions(self.hosts, self.seed, self.speed, self.slurm, self.elastic),
             dispatch=dispatching,
         )
 
