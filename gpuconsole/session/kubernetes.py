@@ -322,10 +322,11 @@ class _Rendering:
 
     def _told(self, work: Workload) -> list[str]:
         task = self._task
-        kind = f"{work.pods} pods" if work.gang else "one pod"
+        count = work.devices if work.resource else 0
+        kind = f"{work.pods} pods, each" if work.gang else "a pod"
         verb = "create" if work.bundle is not None and len(work.bundle) > 180 * 1024 else "apply"
         head = [
-            f"{task.name}: {kind}, {work.devices if work.resource else 0} devices each."
+            f"{task.name}: {kind} with {count} {'device' if count == 1 else 'devices'}."
             f" Start it with: kubectl {verb} -f FILE"
         ]
         if work.gang:

@@ -214,7 +214,7 @@ def test_a_script_becomes_a_job_with_its_code(write: Write, task: Task) -> None:
     assert unpacking["command"][:4] == ["python", "-m", "tarfile", "-e"]
     shm = next(volume for volume in pod(objects)["volumes"] if volume["name"] == "shm")
     assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "8192Mi"}
-    assert notes[0].startswith("Train #1: one pod, 1 devices each.")
+    assert notes[0].startswith("Train #1: a pod with 1 device. Start it with: kubectl apply")
 
 
 def test_the_unpacked_code_runs_as_the_manifest_says(
