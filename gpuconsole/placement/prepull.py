@@ -62,6 +62,7 @@ def _may_come(task: Task, host: Host) -> bool:
     """Tell whether a job may ever come to a host, as far as its images are concerned."""
     return (
         host.state is HostState.UP
+        and not host.cluster
         and not host.drained
         and any(device.backend == task.backend and not device.lost for device in host.devices)
         and all(host.labels.get(name) == value for name, value in task.labels.items())

@@ -92,7 +92,9 @@ class Imaging:
     async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
         """Ask hosts for their images, all at once; those that cannot be asked say why."""
         self._require(hosts)
-        asked = [host for host in self._bench.hosts.snapshot().hosts if _named(host, hosts)]
+        known = self._bench.hosts.snapshot().hosts
+        # Nodes of a cluster keep no images of ours.
+        asked = [host for host in known if _named(host, hosts) and (hosts or not host.cluster)]
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
 
     async def fetch(self, fetches: Sequence[Fetch], told: Told) -> tuple[Fetched, ...]:
@@ -235,7 +237,7 @@ class Imaging:
         self._require((host,) if host else ())
         found = []
         for one in self._bench.hosts.snapshot().hosts:
-            if one.state is HostState.UP and _named(one, (host,) if host else ()):
+            if _can_tell(one, host):
                 try:
                     store = _store(await self._bench.hosts.engine(one.name), one.name)
                     record = await store.find(image)
@@ -251,7 +253,7 @@ class Imaging:
         """Return the digest that the image's registry tells, or ""; where it `must`, ImageError."""
         trouble: ConsoleError | None = None
         for one in self._bench.hosts.snapshot().hosts:
-            if one.state is HostState.UP and _named(one, (host,) if host else ()):
+            if _can_tell(one, host):
                 try:
                     store = _store(await self._bench.hosts.engine(one.name), one.name)
                     return await store.registry_digest(image)
@@ -310,6 +312,11 @@ def _store(engine: Engine, host: str) -> ImageStore:
 def _named(host: Host, names: Sequence[str]) -> bool:
     # What runs a command on a cluster's nodes, and from which image, is the cluster's matter.
     return host.name in names if names else not host.cluster
+
+
+def _can_tell(one: Host, host: str) -> bool:
+    """Whether a host may be asked about an image, where one is named only that."""
+    return one.state is HostState.UP and (one.name == host if host else not one.cluster)
 
 
 def _idle(host: Host) -> Device | None:

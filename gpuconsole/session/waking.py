@@ -78,14 +78,23 @@ class Waking:
         if not self._power.hosts or 0.0 <= now - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = now
+        self._reap()
         for name, limits in self._power.hosts.items():
             host = self._hosts.plain.snapshot().host(name)
             if host is not None and name not in self._doing:
                 self._follow(host, limits, now)
-        self._doing = {name: task for name, task in self._doing.items() if not task.done()}
-        done = self._looking is None or self._looking.done()
-        if done and time.monotonic() >= self._rest_until:
+        if self._looking is None and time.monotonic() >= self._rest_until:
             self._looking = asyncio.ensure_future(self._wake_what_is_needed(now))
+
+    def _reap(self) -> None:
+        """Forget what has ended; what went wrong there is the dispatcher's to tell."""
+        ended = [name for name, task in self._doing.items() if task.done()]
+        tasks = [self._doing.pop(name) for name in ended]
+        if self._looking is not None and self._looking.done():
+            tasks.append(self._looking)
+            self._looking = None
+        for task in tasks:
+            task.result()
 
     async def close(self) -> None:
         """End commands under way; what they were to do is written down."""

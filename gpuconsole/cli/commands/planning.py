@@ -12,6 +12,7 @@ from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.tasks import DeviceCount, Label, Pair, TaskValue, build_task, task_options
 from gpuconsole.core.estimate import Report
+from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
@@ -235,6 +236,8 @@ def submit(
         print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **estimate})
     else:
         print(job.id)
+        if floating := floating_note(job.task.image):
+            note(f"Warning: {floating}")
         note(f"Follow it with: gpuconsole logs -f {job.id}")
         if nobody and not hold:
             note(_NOBODY)
