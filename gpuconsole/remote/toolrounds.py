@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote.agent.tools import DEADLINE_S, FOLDERS, pause_after
+from gpuconsole.remote.agent.tools import DEADLINE_S, FOLDERS, LIMIT, pause_after
 from gpuconsole.remote.link import Completed, Link
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import Family, Way
@@ -64,8 +64,14 @@ class ToolRounds:
     async def follow(self, tools: frozenset[str]) -> None:
         """Ask these tools again and again, until the link breaks."""
         families = [one for one in FAMILIES if any(way.tool in tools for way in one.ways)]
-        with contextlib.suppress(UnreachableError):
-            await asyncio.gather(*(self._follow(family, tools) for family in families))
+        followers = [asyncio.ensure_future(self._follow(family, tools)) for family in families]
+        try:
+            with contextlib.suppress(UnreachableError):
+                await asyncio.gather(*followers)
+        finally:
+            # What ended one says nothing to the others, which would ask on a link of the past.
+            for follower in followers:
+                follower.cancel()
 
     async def _follow(self, family: Family, tools: frozenset[str]) -> None:
         settled = _Settled()
@@ -110,7 +116,7 @@ class ToolRounds:
                 if place == 0:
                     return Round(family.name, number, self._machine, at, fault=fault)
                 continue
-            text = done.stdout.decode("utf-8", "replace")
+            text = done.stdout[:LIMIT].decode("utf-8", "replace")
             if place == 0:
                 status, words = done.exit_status, _last_words(done)
                 if is_foreign(way, text):

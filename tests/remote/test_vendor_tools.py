@@ -8,16 +8,18 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuconsole.core.fleet import PENDING, Host, HostState
+from gpuconsole.errors import UnreachableError
 from gpuconsole.remote import launch, sources, toolrounds
 from gpuconsole.remote.agent import tools
 from gpuconsole.remote.frames import FrameError, Picture
+from gpuconsole.remote.link import Completed
 from gpuconsole.remote.local import LocalLink
 from gpuconsole.remote.toolrounds import ToolRounds
 from gpuconsole.remote.vendors.shelf import Round, Shelf, unpacked
@@ -226,6 +228,24 @@ async def test_a_hanging_tool_is_ended_through_the_link(
     assert not running(int((place / "pid").read_text()))
 
 
+async def test_once_the_link_breaks_no_tool_is_asked_any_more(place: Path) -> None:
+    class Breaking(LocalLink):
+        async def run(
+            self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+        ) -> Completed:
+            if "mx-smi" in argv:
+                raise UnreachableError("Link lost", "It broke.")
+            return await super().run(argv, stdin=stdin, timeout=timeout)
+
+    prints(place, "npu-smi", texts.ASCEND)
+    rounds = ToolRounds(Breaking("a"), 0.01, time.time)
+    await rounds.follow(frozenset({"mx-smi", "npu-smi"}))
+    deadline = time.monotonic() + DEADLINE_S
+    while asyncio.all_tasks() - {asyncio.current_task()}:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
 # --- on the console's side ------------------------------------------------------------------------
 
 
@@ -299,6 +319,7 @@ def packed(value: Any) -> str:
     [
         "", "!", base64.b64encode(b"no zlib").decode(), packed([1]), packed({"a": 1}),
         packed("x" * (9 * 2**20)), packed({"a": "x"})[:12],
+        base64.b64encode(zlib.compress(b"[" * 100_000)).decode(),
     ],
 )  # fmt: skip
 def test_a_hostile_package_is_refused(text: str) -> None:

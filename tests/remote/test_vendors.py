@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +28,16 @@ from gpuconsole.remote.vendors import (
     rocm,
 )
 from gpuconsole.remote.vendors.describe import page
-from gpuconsole.remote.vendors.model import FIELDS, Reading, Texts, VendorError, Way, whole
+from gpuconsole.remote.vendors.model import (
+    FIELDS,
+    MAX_DEVICES,
+    Reading,
+    Texts,
+    VendorError,
+    Way,
+    process,
+    whole,
+)
 from gpuconsole.remote.vendors.shelf import is_foreign
 from tests.remote import vendortexts as texts
 
@@ -115,6 +126,8 @@ def test_a_tool_of_intel_with_the_same_name_is_left_alone() -> None:
     # Half a table of the right tool is a fault to be told, not another tool.
     assert not is_foreign(way, texts.XPU[:300])
     assert not is_foreign(way, "")
+    # Nor is a process of the right one, whatever it is called.
+    assert not is_foreign(way, texts.XPU.replace("python train.py", "Intel mpirun"))
 
 
 def test_hygon_table_and_json() -> None:
@@ -338,7 +351,7 @@ def test_whatever_a_tool_prints_is_devices_or_a_named_error(
             assert value is None or (math.isfinite(value) and value > -101)
         assert one.utilization is None or 0 <= one.utilization <= 100
         assert one.memory_used_mib is None or one.memory_used_mib >= 0
-        for each in (one.model, one.health, *(process.command for process in one.processes)):
+        for each in (one.model, one.health, *(held.command for held in one.processes)):
             assert each.isprintable() or not each
 
 
@@ -374,3 +387,30 @@ def test_the_page_has_the_tables_of_the_code() -> None:
     stale = text.replace("| Huawei Ascend | `npu` | yes", "| Huawei Ascend | `npu` | -")
     assert stale != text
     assert page(stale) == text
+
+
+@pytest.mark.parametrize(
+    "pid", ["0", "-1", "", "x", "2147483648", "000000000001" + "9" * 5000, None]
+)
+def test_a_process_number_that_is_none_is_no_process(pid: str | None) -> None:
+    assert process(pid, 1.0, "python") is None
+
+
+def test_a_document_of_a_hundred_thousand_keys_costs_no_more_than_reading_them() -> None:
+    card = {f"key {number}": "1" for number in range(50_000)}
+    card[f"a{' ' * 200_000}b"] = "1"
+    card["GPU use (%)"] = "7"
+    began = time.process_time()
+    (device,) = rocm.read({"json": json.dumps({"card0": card})}).devices
+    assert device.utilization == 7
+    # Looking each key up among all would take minutes, and so would a pattern on the long one.
+    assert time.process_time() - began < 10
+
+
+def test_more_devices_than_a_host_has_are_refused() -> None:
+    cards = [{"gpu": number} for number in range(MAX_DEVICES + 1)]
+    with pytest.raises(VendorError, match="more than 128 devices"):
+        amd.read({"metric": json.dumps(cards)})
+    many = {f"card{number}": {"Device Name": "K100"} for number in range(5000)}
+    with pytest.raises(VendorError, match="more than 128 devices"):
+        whole(rocm.read({"json": json.dumps(many)}))

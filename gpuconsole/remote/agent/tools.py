@@ -35,8 +35,6 @@ FOLDERS = (
     ":/opt/dtk/bin:/opt/maca/bin:/opt/mxdriver/bin:/usr/local/corex/bin:/usr/local/neuware/bin"
 )
 """Where vendors put their tools; a program started over SSH does not see all of them."""
-
-
 RETRY_ROUNDS = 3
 """Failures in a row after which another way to ask is looked for."""
 
@@ -63,6 +61,9 @@ class Tools(object):
         self._hung = 0
         """The processes of a tool that was killed; the kernel may keep one that hangs in it."""
         self._printed: Dict[str, str] = {}
+        """What each command of the way printed last, by its key."""
+        self._head = ""
+        """How the output of the way's first command begins."""
         self._rounds = 0
         thread = threading.Thread(target=self._run, name=self.name)
         thread.daemon = True
@@ -116,7 +117,7 @@ class Tools(object):
                 self._hung = failure.group
                 self._failures += 1
             else:
-                if way["foreign"] and re.search(way["foreign"], self._printed[""]):
+                if way["foreign"] and re.search(way["foreign"], self._head):
                     continue
                 found = {"w": number, "s": status, "e": words, "o": packed(self._printed)}
                 self._failures = 0 if status == 0 else self._failures + 1
@@ -141,7 +142,7 @@ class Tools(object):
             status, text, said = run([path] + argv[1:], self._path)
             if place == 0:
                 ended, words = status, said
-                self._printed[""] = text[:4096]
+                self._head = text[:4096]
             self._printed.pop(key, None)
             if place == 0 or status == 0:
                 self._printed[key] = text
@@ -240,8 +241,7 @@ def alive(group: int) -> bool:
 
 def packed(texts: Dict[str, str]) -> str:
     """Return the texts as a line may carry them."""
-    named = {key: text for key, text in texts.items() if key}
-    return base64.b64encode(zlib.compress(json.dumps(named).encode("utf-8"), 6)).decode("ascii")
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode("utf-8"), 6)).decode("ascii")
 
 
 def machine() -> str:

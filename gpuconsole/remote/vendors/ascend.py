@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -72,9 +73,7 @@ def read(texts: Texts) -> Reading:
 
 def _chip(row: tables.Row, number: int | None) -> Device:
     """Return one chip; `number` stands in where a package has several and none is printed."""
-    bus = row.word("bus-id")
-    if not bus or ":" not in bus:
-        raise VendorError("a chip without a Bus-Id")
+    bus = address(row, "bus-id")
     own = "hbm-usage" if row.get("hbm-usage") is not None else "memory-usage"
     used, total = figures.sizes(row.get(own), row.unit(own))
     if own == "hbm-usage" and not total:

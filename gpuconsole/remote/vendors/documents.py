@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpuconsole.remote.vendors.model import VendorError
+from gpuconsole.remote.vendors.model import MAX_DEVICES, VendorError
 
 
 def parsed(text: str) -> Any:
@@ -23,11 +23,14 @@ def parsed(text: str) -> Any:
 
 
 def records(text: str, key: str) -> list[Mapping[str, Any]]:
-    """Return a list of objects that stands bare or under a key."""
+    """Return a list of objects, one a device, that stands bare or under a key; VendorError when
+    there is none, or one longer than a host can have."""
     document = parsed(text)
     listed = document.get(key) if isinstance(document, Mapping) else document
     if not isinstance(listed, list):
         raise VendorError(f"a JSON document without a list of {key}")
+    if len(listed) > MAX_DEVICES:
+        raise VendorError(f"more than {MAX_DEVICES} devices")
     return [one for one in listed if isinstance(one, Mapping)]
 
 

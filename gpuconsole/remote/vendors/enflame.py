@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -42,9 +43,7 @@ def read(texts: Texts) -> Reading:
 
 def _card(row: tables.Row) -> Device:
     power, limit = figures.pair(row.get("pwr"))
-    bus = row.word("bus-id")
-    if ":" not in bus:
-        raise VendorError("a card without a BUS-ID")
+    bus = address(row, "bus-id")
     return device(
         VENDOR,
         bus,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.cards import card
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -73,25 +74,12 @@ def read_query(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    used, total = figures.sizes(row.get("memory-usage"))
-    power, limit = figures.pair(row.get("pwr:usage/cap"))
-    bus = row.word("bus-id")
-    if ":" not in bus:
-        raise VendorError("a card without a Bus-Id")
-    return device(
+    return card(
         VENDOR,
-        bus,
-        figures.count(row.word("gpu")),
-        row.get("name") or "",
-        memory_used_mib=used,
-        memory_total_mib=total,
-        utilization=figures.percent(row.word("gpu-util")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(power),
-        power_limit_w=figures.watts(limit),
+        row,
+        "gpu",
         sm_clock_mhz=figures.megahertz(row.get("clock-sm")),
         memory_clock_mhz=figures.megahertz(row.get("clock-mem")),
-        pci_bus_id=bus,
     )
 
 

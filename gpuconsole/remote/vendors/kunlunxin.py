@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.cards import address, card
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -34,7 +35,7 @@ VENDOR = Vendor(
     "The older xpu_smi tells memory, utilisation and processes only. Intel's tool of the same"
     " name is left alone.",
 )  # fmt: skip
-INTEL = r"(?s)(?!.*XPU-RT).*\bIntel\b"
+_INTEL = r"(?s)\A(?!.*XPU-RT).*\bIntel\b"
 
 
 def read(texts: Texts) -> Reading:
@@ -64,32 +65,13 @@ def read_old(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    used, total = figures.sizes(row.get("memory-usage"))
-    power, limit = figures.pair(row.get("pwr:usage/cap"))
-    bus = row.word("bus-id")
-    if ":" not in bus:
-        raise VendorError("a card without a Bus-Id")
-    return device(
-        VENDOR,
-        bus,
-        figures.count(row.word("xpu")),
-        row.get("name") or "",
-        memory_used_mib=used,
-        memory_total_mib=total,
-        utilization=figures.percent(row.word("xpu-util")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(power),
-        power_limit_w=figures.watts(limit),
-        ecc_uncorrected=figures.count(row.get("volatileuncorr.ecc")),
-        pci_bus_id=bus,
-    )
+    errors = figures.count(row.get("volatileuncorr.ecc"))
+    return card(VENDOR, row, "xpu", ecc_uncorrected=errors)
 
 
 def _old_card(row: tables.Row) -> Device:
     used, total = figures.sizes(row.get("memory"))
-    bus = row.word("pciaddr")
-    if ":" not in bus:
-        raise VendorError("a card without a PCI address")
+    bus = address(row, "pciaddr")
     return device(
         VENDOR,
         bus,
@@ -105,7 +87,7 @@ def _old_card(row: tables.Row) -> Device:
 FAMILY = Family(
     "kunlunxin",
     (
-        Way("xpu-smi", (Command("table", ("xpu-smi",)),), read, foreign=INTEL),
+        Way("xpu-smi", (Command("table", ("xpu-smi",)),), read, foreign=_INTEL),
         Way("xpu_smi", (Command("table", ("xpu_smi",)),), read_old),
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import tables
+from gpuconsole.remote.vendors.cards import card
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -14,7 +15,6 @@ from gpuconsole.remote.vendors.model import (
     Way,
     attach,
     cut_rows,
-    device,
 )
 
 VENDOR = Vendor(
@@ -47,26 +47,8 @@ def read(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    used, total = figures.sizes(row.get("memory-usage"), row.unit("memory-usage"))
-    power, limit = figures.pair(row.get("pwr:usage/cap"))
     state = row.word("gpu-state")
-    bus = row.word("bus-id")
-    if ":" not in bus:
-        raise VendorError("a card without a Bus-id")
-    return device(
-        VENDOR,
-        bus,
-        figures.count(row.word("gpu")),
-        row.get("name") or "",
-        memory_used_mib=used,
-        memory_total_mib=total,
-        utilization=figures.percent(row.word("gpu-util")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(power),
-        power_limit_w=figures.watts(limit),
-        pci_bus_id=bus,
-        health="" if state.lower() in _WELL else state,
-    )
+    return card(VENDOR, row, "gpu", health="" if state.lower() in _WELL else state)
 
 
 FAMILY = Family("metax", (Way("mx-smi", (Command("table", ("mx-smi",)),), read),))

@@ -112,9 +112,10 @@ def device(vendor: Vendor, local: str, index: int | None, model: str, **values: 
 def process(pid: str | int | None, memory_mib: float | None, name: str) -> DeviceProcess | None:
     """Return a process, or None when its number is none."""
     digits = str(pid).strip() if pid is not None else ""
-    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:12]) < 2**31:
+    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 10 else 0
+    if not 0 < number < 2**31:
         return None
-    return DeviceProcess(int(digits), memory_mib=memory_mib, command=clean(name.strip(), 256))
+    return DeviceProcess(number, memory_mib=memory_mib, command=clean(name.strip(), 256))
 
 
 def whole(reading: Reading) -> Reading:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import documents, figures, tables
+from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -55,9 +56,7 @@ def read(texts: Texts) -> Reading:
 
 def _card(row: tables.Row) -> Device:
     used, _, total = (row.get("mem") or "").rstrip(")").partition("(")
-    bus = row.word("pcie")
-    if ":" not in bus:
-        raise VendorError("a card without a PCIe address")
+    bus = address(row, "pcie")
     return device(
         VENDOR,
         bus,

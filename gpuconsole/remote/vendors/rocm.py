@@ -15,6 +15,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import amd, figures, tables
 from gpuconsole.remote.vendors.documents import leaf, parsed
 from gpuconsole.remote.vendors.model import (
+    MAX_DEVICES,
     Command,
     Family,
     Reading,
@@ -41,6 +42,8 @@ VENDOR = Vendor(
 _HYGON = ("dcu", "hcu", "hygon", "haiguang", "海光")
 _CARD = re.compile(r"card([0-9]{1,4})", re.IGNORECASE)
 _KEY = re.compile(r"(.*?)\s*(?:\(([^()]*)\))?:?", re.DOTALL)
+_LONGEST_KEY = 200
+"""Characters; a longer key is no word of these tools, and must not cost time."""
 _UNIQUE = re.compile(r"(?:0x)?[0-9a-f]{8,32}", re.IGNORECASE)
 Value = TypeVar("Value", float, int)
 
@@ -55,6 +58,9 @@ def read(texts: Texts) -> Reading:
         match = _CARD.fullmatch(name)
         if match is not None and isinstance(card, Mapping):
             devices.append(_card(int(match.group(1)), _Cells(card)))
+        if len(devices) > MAX_DEVICES:
+            # `whole` refuses it; nothing is gained by reading on.
+            break
     if not devices and document:
         raise VendorError("a JSON document without cards")
     return Reading(tuple(devices), (leaf(document, "system", "Driver version") or "")[:64])
@@ -73,9 +79,9 @@ class _Cells:
 
     def __init__(self, card: Mapping[str, Any]) -> None:
         self._cells: dict[str, tuple[str, str]] = {}
-        for key in card:
-            match = _KEY.fullmatch(key.strip().lower())
-            value = leaf(card, key.strip())
+        for key, entry in card.items():
+            match = _KEY.fullmatch(key.strip().lower()) if len(key) <= _LONGEST_KEY else None
+            value = leaf(entry)
             if match is not None and value is not None:
                 self._cells.setdefault(match.group(1), (value, match.group(2) or ""))
         self.text = " ".join(str(one).lower() for pair in card.items() for one in pair)[:20_000]

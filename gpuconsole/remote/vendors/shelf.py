@@ -133,7 +133,10 @@ def unpacked(text: str) -> dict[str, str]:
         raise ValueError("a tool's output that cannot be unpacked") from error
     if stream.unconsumed_tail or not stream.eof:
         raise ValueError("a tool's output that is too long or not whole")
-    texts = json.loads(data)
+    try:
+        texts = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("a tool's output of another shape") from error
     if not isinstance(texts, dict) or not all(
         isinstance(key, str) and isinstance(value, str) for key, value in texts.items()
     ):

@@ -1,0 +1,39 @@
+"""Cards of tables in the manner of `nvidia-smi`, which several vendors' tools print. Pure."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors.model import Vendor, VendorError, device
+
+
+def address(row: tables.Row, header: str) -> str:
+    """Return the PCI address under a word of the header; VendorError where there is none."""
+    found = row.word(header)
+    if ":" not in found:
+        raise VendorError("a card without a PCI address")
+    return found
+
+
+def card(vendor: Vendor, row: tables.Row, word: str, **more: object) -> Device:
+    """Return the card of a row; `word` is what the header calls a card, as in `GPU` and `GPU-Util`.
+
+    `more` are fields of the device that only this vendor's table tells.
+    """
+    used, total = figures.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+    power, limit = figures.pair(row.get("pwr:usage/cap"))
+    bus = address(row, "bus-id")
+    return device(
+        vendor,
+        bus,
+        figures.count(row.word(word)),
+        row.get("name") or "",
+        memory_used_mib=used,
+        memory_total_mib=total,
+        utilization=figures.percent(row.word(f"{word}-util")),
+        temperature_c=figures.celsius(row.get("temp")),
+        power_w=figures.watts(power),
+        power_limit_w=figures.watts(limit),
+        pci_bus_id=bus,
+        **more,
+    )
