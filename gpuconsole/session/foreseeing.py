@@ -8,23 +8,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.forecast import Expected, forecast
-from gpuconsole.placement.whatif import (
-    Comparison,
-    compare,
-    with_devices,
-    with_priority,
-    without_host,
-)
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.placer import Placer, Standing
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.whatif import Comparison
 
 FRESH_S = 10.0
 """A forecast is made anew at most so often while only figures of the fleet move."""
@@ -146,6 +143,8 @@ class Foresight:
 def _changed(
     standing: Standing, snapshot: FleetSnapshot, change: Change
 ) -> tuple[Standing, FleetSnapshot]:
+    from gpuconsole.placement.whatif import with_devices, with_priority, without_host
+
     try:
         if change.verb == "drain":
             return standing, without_host(snapshot, change.subject)
@@ -172,6 +171,8 @@ def _unknown_text(change: Change) -> str:
 def _compared(
     before: tuple[Standing, FleetSnapshot], after: tuple[Standing, FleetSnapshot], now: float
 ) -> Comparison:
+    from gpuconsole.placement.whatif import compare
+
     seen = any(host.devices for host in before[1].hosts)
     forecasts = (_expected(*before, now), _expected(*after, now))
     return compare(before[0].requests, *forecasts, now, seen=seen)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ConsoleError
 from gpuconsole.placement import Policy, lab_policy
-from gpuconsole.placement.learned import weights
 from gpuconsole.placement.model import Learned
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.learned import weights
 
 _TRAINED = "rl_based"
 
@@ -60,6 +63,9 @@ class Policies:
         return self._usable
 
     def _open(self) -> None:
+        # Only where a task asks for them: not at the start of a console.
+        from gpuconsole.placement.learned import weights
+
         path = None if self._folder is None else self._folder / weights.FILE_NAME
         if path is None or not path.exists():
             return
