@@ -66,6 +66,21 @@ def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_help_imports_no_command() -> None:
+    probe = (
+        "import sys; from gpuconsole.cli import main\n"
+        "main(['--help'])\n"
+        "slow = ('gpuconsole.cli.commands', 'gpuconsole.session', 'gpuconsole.core.jobs')\n"
+        "slow += ('asyncio', 'pydantic', 'yaml', 'rich')\n"
+        "sys.stderr.write(repr([m for m in slow if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "preflight" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
 NOT_BEFORE_NEEDED = (
     "asyncio", "pydantic", "yaml", "sqlite3", "docker", "asyncssh", "textual", "rich",
     "gpuconsole.config", "gpuconsole.taskfile", "gpuconsole.placement",
