@@ -6,16 +6,19 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sweeps import Axis
+from gpuconsole.remote.check import check
+from gpuconsole.remote.inventory import load_inventory
 from gpuconsole.session.factory import open_session
 from gpuconsole.session.session import Session
 from tests.real.rig import hosts, nvml, slurm
-from tests.real.rig.hosts import USER
+from tests.real.rig.hosts import UID, USER
 from tests.real.rig.sessions import job_is, until
 
 HELLO = """
@@ -102,6 +105,12 @@ def desk(cluster: slurm.LabSlurm, tmp_path: Path) -> Iterator[Desk]:
 
 async def submitted(session: Session, task: Task) -> Job:
     return await session.submit(task, force=True)
+
+
+def _file(desk: Desk, content: str) -> IO[bytes]:
+    path = desk.folder / "content"
+    path.write_text(content)
+    return path.open("rb")
 
 
 async def lines(session: Session, job: Job) -> list[str]:
@@ -246,6 +255,32 @@ async def test_a_sweep_is_one_array(desk: Desk) -> None:
         arrays = [line.split() for line in names.splitlines() if "-array-" in line]
         assert len(arrays) == 3
         assert len({number for number, _ in arrays}) == 1
+
+
+async def test_a_login_node_is_checked(desk: Desk) -> None:
+    (report,) = await check(load_inventory(desk.inventory))
+    assert report.ok, report.findings
+    said = {finding.step: finding.message for finding in report.findings}
+    assert said["slurm"].startswith("slurm")
+    assert said["nodes"] == "2 nodes with 8 x a100"
+
+
+async def test_a_rendered_sweep_runs_when_a_person_hands_it_over(desk: Desk) -> None:
+    async with desk.session() as session:
+        task = desk.task("import sys; print('seed', sys.argv[2])", "byhand")
+        await session.sweep(task, (Axis("seed", ("5", "6")),), force=True, hold=True)
+        text = session.render("byhand", "slurm")
+    home = f"/home/{USER}/byhand"
+    host = desk.cluster.host
+    host.run(["install", "-d", "-o", USER, home]).check_returncode()
+    for name, content in (("batch.sh", text), ("byhand.py", Path(task.script).read_text())):
+        host.run(["sh", "-c", f"cat >{home}/{name}"], stdin=_file(desk, content)).check_returncode()
+    words = f"cd {home} && SLURM_CONF={desk.cluster.conf} sbatch --wait batch.sh && cat *.log"
+    done = host.run(
+        ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "sh", "-c", words]
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.decode().splitlines()[-2:]) == ["seed 5", "seed 6"]
 
 
 async def test_a_gang_meets_on_two_nodes(desk: Desk) -> None:

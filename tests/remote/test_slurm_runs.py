@@ -12,11 +12,12 @@ from gpuconsole.core.batch import Batch, Script
 from gpuconsole.errors import DocumentError, EngineError, UnreachableError, UsageError
 from gpuconsole.remote.inventory import SlurmSection, parse_inventory, unread
 from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.slurm import calls
 from gpuconsole.remote.slurm.calls import SlurmCalls
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.engine import SlurmEngine
 from gpuconsole.remote.slurm.parse import Picture, Row
-from gpuconsole.remote.slurm.runs import FORGOTTEN, Look, pack, read_look, status_of
+from gpuconsole.remote.slurm.runs import FORGOTTEN, Look, pack, read_look, status_of, status_of_row
 
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 GONE = "slurm_load_jobs error: Invalid job id specified"
@@ -82,6 +83,19 @@ def test_an_end_that_slurm_made_is_no_success(state: str, code: int | None, told
     assert status.exit_code == code
     assert told in status.error
     assert status.oom_killed == (state == "OUT_OF_MEMORY")
+
+
+def test_a_waiting_run_tells_why_and_when_slurm_expects_to_start_it() -> None:
+    text = record("PENDING", StartTime="1795281001").replace("Reason=None", "Reason=Resources")
+    note = status_of("run", "hpc", look(text, began="")).note
+    assert note == (
+        "In Slurm's queue: No node has free what it asks for; it is first in line (Slurm says "
+        "Resources). It is job 7 on hpc. Slurm expects to start it by 2026-11-21 17:20 UTC."
+    )
+    row = Row("7", "PENDING", "ann", reason="Priority")
+    seen = status_of_row("run", "hpc", row, {})
+    assert seen is not None
+    assert seen.note.endswith("(Slurm says Priority). It is job 7 on hpc.")
 
 
 def test_a_job_that_slurm_forgot_without_an_exit_code_says_so() -> None:
@@ -156,11 +170,37 @@ async def test_a_controller_that_is_away_is_out_of_reach(tmp_path: Path) -> None
         await one.info()
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+        "sbatch: error: Batch job submission failed: Resource temporarily unavailable",
+        'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"',
+        "slurm_load_jobs error: Socket timed out on send/recv operation",
+    ],
+)
+async def test_what_passes_by_itself_fails_no_job(tmp_path: Path, said: str) -> None:
+    one, commands = engine(tmp_path)
+    program(commands, "scontrol", f"echo '{said}' >&2; exit 1")
+    with pytest.raises(UnreachableError):
+        await one.info()
+
+
+async def test_a_command_that_hangs_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, commands = engine(tmp_path)
+    program(commands, "scontrol", "exec sleep 30")
+    monkeypatch.setattr(calls, "TIMEOUT_S", 0.3)
+    with pytest.raises(UnreachableError, match="did not end"):
+        await one.info()
+
+
 async def test_missing_commands_are_named_with_the_remedy(tmp_path: Path) -> None:
     settings = SlurmSection(commands=str(tmp_path))
-    calls = SlurmCalls(LocalLink("hpc"), "hpc", settings)
+    asked = SlurmCalls(LocalLink("hpc"), "hpc", settings)
     with pytest.raises(EngineError, match="not there") as caught:
-        await calls.ask("no-such-command-of-slurm", doing="asking")
+        await asked.ask("no-such-command-of-slurm", doing="asking")
     assert "commands:" in caught.value.hint
 
 

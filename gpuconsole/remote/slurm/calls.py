@@ -28,7 +28,7 @@ _PICTURE = (
 _AWAY = re.compile(
     r"Unable to contact slurm controller|[Cc]onnection (refused|timed out)|Socket timed out"
     r"|Zero Bytes were transmitted|standby mode|Unable to establish control"
-    r"|Network is unreachable|Munge|munge|Unable to contact"
+    r"|Network is unreachable|[Mm]unge|Unable to contact|temporarily un"
 )
 
 
@@ -48,8 +48,12 @@ class SlurmCalls:
         return [*self._env, "sh", "-c", _PATH + script, "gpuconsole", *words]
 
     async def run(self, script: str, *words: str, stdin: bytes = b"") -> Completed:
-        """Run a script, however it ends."""
-        return await self.link.run(self.argv(script, *words), stdin=stdin, timeout=TIMEOUT_S)
+        """Run a script, however it ends; UnreachableError when it does not in its time. Nobody
+        knows then what it has done: it is looked at again, and no job is failed for that."""
+        try:
+            return await self.link.run(self.argv(script, *words), stdin=stdin, timeout=TIMEOUT_S)
+        except EngineError as error:
+            raise UnreachableError("Slurm is slow", error.message, error.hint) from error
 
     async def ask(self, script: str, *words: str, doing: str, stdin: bytes = b"") -> str:
         """Run a script that has to succeed; UnreachableError when Slurm's controller is away,

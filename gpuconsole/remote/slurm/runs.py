@@ -16,6 +16,7 @@ the exit code is in the folder whoever looks when.
 from __future__ import annotations
 
 import io
+import math
 import re
 import tarfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from gpuconsole.core.batch import WAITS, Script, batch_script, body
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import iso_utc
 from gpuconsole.remote.slurm.calls import is_away, words_of
 from gpuconsole.remote.slurm.parse import PENDING, RUNNING, Record, Row, read_record
 from gpuconsole.remote.slurm.reasons import ended_sentence, waiting_sentence
@@ -35,6 +37,7 @@ _EXIT = re.compile(r"(\d{1,3}) (\d{9,11})")
 _TOLD = frozenset({"TIMEOUT", "PREEMPTED", "CANCELLED", "DEADLINE"})
 """Ends that Slurm begins with SIGTERM, to which a script may answer with exit code 0."""
 TERMINATED = 143
+EXPECTED_STEP_S = 600.0
 FORGOTTEN = "Slurm does not know it any more, and it left no exit code."
 
 
@@ -118,7 +121,7 @@ def status_of(run: str, host: str, look: Look) -> ContainerStatus:
     does not answer nothing can be told: the caller asks `Look.away` first."""
     record, number = look.record, look.number
     if record is not None and record.state in PENDING:
-        return waiting(run, host, number, record.reason, look.labels)
+        return waiting(run, host, number, record.reason, look.labels, record.started_at)
     # While Slurm still clears it away it does not say whether it had a hand in the end.
     ended = look.exit_code is not None if record is None else record.state not in RUNNING
     if not ended and (record is not None or (not number and look.began_at is not None)):
@@ -131,10 +134,20 @@ def status_of(run: str, host: str, look: Look) -> ContainerStatus:
 
 
 def waiting(
-    run: str, host: str, number: str, reason: str, labels: Mapping[str, str]
+    run: str,
+    host: str,
+    number: str,
+    reason: str,
+    labels: Mapping[str, str],
+    start: float | None,
 ) -> ContainerStatus:
-    """Return the status of a run that waits in Slurm's queue."""
+    """Return the status of a run that waits in Slurm's queue, with when Slurm expects to start
+    it, which it tells of those it has planned."""
     note = f"{WAITS}{waiting_sentence(reason)} It is job {number} on {host}."
+    if start is not None:
+        # In steps: what Slurm expects changes all the time, and each change is written down.
+        about = iso_utc(math.ceil(start / EXPECTED_STEP_S) * EXPECTED_STEP_S) or ""
+        note += f" Slurm expects to start it by {about[:16].replace('T', ' ')} UTC."
     return ContainerStatus(run, run, "pending", labels=labels, note=note)
 
 
@@ -159,7 +172,7 @@ def status_of_row(
 ) -> ContainerStatus | None:
     """Return the status of a run of ours by Slurm's list of jobs; None where that is not enough."""
     if row.state in PENDING:
-        return waiting(run, host, row.id, row.reason or "None", labels)
+        return waiting(run, host, row.id, row.reason or "None", labels, row.start)
     if row.state == "RUNNING":
         return running(run, row.id, row.nodes, labels, row.start)
     return None
