@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import gpuconsole
+from gpuconsole.core.pages import with_part
 
 PROMISED = Path(__file__).with_name("api.txt")
-_BEGIN, _END = "<!-- reference -->", "<!-- /reference -->"
 _WIDTH = 88
 
 
 def page(text: str) -> str:
     """Return docs/api.md with its reference as the code has it now."""
-    head, _, rest = text.partition(_BEGIN)
-    _, _, tail = rest.partition(_END)
-    return f"{head}{_BEGIN}\n{reference()}{_END}{tail}"
+    return with_part(text, "reference", reference().rstrip("\n"))
 
 
 def public() -> dict[str, Any]:

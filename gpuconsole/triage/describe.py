@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuconsole.config import Thresholds, TriageSection
+from gpuconsole.core.pages import with_part
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage.model import Rule
 from gpuconsole.triage.rules import RULES
@@ -79,8 +80,5 @@ def page(text: str) -> str:
         "xids": xids_table(),
     }
     for name, table in tables.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        head, _, rest = text.partition(begin)
-        _, _, tail = rest.partition(end)
-        text = f"{head}{begin}\n{table}\n{end}{tail}"
+        text = with_part(text, name, table)
     return text

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.pages import with_part
 from gpuconsole.remote.vendors import FAMILIES, VENDORS
 from gpuconsole.remote.vendors.model import FIELDS
-
-BEGIN, END = "<!-- tells -->", "<!-- /tells -->"
-ASKED, ASKED_END = "<!-- asked -->", "<!-- /asked -->"
 
 
 def tells_table() -> str:
@@ -37,8 +35,4 @@ def asked_table() -> str:
 
 def page(text: str) -> str:
     """Return docs/vendors.md with its tables as the code has them now."""
-    for begin, end, table in ((BEGIN, END, tells_table()), (ASKED, ASKED_END, asked_table())):
-        head, _, rest = text.partition(begin)
-        _, _, tail = rest.partition(end)
-        text = f"{head}{begin}\n{table}\n{end}{tail}"
-    return text
+    return with_part(with_part(text, "tells", tells_table()), "asked", asked_table())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.pages import with_part
 from gpuconsole.session.metrics.model import Metric, Scope
 from gpuconsole.session.metrics.watching import METRICS, most_series
 
@@ -36,10 +37,7 @@ def page(text: str) -> str:
     """Return docs/metrics.md with its tables as the code has them now."""
     tables = {f"metrics {scope}": metrics_table(scope) for scope in _SCOPES}
     for name, table in {**tables, "series": series_table()}.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        head, _, rest = text.partition(begin)
-        _, _, tail = rest.partition(end)
-        text = f"{head}{begin}\n{table}\n{end}{tail}"
+        text = with_part(text, name, table)
     return text
 
 
