@@ -73,9 +73,7 @@ def changes(
     """Complete the words of a change: its verb, then what the verb is about."""
     said = tuple(context.params.get(str(parameter.name)) or ())
     if not said:
-        return _items(
-            (verb, "") for verb in ("drain", "add", "priority") if _begins(verb, beginning)
-        )
+        return _items((verb, "") for verb in _VERBS if _begins(verb, beginning))
     if said == ("drain",):
         return hosts(context, parameter, beginning)
     if said == ("priority",):
@@ -120,10 +118,10 @@ def _hosts(context: click.Context) -> list[str]:
     """Return the names that an inventory holds, as far as it can be read; it is not checked."""
     import yaml
 
-    from gpuconsole.core.places import config_path
+    from gpuconsole.core.places import inventory_path
 
     named = _options(context).inventory or os.environ.get("GPUCONSOLE_INVENTORY")
-    path = Path(named).expanduser() if named else config_path().with_name("inventory.yaml")
+    path = Path(named).expanduser() if named else inventory_path()
     try:
         with path.open("rb") as file:
             document = yaml.safe_load(file.read(_INVENTORY_LIMIT))

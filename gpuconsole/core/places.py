@@ -17,6 +17,11 @@ def config_path() -> Path:
     return platformdirs.user_config_path("gpuconsole") / "config.yaml"
 
 
+def inventory_path() -> Path:
+    """Return the path of the user's own inventory."""
+    return platformdirs.user_config_path("gpuconsole") / "inventory.yaml"
+
+
 def state_dir() -> Path:
     """Return the folder of journal and logs (`$XDG_STATE_HOME` counts on Linux)."""
     return platformdirs.user_state_path("gpuconsole")

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-import platformdirs
 from pydantic import AfterValidator, Field
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.places import inventory_path
 from gpuconsole.core.text import clean
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
@@ -239,11 +239,6 @@ def load_inventory(path: Path) -> Inventory:
 def parse_inventory(text: str, source: str) -> Inventory:
     """Read an inventory from text; `source` is the name that errors give to it."""
     return _checked(parse_document(text, source, InventorySection))
-
-
-def inventory_path() -> Path:
-    """Return the path of the user's own inventory."""
-    return platformdirs.user_config_path("gpuconsole") / "inventory.yaml"
 
 
 def find_inventory(given: Path | None, environ: Mapping[str, str]) -> Path | None:

@@ -200,7 +200,8 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
 @common
 def init(output: Path | None, ssh_config: Path, force: bool) -> int:
     """Write an inventory from your ssh config."""
-    from gpuconsole.remote.inventory import inventory_path, parse_inventory
+    from gpuconsole.core.places import inventory_path
+    from gpuconsole.remote.inventory import parse_inventory
     from gpuconsole.remote.sshconfig import inventory_text, read_aliases, write_inventory
 
     if options().read_only:
