@@ -6,10 +6,12 @@ It runs on an event loop in a thread of its own, so it works beside a loop that 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,7 +61,7 @@ class BlockingSession:
     An interrupt (Ctrl-C, a notebook's stop button) ends the waiting, never a job.
     """
 
-    def __init__(self, opening: Callable[[], Any]) -> None:
+    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[LabSession]]) -> None:
         """Open the session in a thread of its own; use `open_blocking`."""
         ready: Future[LabSession] = Future()
         self._opening = opening
@@ -237,8 +239,8 @@ def _close_all() -> None:
 
 
 # `atexit` is too late: closing needs threads, and executors take no more work by then. What is
-# registered after their own end runs before it.
-threading._register_atexit(_close_all)  # type: ignore[attr-defined]
+# registered after their own end runs before it. Python has no public word for that.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 class _Steps:

@@ -57,7 +57,7 @@ class Magic:
         except Exception as error:
             raise ShownError(unexpected(error)) from None
 
-    def complete(self, shell: Any, event: Any) -> list[str]:
+    def complete(self, event: Any) -> list[str]:
         """Return what Tab offers at the end of the line that IPython's `event` tells of."""
         command = cell_words if event.line.lstrip().startswith("%%") else line_words
         return words_for(command, self._room(""), event.text_until_cursor, event.symbol)
@@ -91,7 +91,7 @@ def load(shell: Any) -> None:
         magic = Magic(shell)
         shell.register_magic_function(magic, magic_kind="line_cell", magic_name=_NAME)
         for mark in ("%", "%%"):
-            shell.set_hook("complete_command", magic.complete, str_key=f"{mark}{_NAME}")
+            shell.set_hook("complete_command", _complete, str_key=f"{mark}{_NAME}")
         atexit.register(magic.desk.leave)
 
 
@@ -103,6 +103,12 @@ def unload(shell: Any) -> None:
         magic.desk.leave()
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(_NAME, None)
+
+
+def _complete(shell: Any, event: Any) -> list[str]:
+    """Answer a Tab: a shell keeps its hooks for ever, so the magic is the one it has by then."""
+    magic = _loaded(shell)
+    return [] if magic is None else magic.complete(event)
 
 
 def _loaded(shell: Any) -> Magic | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from gpuconsole.notebook.desk import Desk, Opening
 from gpuconsole.notebook.screen import TAIL, Screen
 from gpuconsole.notebook.views import plain_view, report_view
 
-Command = TypeVar("Command", bound=Any)
+Function = TypeVar("Function", bound=Callable[..., Any])
 _TASK = frozenset(
     parameter.name for parameter in planning.submit.params
 ) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold"}  # fmt: skip
@@ -49,21 +50,21 @@ def _jobs(
     return job_words(room.desk, beginning) if isinstance(room, Cell) else []
 
 
-def _task_words(command: Command) -> Command:
+def _task_words(command: click.Command) -> click.Command:
     """Give a command what `gpuconsole submit` takes to describe a task."""
     command.params[:0] = [one for one in planning.submit.params if one.name in _TASK]
     return command
 
 
-def _following(command: Command) -> Command:
-    """Give a command the options of following a job."""
-    command = click.option(
+def _following(function: Function) -> Function:
+    """Give a command's function the options of following a job."""
+    function = click.option(
         "--cancel-on-interrupt", is_flag=True, help="Interrupting the cell ends the job too."
-    )(command)
+    )(function)
     return click.option(
         "--tail", type=click.IntRange(1, 10_000), default=TAIL, show_default=True, metavar="N",
         help="Lines of the log that stay on the page.",
-    )(command)  # fmt: skip
+    )(function)  # fmt: skip
 
 
 @_task_words
@@ -164,9 +165,9 @@ def logs(cell: Cell, /, job: str, tail: int | None, rank: int) -> None:
         print(line)
 
 
-@_following
 @line_words.command("follow")
 @click.argument("job", shell_complete=_jobs)
+@_following
 @_cell
 def follow(cell: Cell, /, job: str, tail: int, cancel_on_interrupt: bool) -> None:
     """Follow a job and its log to its end. Interrupting ends the following, not the job."""
@@ -215,13 +216,14 @@ def _estimate(
     """Show preflight's answer for a task, and queue it where that is asked for."""
     task = _task(cell, **said)
     if submitting:
-        lab = cell.desk.lab()
+        # Without a lab there is nothing to estimate for.
+        cell.desk.lab()
     found = cell.desk.preflight(task)
     simulated = not cell.desk.homeless and cell.desk.lab().simulated
     cell.screen.show(report_view(found, simulated))
     if not submitting:
         return
-    job = lab.submit(task, force=force)
+    job = cell.desk.lab().submit(task, force=force)
     if no_follow:
         cell.screen.show(plain_view([text(views.job(job))]))
     else:

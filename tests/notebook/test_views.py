@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,6 +163,7 @@ class Shell:
     def __init__(self) -> None:
         self.magics_manager = self
         self.magics: dict[str, dict[str, Callable[..., None]]] = {"line": {}, "cell": {}}
+        self.hooks: dict[str, Callable[..., list[str]]] = {}
 
     def register_magic_function(
         self, magic: Callable[..., None], magic_kind: str, magic_name: str
@@ -172,6 +174,7 @@ class Shell:
 
     def set_hook(self, name: str, hook: Callable[..., list[str]], str_key: str) -> None:
         assert name == "complete_command"
+        self.hooks[str_key] = hook
 
     def find_line_magic(self, name: str) -> Callable[..., None] | None:
         return self.magics["line"].get(name)
@@ -183,9 +186,13 @@ def test_the_magic_is_loaded_once_and_taken_away() -> None:
     first = shell.magics["line"]["gpuconsole"]
     load(shell)
     assert shell.magics["cell"]["gpuconsole"] is first
+    line = SimpleNamespace(line="%gpuconsole jo", text_until_cursor="%gpuconsole jo", symbol="jo")
+    assert shell.hooks["%gpuconsole"](shell, line) == ["jobs"]
     unload(shell)
     unload(shell)
     assert shell.magics == {"line": {}, "cell": {}}
+    # A shell keeps its hooks for ever.
+    assert shell.hooks["%gpuconsole"](shell, line) == []
 
 
 def test_words_and_mistakes_on_a_terminal(
