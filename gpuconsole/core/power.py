@@ -35,6 +35,15 @@ class TellsRunning(Protocol):
         ...
 
 
+@runtime_checkable
+class Hurries(Protocol):
+    """A fleet whose links rest between two tries, and can be told not to."""
+
+    def hurry(self, host: str) -> None:
+        """Look for a host at once that is expected back."""
+        ...
+
+
 class Power(Protocol):
     """Switches hosts."""
 

@@ -116,6 +116,12 @@ class RemoteHosts:
             self._engines[host] = make(link, entry)
         return self._engines[host]
 
+    def hurry(self, host: str) -> None:
+        """Look for a host at once that is expected back, instead of after its back-off."""
+        poller = self._pollers.get(host)
+        if isinstance(poller, HostPoller):
+            poller.hurry()
+
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Send a signal to a process of a host, if it still is the one that is meant."""
         await signals.send(self.link(host), host, process, signal)

@@ -47,6 +47,7 @@ class HostPoller:
         self._heard: float | None = None
         self._follow: asyncio.Task[None] | None = None
         self._ways = list(sources.WAYS)
+        self._hurried = asyncio.Event()
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -70,7 +71,9 @@ class HostPoller:
             self._show(replace(self.host, state=HostState.DOWN, error=reason))
             # Full jitter: hosts that went away together must not come back together.
             longest = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures, 8))
-            await asyncio.sleep(self._random() * longest)
+            self._hurried.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._hurried.wait(), self._random() * longest)
 
     def tick(self, now: float) -> None:
         """Look for missing frames; `now` is the event loop's time. Call about once a second."""
@@ -82,6 +85,10 @@ class HostPoller:
         elif silent > self._stale_after and self.host.state is HostState.UP:
             error = f"no frame for more than {self._stale_after:g} s"
             self._show(replace(self.host, state=HostState.STALE, error=error))
+
+    def hurry(self) -> None:
+        """Try again now, if it rests between two tries: the host is expected back."""
+        self._hurried.set()
 
     async def _try(self) -> None:
         if isinstance(self._link, SshLink):

@@ -45,6 +45,11 @@ class LateHosts:
         """Return the engine of a host."""
         return await self._made().engine(host)
 
+    def hurry(self, host: str) -> None:
+        """Look at once for a host that is expected back."""
+        if self._hosts is not None:
+            self._hosts.hurry(host)
+
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Send a signal to a process of a host."""
         await self._made().signal(host, process, signal)

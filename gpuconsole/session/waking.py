@@ -15,7 +15,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.events import Severity
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.power import Elastic, Power
+from gpuconsole.core.power import Elastic, Hurries, Power
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.waking import (
@@ -149,7 +149,9 @@ class Waking:
             past.phase in ("", "awake", "tired") and self._nobody(host)
         ):
             self._notes.keep(host.name, replace(past, phase="asleep", since=now, error=""))
-        elif past.phase == "waking" and now - past.since > limits.timeout_s:
+        elif past.phase == "waking" and isinstance(self._hosts.plain, Hurries):
+            self._hosts.plain.hurry(host.name)
+        if past.phase == "waking" and now - past.since > limits.timeout_s:
             error = f"it was not up {format_duration(limits.timeout_s)} after its wake command"
             self._failed(host.name, past, error)
 
