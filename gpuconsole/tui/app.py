@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -35,6 +34,7 @@ from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
 from gpuconsole.tui.travel import Travel
+from gpuconsole.tui.typeahead import TypeAhead
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.jumpable import places_of
 
@@ -58,7 +58,7 @@ LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
 
 
-class ConsoleApp(App[None]):
+class ConsoleApp(TypeAhead):
     """The console over one session. With `opened` the caller has entered it and will leave it."""
 
     TITLE = "gpuconsole"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from textual.events import Key
+from textual.widgets import Input
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import JobState
@@ -197,3 +198,27 @@ async def test_news_after_the_console_has_closed_is_no_trouble() -> None:
         await console.press("4")
     session.change()
     tell(Event("host", "v100-02", "lost", NOW, "warning"))
+
+
+async def hammer(console: Driven, keys: str) -> None:
+    """Type without waiting for anything, as a paste or a slow line does."""
+    for letter in keys:
+        name = {"/": "slash", ":": "colon", "-": "minus"}.get(letter, letter)
+        console.app.post_message(Key(name, letter))
+    await console.pilot.pause()
+
+
+@pytest.mark.parametrize(("mode", "opens", "field"), [
+    ("2", "/", "#filter-input"), ("3", "/", "#filter-input"), ("1", "w", ".ask-input"),
+    ("2", ":", "#palette-input"),
+])  # fmt: skip
+async def test_what_is_typed_at_once_goes_into_the_field(mode: str, opens: str, field: str) -> None:
+    async with opened(FakeSession()) as console:
+        await console.press(mode)
+        await hammer(console, opens + "host-wic")
+
+        def typed() -> bool:
+            found = console.app.screen.query(field)
+            return bool(found) and found.first(Input).value == "host-wic"
+
+        await console.until(typed, "all letters in the field")

@@ -55,6 +55,7 @@ class AskScreen(ModalScreen[str | None]):
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = "#answer"
+    TYPED_INTO = True
 
     def __init__(
         self, question: str, explanation: str, *, value: str = "", must_be: str = "",

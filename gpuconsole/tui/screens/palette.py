@@ -89,6 +89,7 @@ class Palette(ModalScreen[None]):
 
     BINDINGS = bindings("palette")
     AUTO_FOCUS = "#palette-input"
+    TYPED_INTO = True
 
     def __init__(self, below: ConsoleScreen) -> None:
         super().__init__()

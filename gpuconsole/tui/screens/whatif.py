@@ -38,6 +38,7 @@ class WhatIfScreen(ModalScreen[None]):
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = "#answer"
+    TYPED_INTO = True
 
     def __init__(self, job: str = "") -> None:
         """`job` is the waiting job that was chosen, for a first question."""

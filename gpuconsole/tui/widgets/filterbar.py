@@ -78,7 +78,8 @@ class FilterBar(Horizontal):
     def open(self) -> None:
         """Show the bar and type into it."""
         self.add_class("-open")
-        self.query_one(Input).focus()
+        # At once: what is typed next is meant for it already.
+        self.screen.set_focus(self.query_one(Input))
 
     @property
     def is_open(self) -> bool:

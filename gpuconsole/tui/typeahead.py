@@ -1,0 +1,39 @@
+"""Keys typed faster than the focus moves: they are words, not commands."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import App
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+
+class TypeAhead(App[None]):
+    """Brings letters that come after a key that opens a field, such as `/`, to that field.
+
+    A key goes to what has the focus as it is typed, and is acted on only once it has climbed from
+    there to the app. On a slow line, or pasted, `/resnet` has its `r` on the way before `/` is
+    acted on; without this the `r` would be taken for a verb of the screen.
+    """
+
+    async def _on_key(self, event: events.Key) -> None:
+        # Textual calls the App's own handler after this one, unless the default is prevented.
+        if not event.is_printable:
+            return
+        if isinstance(self.focused, Input):
+            event.prevent_default()
+            self.focused.post_message(events.Key(event.key, event.character))
+        elif self._field_to_come():
+            event.prevent_default()
+            self.screen.call_after_refresh(self._type, self.screen, event)
+
+    def _field_to_come(self) -> bool:
+        """Whether a box to type into has been opened and does not have its field yet."""
+        screen = self.screen
+        return isinstance(screen, ModalScreen) and screen.focused is None and (
+            getattr(screen, "TYPED_INTO", False)
+        )  # fmt: skip
+
+    def _type(self, screen: ModalScreen[object], event: events.Key) -> None:
+        if screen is self.screen and isinstance(self.focused, Input):
+            self.focused.post_message(events.Key(event.key, event.character))
