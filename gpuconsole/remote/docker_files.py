@@ -19,6 +19,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.vendors import VENDORS
 from gpuconsole.errors import EngineError, UsageError
 from gpuconsole.remote.link import Completed, Link
+from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
 # Constant scripts that take arguments: nothing is glued into them. They hold no newline, single
 # quote, backslash or exclamation mark, so every login shell passes them on unharmed.
@@ -44,10 +45,6 @@ _TIDY = (
     'for job; do rmdir -- "$job" 2>/dev/null && echo removed; done; '
     'for left in *; do test -d "$left" && echo "kept $left"; done; true'
 )
-FILE_BYTES = 64 * 1024
-MOST_FILES = 64
-ARCHIVE_BYTES = 2 * FILE_BYTES * MOST_FILES
-"""Bounds of what is read out of a container."""
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -86,37 +83,18 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
 
 
 def read_files(client: docker.APIClient, container: str, folder: str) -> dict[str, bytes]:
-    """Return the regular files that lie in a folder of a container, by name.
-
-    Whoever ran there wrote them: one that is large, or one too many, is left out.
-    """
+    """Return the small regular files that lie in a folder of a container, by name."""
     try:
         chunks, _ = client.get_archive(container, folder)
     except docker.errors.NotFound:
         return {}
-    found: dict[str, bytes] = {}
     with contextlib.closing(chunks), tempfile.TemporaryFile() as archive:
         for chunk in chunks:
             archive.write(chunk)
             if archive.tell() > ARCHIVE_BYTES:
                 return {}
         archive.seek(0)
-        try:
-            with tarfile.open(fileobj=archive, mode="r:") as tar:
-                for member in tar:
-                    _keep(tar, member, found)
-        except tarfile.TarError:
-            return found
-    return found
-
-
-def _keep(tar: tarfile.TarFile, member: tarfile.TarInfo, found: dict[str, bytes]) -> None:
-    small = member.isreg() and not member.issparse() and member.size <= FILE_BYTES
-    if not small or len(found) >= MOST_FILES:
-        return
-    source = tar.extractfile(member)
-    if source is not None:
-        found[PurePosixPath(member.name).name] = source.read()
+        return small_files(archive)
 
 
 async def prepare(link: Link, host: str, job_id: str, folder: str) -> HostAccount:

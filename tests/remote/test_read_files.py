@@ -10,7 +10,8 @@ from typing import Any
 import docker
 import pytest
 
-from gpuconsole.remote.docker_files import ARCHIVE_BYTES, FILE_BYTES, MOST_FILES, read_files
+from gpuconsole.remote.docker_files import read_files
+from gpuconsole.remote.small_files import ARCHIVE_BYTES, FILE_BYTES, MOST_FILES
 
 
 class Client:
@@ -73,3 +74,11 @@ def test_a_flood_is_not_read_to_its_end() -> None:
 @pytest.mark.parametrize("content", [None, b"", b"no archive", archive(("a", b"b"))[:700]])
 def test_what_is_not_there_or_damaged_is_nothing(content: bytes | None) -> None:
     assert read(content) == {}
+
+
+def test_an_archive_made_to_do_harm_gives_what_came_before() -> None:
+    header = tarfile.TarInfo("deeper")
+    header.type = tarfile.XHDTYPE
+    # Each says that the next one says more, thousands of times.
+    deep = header.tobuf() * 5000
+    assert read(archive(("a", b"b"))[: 4 * 512] + deep) == {"a": b"b"}

@@ -197,3 +197,12 @@ def test_hostile_text_is_cleaned() -> None:
     rows = read_rows("1|RUNNING|a\x1b[0mnn|gpu|N/A|N/A|No\x07ne|n1\n")
     assert "\x1b" not in rows["1"].user
     assert "\x07" not in rows["1"].reason
+
+
+def test_figures_and_lists_that_are_none_cost_nothing() -> None:
+    many = ",".join(["1-4000"] * 100_000)
+    assert expand(f"n[{many}]") == ()
+    line = f"NodeName=n1 CPUTot=² Gres={','.join(['gpu:a100:9999'] * 100_000)} State=IDLE\n"
+    (node,) = read_nodes(line)
+    assert node.cpus is None
+    assert node.kinds == ("a100",) * 256

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.batch import Batch, Script
+from gpuconsole.errors import UnreachableError
 
 GATHER_S = 1.0
 """How long the first of a sweep waits for its companions."""
@@ -56,7 +57,12 @@ class Gatherer:
             names = (script.name for script in group.scripts)
             future.set_result(dict(zip(names, numbers, strict=True)))
         except asyncio.CancelledError:
-            future.cancel()
+            # The companions were not cancelled: they look again, and are handed over by themselves.
+            future.set_exception(
+                UnreachableError("Not handed over", "The run that others waited for was stopped.")
+            )
+            # There may be no companion to hear of it.
+            future.exception()
             raise
         except Exception as error:
             future.set_exception(error)

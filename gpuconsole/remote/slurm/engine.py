@@ -10,7 +10,6 @@ import asyncio
 import io
 import re
 import secrets
-import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +38,7 @@ from gpuconsole.remote.slurm.arrays import Gatherer
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.runs import Look
+from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
 LIVE = ("pending", "running", "paused")
 STOP_LOOK_S = 1.0
@@ -46,10 +46,14 @@ BELIEVED_S = 30.0
 """How long Slurm must deny a job that left no exit code before it is believed."""
 KILL_MARGIN_S = 10.0
 """How much longer than the grace time a run is given to be gone."""
+FOLLOWED, TRANSFERS = 3, 2
+"""Logs followed live at once, and other streams; see `calls.COMMANDS`."""
+REST_EVERY_S = 3.0
+"""How often further logs are read on."""
 GZIP = b"\x1f\x8b"
-FILE_BYTES, MOST_FILES = 64 * 1024, 64
 _PATH = re.compile(r"/[A-Za-z0-9._/+@-]{1,400}")
 """What the folder of all runs may be called: an `#SBATCH` line must hold it."""
+_ACCOUNT = re.compile(r"[0-9]{1,10}")
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
 
 
@@ -66,6 +70,8 @@ class SlurmEngine:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._made: dict[str, Script] = {}
         self._forgotten: dict[str, float] = {}
+        self._followed = asyncio.Semaphore(FOLLOWED)
+        self._transfers = asyncio.Semaphore(TRANSFERS)
         self._gatherer = Gatherer(self._submit_all)
 
     async def close(self) -> None:
@@ -105,7 +111,7 @@ class SlurmEngine:
         doing = f"making folders in {base}"
         said = await self._calls.ask(scripts.ACCOUNT, base, job_id, folder, doing=doing)
         words = said.split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
+        if len(words) != 2 or not all(_ACCOUNT.fullmatch(word) for word in words):
             raise EngineError("Account is not known", f"{self.host} does not tell its user id.")
         return HostAccount(int(words[0]), int(words[1]), f"{base}/results/{job_id}")
 
@@ -160,16 +166,20 @@ class SlurmEngine:
     async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Give the run's output from its beginning."""
         folder = await self._run_folder(container)
-        if not follow:
-            async for chunk in self._link.stream(["cat", "--", f"{folder}/log"]):
-                yield chunk
-            return
         given = 0
         while True:
-            argv = self._calls.argv(scripts.FOLLOW, folder, str(given + 1))
-            async for chunk in self._link.stream(argv):
-                given += len(chunk)
-                yield chunk
+            live = follow and not self._followed.locked()
+            argv = self._calls.argv(
+                scripts.FOLLOW if live else scripts.REST, folder, str(given + 1)
+            )
+            async with self._followed if live else self._transfers:
+                async for chunk in self._link.stream(argv):
+                    given += len(chunk)
+                    yield chunk
+            if not follow:
+                return
+            if not live:
+                await asyncio.sleep(REST_EVERY_S)
             seen = await self.inspect(container)
             if seen is None or seen.state not in LIVE:
                 return
@@ -219,18 +229,20 @@ class SlurmEngine:
         await self._calls.ask(scripts.REMOVE, folder, container, doing=doing)
         self._cluster.forget(container)
         self._labels.pop(container, None)
+        self._forgotten.pop(container, None)
 
     async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
         """Return the small files of a folder inside a run, by name."""
         path = await self._inside(container, folder)
-        done = await self._calls.run(scripts.FILES, path)
-        return _small_files(done.stdout) if done.exit_status == 0 else {}
+        done = await self._calls.run(scripts.FILES, path, str(ARCHIVE_BYTES))
+        return small_files(io.BytesIO(done.stdout)) if done.exit_status == 0 else {}
 
     async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
         """Give the job's results folder, or a folder in it, as a tar stream."""
         path = await self._results_folder(job_id, folder)
-        async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
-            yield chunk
+        async with self._transfers:
+            async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
+                yield chunk
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List the files in the job's results folder, the largest first."""
@@ -355,17 +367,3 @@ class SlurmEngine:
 def _require_name(name: str) -> None:
     if not runs.NAME.fullmatch(name):
         raise UsageError("Not a name", f"{clean(name, 80)!r} cannot name a folder.")
-
-
-def _small_files(content: bytes) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
-            for member in tar:
-                small = member.isreg() and not member.issparse() and member.size <= FILE_BYTES
-                source = tar.extractfile(member) if small and len(found) < MOST_FILES else None
-                if source is not None:
-                    found[Path(member.name).name] = source.read()
-    except tarfile.TarError:
-        return found
-    return found

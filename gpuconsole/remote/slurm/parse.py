@@ -146,8 +146,8 @@ def read_record(text: str, job: str, name: str) -> Record | None:
         id=job,
         state=state,
         submitted_at=_time(value(line, "SubmitTime")),
-        exit_code=int(code) if code.isdigit() else None,
-        signal=int(signal) if signal.isdigit() else 0,
+        exit_code=_whole(code),
+        signal=_whole(signal) or 0,
         started_at=_time(value(line, "StartTime")),
         ended_at=_time(value(line, "EndTime")),
         reason=clean(value(line, "Reason"), 80),
@@ -210,6 +210,8 @@ def _numbers(text: str) -> list[str]:
         if int(last) - int(first) >= MOST_NODES:
             return []
         found += [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+        if len(found) > MOST_NODES:
+            return []
     return found
 
 
@@ -235,8 +237,8 @@ def _node(name: str, line: str) -> Node:
 def _kinds(gres: str) -> tuple[str, ...]:
     found: list[str] = []
     for match in _GRES.finditer(gres):
-        found += [match["kind"] or ""] * int(match["count"])
-    return tuple(found[:_DEVICES_MOST])
+        found += [match["kind"] or ""] * min(int(match["count"]), _DEVICES_MOST - len(found))
+    return tuple(found)
 
 
 def _indexes(gres: str) -> list[int]:
@@ -250,7 +252,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdigit() and len(text) < 10 else None
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 def _number(text: str) -> float | None:

@@ -98,6 +98,9 @@ printf %s "$found"
 """Hands several runs over as one array, whose name is new. Each knows before of which array it is a
 task: should this end in between, it is found by that."""
 
+REST = 'tail -c "+$2" -- "$1/log"'
+"""Gives what a log has from a byte on."""
+
 FOLLOW = """cd "$1" || exit 4
 timeout 300 tail -c "+$2" -f log &
 tail=$!
@@ -130,12 +133,14 @@ exit 0
 """
 
 FILES = """cd "$1" 2>/dev/null || exit 0
+most=$2
 set --
 for file in * .[!.]*; do
   [ -f "$file" ] && [ ! -L "$file" ] && set -- "$@" "$file"
 done
-[ "$#" -eq 0 ] || tar -cf - -- "$@"
+[ "$#" -eq 0 ] || tar -cf - -- "$@" | head -c "$most"
 """
+"""Gives the files of a folder as a tar, of which no more than so many bytes."""
 
 TIDY = """cd "$1/arrays" 2>/dev/null && for group in *; do
   [ ! -d "$group" ] || grep -qs "^$group " ../runs/*/array || rm -rf -- "$group"
