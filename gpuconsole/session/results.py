@@ -83,7 +83,7 @@ def extract(archive: IO[bytes], folder: Path) -> None:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
             for member in tar:
                 _unpack(tar, member, folder)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, RecursionError) as error:
         raise UsageError(
             "Results are damaged", f"What the host sent is no archive: {error}.", "Fetch again."
         ) from error
