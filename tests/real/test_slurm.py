@@ -257,6 +257,21 @@ async def test_a_sweep_is_one_array(desk: Desk) -> None:
         assert len({number for number, _ in arrays}) == 1
 
 
+async def test_more_jobs_run_than_a_connection_has_sessions(desk: Desk) -> None:
+    async with desk.session() as session:
+        task = desk.task(HOLD, backend="cpu", memory_limit_mib=50)
+        jobs = [await submitted(session, replace(task, name=f"t{n}")) for n in range(14)]
+        for job in jobs:
+            await job_is(session, job, JobState.RUNNING)
+        for job in jobs:
+            await until(lambda job=job: session.log_path(job.id).exists(), what="its log")
+        for job in jobs:
+            desk.let_go(job)
+        for job in jobs:
+            await job_is(session, job, JobState.SUCCEEDED)
+            assert await lines(session, job) == ["begun", "let go"]
+
+
 async def test_a_login_node_is_checked(desk: Desk) -> None:
     (report,) = await check(load_inventory(desk.inventory))
     assert report.ok, report.findings

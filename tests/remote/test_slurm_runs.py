@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import tarfile
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuconsole.core.batch import Batch, Script
 from gpuconsole.errors import DocumentError, EngineError, UnreachableError, UsageError
 from gpuconsole.remote.inventory import SlurmSection, parse_inventory, unread
+from gpuconsole.remote.link import Completed
 from gpuconsole.remote.local import LocalLink
 from gpuconsole.remote.slurm import calls
+from gpuconsole.remote.slurm import engine as engines
 from gpuconsole.remote.slurm.calls import SlurmCalls
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.engine import SlurmEngine
@@ -212,6 +217,80 @@ async def test_an_answer_that_is_cut_short_is_no_picture(tmp_path: Path) -> None
     program(commands, "squeue", "echo slow >&2; exit 3")
     with pytest.raises(EngineError, match="slow"):
         await one._calls.picture()
+
+
+def made_run(tmp_path: Path, name: str) -> Path:
+    run = tmp_path / "shared" / "runs" / name
+    run.mkdir(parents=True)
+    (run / "labels").write_text("gpuconsole.job=j1\n")
+    (run / "id").write_text("7")
+    (run / "log").write_text(f"begin {name}\n")
+    return run
+
+
+async def test_many_logs_are_followed_over_few_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "REST_EVERY_S", 0.1)
+    one, commands = engine(tmp_path)
+    state = tmp_path / "state"
+    state.write_text("RUNNING")
+    # Every run is asked about by its own name.
+    program(
+        commands, "scontrol", f'echo "JobId=7 JobName=$(basename "$PWD") JobState=$(cat {state})"'
+    )
+    runs = [made_run(tmp_path, f"r{number}") for number in range(engines.FOLLOWED + 3)]
+    open_now, most = 0, 0
+    usual = one._link.stream
+
+    async def counted(argv: Sequence[str]) -> AsyncIterator[bytes]:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        try:
+            async for chunk in usual(argv):
+                yield chunk
+        finally:
+            open_now -= 1
+
+    monkeypatch.setattr(one._link, "stream", counted)
+
+    async def read(name: str) -> bytes:
+        return b"".join([chunk async for chunk in one.logs(name, follow=True)])
+
+    reads = [asyncio.ensure_future(read(run.name)) for run in runs]
+    for run in runs:
+        with (run / "log").open("a") as log:
+            log.write("end\n")
+    await asyncio.sleep(0.3)
+    state.write_text("COMPLETED")
+    for run in runs:
+        (run / "exit").write_text("0 1795281009\n")
+    said = await asyncio.wait_for(asyncio.gather(*reads), 20)
+    assert said == [f"begin {run.name}\nend\n".encode() for run in runs]
+    assert most <= engines.FOLLOWED + engines.TRANSFERS
+
+
+async def test_few_commands_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, commands = engine(tmp_path)
+    program(commands, "scontrol", "echo JobId=7 JobName=x JobState=RUNNING")
+    names = [made_run(tmp_path, f"r{number}").name for number in range(10)]
+    running, most = 0, 0
+    usual = one._link.run
+
+    async def counted(argv: Sequence[str], **options: Any) -> Completed:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await usual(argv, **options)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(one._link, "run", counted)
+    found = await asyncio.gather(*(one._look(name) for name in names))
+    assert all(found)
+    assert most == calls.COMMANDS
 
 
 async def test_names_that_lead_elsewhere_are_refused(tmp_path: Path) -> None:

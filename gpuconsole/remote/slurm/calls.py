@@ -20,6 +20,9 @@ NO_FOLDER, NOT_YET = 4, 75
 """Exit codes of our own scripts: the run is not there; something it needs is not there yet."""
 TIMEOUT_S = 90.0
 """Slurm's commands try a controller that is away for 9 s each before they give up."""
+COMMANDS = 3
+"""Commands at once. sshd lets a connection have ten sessions (MaxSessions): the other ones are for
+logs that are followed, for results, and for the look at the whole cluster."""
 _PATH = '[ -z "$GPUCONSOLE_SLURM" ] || PATH="$GPUCONSOLE_SLURM:$PATH"; '
 _PICTURE = (
     'scontrol -d -o show nodes || exit; echo "$1"; '
@@ -38,6 +41,7 @@ class SlurmCalls:
     def __init__(self, link: Link, host: str, settings: SlurmSection) -> None:
         self.host = host
         self.link = link
+        self._slots = asyncio.Semaphore(COMMANDS)
         self._env = ["env", "LC_ALL=C", "SLURM_TIME_FORMAT=%s"]
         self._env.append(f"GPUCONSOLE_SLURM={settings.commands or ''}")
         if settings.conf:
@@ -50,8 +54,10 @@ class SlurmCalls:
     async def run(self, script: str, *words: str, stdin: bytes = b"") -> Completed:
         """Run a script, however it ends; UnreachableError when it does not in its time. Nobody
         knows then what it has done: it is looked at again, and no job is failed for that."""
+        argv = self.argv(script, *words)
         try:
-            return await self.link.run(self.argv(script, *words), stdin=stdin, timeout=TIMEOUT_S)
+            async with self._slots:
+                return await self.link.run(argv, stdin=stdin, timeout=TIMEOUT_S)
         except EngineError as error:
             raise UnreachableError("Slurm is slow", error.message, error.hint) from error
 
