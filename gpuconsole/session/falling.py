@@ -6,8 +6,6 @@ meanwhile.
 
 from __future__ import annotations
 
-import contextlib
-
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.power import Power, TellsRunning
@@ -56,11 +54,14 @@ class Falling:
             await self.release(host, lease)
         return clean(fault, 500)
 
-    async def release(self, host: Host, lease: str) -> None:
-        """Give the claim back, as far as the host can be reached; what stays goes stale."""
-        with contextlib.suppress(ConsoleError):
+    async def release(self, host: Host, lease: str) -> bool:
+        """Give the claim back; whether that was possible. What stays goes stale."""
+        try:
             engine = await self._bench.hosts.engine(host.name)
             await engine.release(f"{lease}-1", [device.uuid for device in host.devices])
+        except ConsoleError:
+            return False
+        return True
 
     async def _claimed(self, host: Host, lease: str) -> str:
         now, journal = self._bench.clock.now(), self._bench.journal.id

@@ -14,6 +14,7 @@ from gpuconsole.session.placing import Why
 from gpuconsole.state.elastic import ElasticNotes
 
 TIRED = "it has been awake for as long as it may; it sleeps when its jobs have ended"
+WOKEN = "it has just woken"
 SLEEPING = "it is being put to sleep"
 
 
@@ -74,6 +75,9 @@ class PoweredHosts:
 
 def _marked(host: Host, past: Past, limits: Elastic) -> Host:
     if host.state is HostState.UP:
+        if past.phase in ("waking", "asleep"):
+            # Up, and not yet given free by the console that woke it.
+            return replace(host, power="waking", drained=host.drained or WOKEN)
         if past.phase == "sleeping":
             return replace(host, power="sleeping", drained=host.drained or SLEEPING)
         return replace(host, drained=host.drained or TIRED) if past.phase == "tired" else host

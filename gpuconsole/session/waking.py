@@ -33,7 +33,7 @@ from gpuconsole.session.checkpoint import holder_of
 from gpuconsole.session.falling import Falling
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.placing import Plan, Planner
-from gpuconsole.session.powered import PoweredHosts, Told
+from gpuconsole.session.powered import WOKEN, PoweredHosts, Told
 from gpuconsole.session.tasks import cancel_all
 
 LOOK_EVERY_S = 2.0
@@ -108,7 +108,10 @@ class Waking:
         if host.devices:
             # Also of a host that went away: this is what it had.
             past = replace(past, devices=_empty(host.devices), facts=_steady(host))
-        if host.state is HostState.UP:
+        held = past.lease and past.phase != "sleeping"
+        if host.state is HostState.UP and held and now - past.since < limits.timeout_s:
+            self._start(host.name, self._give_back(host, past))
+        elif host.state is HostState.UP:
             past = self._up(host, limits, past, now)
             if self._is_idle(host, limits, past, now):
                 self._start(host.name, self._sleep(host, past))
@@ -138,9 +141,6 @@ class Waking:
         ):
             past = replace(past, phase="tired")
             self._tell(host.name, f"It has been awake for {format_duration(awake_s)}, its limit.")
-        if past.lease and past.phase != "sleeping":
-            self._start(host.name, self._falling.release(host, past.lease))
-            past = replace(past, lease="")
         self._notes.keep(host.name, past)
         return past
 
@@ -176,6 +176,12 @@ class Waking:
         """Whether a job has just joined the queue, which may come to any host."""
         waiting = (job for job in self._bench.journal.jobs() if job.state is JobState.QUEUED)
         return any(now - (job.queued_at or job.submitted_at) < JUST_NOW_S for job in waiting)
+
+    async def _give_back(self, host: Host, past: Past) -> None:
+        """Release what kept others from a host while it was put to sleep; until its engine has
+        answered it is not awake."""
+        if await self._falling.release(host, past.lease):
+            self._notes.keep(host.name, replace(past, lease=""))
 
     async def _sleep(self, host: Host, past: Past) -> None:
         if await self._falling.leased(host):
@@ -227,7 +233,11 @@ class Waking:
     ) -> dict[str, tuple[str, ...]]:
         journal = self._bench.journal.id
         waking = [
-            awake_as(host, self._notes.all()[host.name], self._power.hosts[host.name])
+            awake_as(
+                replace(host, drained="") if host.drained == WOKEN else host,
+                self._notes.all()[host.name],
+                self._power.hosts[host.name],
+            )
             for host in snapshot.hosts
             if host.power == "waking"
         ]

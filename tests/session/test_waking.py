@@ -203,6 +203,23 @@ async def test_what_nobody_uses_is_put_to_sleep(rig: Rig) -> None:
     assert docker.leases == {}
 
 
+async def test_no_job_is_placed_before_the_claim_is_given_back(rig: Rig) -> None:
+    show(rig.desk, "a", HostState.UP)
+    await rig.pass_time(70)
+    assert rig.host("a").power == "asleep"
+    docker = rig.lab.dockers["a"]
+    show(rig.desk, "a", HostState.UP)
+    docker.silent_at = None
+    await rig.pass_time(20)
+    # Its engine is not there yet: neither is the host.
+    assert (rig.host("a").power, rig.host("a").drained) == ("waking", "it has just woken")
+    assert docker.leases
+    docker.silent_at = frozenset()
+    await rig.pass_time(4)
+    assert (rig.host("a").power, rig.host("a").drained) == ("", "")
+    assert docker.leases == {}
+
+
 async def test_no_host_sleeps_under_somebody(rig: Rig) -> None:
     show(rig.desk, "a", HostState.UP)
     host = rig.host("a")
