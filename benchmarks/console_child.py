@@ -19,6 +19,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.errors import RefusedError, UnreachableError
+from gpuconsole.remote.inventory import DEFAULT_IMAGE
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
 from gpuconsole.session.submission import Packed
@@ -80,7 +81,7 @@ def main() -> None:
             settings=LabSettings(),
             user="bench",
             pack=_refuse,
-            default_image=lambda host: "",
+            default_image=lambda host: DEFAULT_IMAGE,
             dispatch=False,
             simulated=True,
         )

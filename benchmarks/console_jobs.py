@@ -18,6 +18,7 @@ from benchmarks.console_child import MadeHosts, frames
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
+from gpuconsole.remote.inventory import DEFAULT_IMAGE
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
@@ -47,7 +48,7 @@ def main() -> None:
             settings=LabSettings(),
             user="bench",
             pack=_refuse,
-            default_image=lambda host: "",
+            default_image=lambda host: DEFAULT_IMAGE,
             dispatch=False,
             simulated=True,
         )

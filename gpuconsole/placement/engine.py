@@ -92,6 +92,7 @@ def run(
     mode = policy if isinstance(policy, Policy) else lab or Policy()
     known = Failures() if failures is None else failures
     outcome = Outcome(board)
+    hopeless = Failures()
     counts = None if rules is FREE else held_devices(board)
     for request in queue:
         if outcome.head is not None and mode.backfill == "strict":
@@ -110,7 +111,7 @@ def run(
         if found is None:
             outcome.blocked.append(request)
             if outcome.head is None:
-                _block(outcome, made, board, mode)
+                _block(outcome, made, board, mode, hopeless)
             continue
         told = explain(found, made, board) if explain else None
         board.take(found.chosen, holder_of(request, now))
@@ -147,21 +148,32 @@ def _place(made: Profile, board: Board, known: Failures) -> Pick | None:
     if made.policy.sharing and request.task.share:
         return pick(made, board)  # what else its device does counts too
     shape = (made.shape(), board.reservation is not None)
-    need = 0.0 if request.need_mib is None else request.need_mib
-    seconds = float("inf") if request.run_time_s is None else request.run_time_s
-    if known.cover(shape, need, seconds):
+    extent = _extent(request)
+    if known.cover(shape, *extent):
         return None
     found = pick(made, board)
     if found is None:
-        known.add(shape, need, seconds)
+        known.add(shape, *extent)
     return found
 
 
-def _block(outcome: Outcome, made: Profile, board: Board, mode: Policy) -> None:
-    """Note the first job that cannot start although it could one day."""
+def _extent(request: Request) -> tuple[float, float]:
+    """Return the memory (MiB) and time (s) by which jobs of one shape differ."""
+    need = 0.0 if request.need_mib is None else request.need_mib
+    return need, float("inf") if request.run_time_s is None else request.run_time_s
+
+
+def _block(outcome: Outcome, made: Profile, board: Board, mode: Policy, hopeless: Failures) -> None:
+    """Note the first job that cannot start although it could one day; `hopeless` are those of
+    which it was seen that they cannot."""
+    like = (made.shape(), *_extent(made.request))
+    if mode.backfill != "strict" and hopeless.cover(*like):
+        return
     kept = reserve(made, board)
     if kept is None and mode.backfill != "strict":
-        return  # it waits for something that the queue does not hold: nothing can be kept for it
+        # It waits for something that the queue does not hold: nothing can be kept for it.
+        hopeless.add(*like)
+        return
     outcome.head = made.request
     if mode.preemption:
         outcome.preempted = victims(made, board)
