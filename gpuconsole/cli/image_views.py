@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.cli.output import table, text
 from gpuconsole.core.containers import ImageFacts
+from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.units import format_mib, iso_utc
 from gpuconsole.placement.images import cuda_version, paddle_version
@@ -39,40 +40,35 @@ class Row:
 
 def rows(imaging: Imaging, found: Iterable[HostImages]) -> list[Row]:
     """Return what each host has, and what waiting jobs want there."""
-    made = []
+    found = tuple(found)
     wanted = imaging.wanted([one.host.name for one in found])
+    made = []
     for one in found:
-        host = one.host
-        due = {fetch.image: fetch.jobs for fetch in wanted if fetch.host == host.name}
-        backend = host.devices[0].backend if host.devices else "cpu"
-        for record in one.images:
-            facts = imaging.learned(ImageFacts(record.env, record.architecture, record.id))
-            for name in record.names or record.digests:
-                jobs = {job for image in due if same_image(record, image) for job in due[image]}
-                made.append(
-                    Row(
-                        host.name,
-                        name,
-                        record,
-                        facts.paddle or paddle_version(name),
-                        _cuda(name, facts),
-                        tuple(sorted(jobs)),
-                        imaging.doubts(name, backend, record, host) if jobs else "",
-                    )
-                )
-        missing = (
-            []
-            if one.error
-            else [
-                (image, jobs)
-                for image, jobs in due.items()
-                if not any(same_image(record, image) for record in one.images)
-            ]
-        )
-        for image, jobs in missing:
-            cuda = _cuda(image, ImageFacts())
-            made.append(Row(host.name, image, None, paddle_version(image), cuda, jobs, "not there"))
+        due = {fetch.image: fetch.jobs for fetch in wanted if fetch.host == one.host.name}
+        made += [row for record in one.images for row in _present(imaging, one.host, record, due)]
+        made += [] if one.error else _missing(one, due)
     return made
+
+
+def _present(
+    imaging: Imaging, host: Host, record: ImageRecord, due: Mapping[str, tuple[str, ...]]
+) -> Iterator[Row]:
+    backend = host.devices[0].backend if host.devices else "cpu"
+    facts = imaging.learned(ImageFacts(record.env, record.architecture, record.id))
+    wanting = sorted({job for image in due if same_image(record, image) for job in due[image]})
+    for name in record.names or record.digests:
+        paddle = facts.paddle or paddle_version(name)
+        doubt = imaging.doubts(name, backend, record, host) if wanting else ""
+        yield Row(host.name, name, record, paddle, _cuda(name, facts), tuple(wanting), doubt)
+
+
+def _missing(one: HostImages, due: Mapping[str, tuple[str, ...]]) -> list[Row]:
+    return [
+        Row(one.host.name, image, None, paddle_version(image), _cuda(image, ImageFacts()), jobs,
+            "not there")
+        for image, jobs in due.items()
+        if not any(same_image(record, image) for record in one.images)
+    ]  # fmt: skip
 
 
 def listing(found: Sequence[HostImages], made: Iterable[Row]) -> list[RenderableType]:

@@ -67,7 +67,7 @@ def open_pull(client: docker.APIClient, image: str) -> requests.Response:
     )
 
 
-def login_header(client: docker.APIClient, image: str) -> dict[str, str]:
+def login_header(client: docker.APIClient, image: str) -> dict[str, bytes]:
     """Return the header that carries the console user's own Docker login for an image's registry;
     none where there is no login. ImageError when it cannot be read."""
     repository, _ = parse_repository_tag(image)
