@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from gpuconsole.errors import JournalError
-from gpuconsole.state.filesystem import make_folder
+from gpuconsole.state.kept import KeptFile
 
 FILE = "assumptions.json"
 MAX_SCRIPTS = 500
@@ -20,10 +18,10 @@ Remembered = dict[str, dict[str, str]]
 """Answers by script, oldest first: name to value, as the user wrote both."""
 
 
-def decode(text: str) -> Remembered:
+def decode(content: bytes) -> Remembered:
     """Return what a file says; what is not of its form is left out."""
     try:
-        document = json.loads(text)
+        document = json.loads(content)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(document, dict):
@@ -35,9 +33,11 @@ def decode(text: str) -> Remembered:
     }
 
 
-def encode(remembered: Remembered) -> str:
-    """Return the file's text."""
-    return json.dumps(remembered, indent=1, ensure_ascii=False) + "\n"
+def encode(remembered: Remembered) -> bytes:
+    """Return the file."""
+    text = json.dumps(remembered, indent=1, ensure_ascii=False) + "\n"
+    # A path that is no text cannot be found again, but must not keep the others from being kept.
+    return text.encode(errors="replace")
 
 
 def changed(remembered: Remembered, script: str, given: Mapping[str, str]) -> Remembered:
@@ -51,52 +51,39 @@ def changed(remembered: Remembered, script: str, given: Mapping[str, str]) -> Re
 
 
 class Assumptions:
-    """The remembered answers of one state folder, read anew each time: other consoles write too."""
+    """The remembered answers of one state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE
+        self._file = KeptFile(folder / FILE, decode, MAX_BYTES)
 
     def of(self, script: str | Path) -> dict[str, str]:
         """Return the answers for a script; none where nothing can be read."""
-        return self._read().get(_key(script), {})
+        return dict(self._file.content().get(_key(script), {}))
 
     def remember(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
         """Add answers for a script and return all of them; an empty value forgets one.
 
         JournalError when the file cannot be written.
         """
-        before = self._read()
+        before = self._file.content()
         after = changed(before, _key(script), given)
         if after != before:
-            self._write(encode(after))
+            self._write(after)
         return after.get(_key(script), {})
 
     def forget(self, script: str | Path) -> None:
         """Forget all answers for a script; JournalError when the file cannot be written."""
-        before = self._read()
-        if before.pop(_key(script), None) is not None:
-            self._write(encode(before))
+        before, own = self._file.content(), _key(script)
+        if own in before:
+            self._write({name: known for name, known in before.items() if name != own})
 
-    def _read(self) -> Remembered:
+    def _write(self, remembered: Remembered) -> None:
         try:
-            with self._file.open("rb") as file:
-                return decode(file.read(MAX_BYTES).decode("utf-8", "replace"))
-        except OSError:
-            return {}
-
-    def _write(self, text: str) -> None:
-        draft = self._file.with_name(f".{FILE}.{os.getpid()}")
-        try:
-            make_folder(self._file.parent)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as to:
-                to.write(text)
-            os.replace(draft, self._file)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink()
+            self._file.write(encode(remembered))
+        except JournalError as error:
             raise JournalError(
                 "Answer cannot be remembered",
-                f"{self._file}: {os.strerror(error.errno or 0)}.",
+                error.message,
                 "The answer held for this time; choose another folder with --state DIR.",
             ) from error
 

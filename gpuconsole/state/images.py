@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpuconsole.errors import JournalError
-from gpuconsole.state.filesystem import make_folder
+from gpuconsole.state.kept import KeptFile
 
 FILE = "images.json"
 MOST = 500
@@ -66,19 +63,18 @@ class _Notes:
 
 
 class ImageNotes:
-    """The notes of one state folder; read anew when the file changed, as other consoles write."""
+    """The notes of one state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE
-        self._read: tuple[tuple[int, int], _Notes] | None = None
+        self._file = KeptFile(folder / FILE, decode, MAX_BYTES)
 
     def pins(self) -> Mapping[str, Pin]:
         """Return pins by the names they pin."""
-        return self._notes().pins
+        return self._file.content().pins
 
     def checks(self) -> Mapping[str, ImageCheck]:
         """Return checks by image id."""
-        return self._notes().checks
+        return self._file.content().checks
 
     def resolved(self, image: str) -> str:
         """Return what an image's name means here: its pin, or itself."""
@@ -87,12 +83,12 @@ class ImageNotes:
 
     def pin(self, pin: Pin) -> None:
         """Remember a pin; JournalError when it cannot be written."""
-        notes = self._notes()
+        notes = self._file.content()
         self._write(replace(notes, pins=_with(notes.pins, pin.image, pin)))
 
     def unpin(self, image: str) -> bool:
         """Forget a pin; whether there was one."""
-        notes = self._notes()
+        notes = self._file.content()
         if image not in notes.pins:
             return False
         rest = {name: pin for name, pin in notes.pins.items() if name != image}
@@ -101,51 +97,26 @@ class ImageNotes:
 
     def keep(self, check: ImageCheck) -> None:
         """Remember what a check found; JournalError when it cannot be written."""
-        notes = self._notes()
+        notes = self._file.content()
         self._write(replace(notes, checks=_with(notes.checks, check.id, check)))
 
-    def _notes(self) -> _Notes:
-        try:
-            with self._file.open("rb") as file:
-                found = os.fstat(file.fileno())
-                # A file that is replaced has another number, whatever its clock says.
-                stamp = (found.st_mtime_ns, found.st_ino)
-                if self._read is None or self._read[0] != stamp:
-                    self._read = (stamp, decode(file.read(MAX_BYTES).decode("utf-8", "replace")))
-        except OSError:
-            return _Notes({}, {})
-        return self._read[1]
-
     def _write(self, notes: _Notes) -> None:
-        draft = self._file.with_name(f".{FILE}.{os.getpid()}")
-        try:
-            make_folder(self._file.parent)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as to:
-                to.write(encode(notes))
-            os.replace(draft, self._file)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise JournalError(
-                "It cannot be remembered",
-                f"{self._file}: {os.strerror(error.errno or 0)}.",
-                "Choose another folder with --state DIR.",
-            ) from error
+        self._file.write(encode(notes))
 
 
-def encode(notes: _Notes) -> str:
-    """Return the file's text."""
+def encode(notes: _Notes) -> bytes:
+    """Return the file."""
     document = {
         "pins": [asdict(pin) for pin in notes.pins.values()],
         "checks": [asdict(check) for check in notes.checks.values()],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return f"{json.dumps(document, indent=1, ensure_ascii=False)}\n".encode(errors="replace")
 
 
-def decode(text: str) -> _Notes:
+def decode(content: bytes) -> _Notes:
     """Return what a file says; what is not of its form is left out."""
     try:
-        document = json.loads(text)
+        document = json.loads(content)
     except (ValueError, RecursionError):
         document = {}
     if not isinstance(document, dict):

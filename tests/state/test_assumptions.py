@@ -59,3 +59,17 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(JournalError):
         Assumptions(tmp_path / "file").remember("train.py", {"n": "1"})
     assert Assumptions(tmp_path / "file").of("train.py") == {}
+
+
+def test_a_path_that_is_no_text_keeps_no_other_from_being_kept(tmp_path: Path) -> None:
+    store = Assumptions(tmp_path)
+    store.remember("caf\udce9.py", {"n": "1"})
+    store.remember("train.py", {"n": "2"})
+    assert Assumptions(tmp_path).of("train.py") == {"n": "2"}
+
+
+def test_what_was_read_is_the_readers_own(tmp_path: Path) -> None:
+    store = Assumptions(tmp_path)
+    store.remember("train.py", {"n": "1"})
+    store.of("train.py")["n"] = "2"
+    assert store.of("train.py") == {"n": "1"}
