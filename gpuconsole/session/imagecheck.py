@@ -199,7 +199,7 @@ def _source() -> str:
 def _said(text: str) -> dict[str, str]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         return {"error": "what it said cannot be read"}
