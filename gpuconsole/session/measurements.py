@@ -108,7 +108,9 @@ def choose_host(
         names = ", ".join(host.name for host in snapshot.hosts[:6])
         raise UsageError("No such host", f"{wanted} is not in the inventory.", f"Hosts: {names}.")
     for host in snapshot.hosts:
-        if wanted in ("", host.name) and host.state is HostState.UP and image_of(host.name):
+        if host.cluster or wanted not in ("", host.name):
+            continue
+        if host.state is HostState.UP and image_of(host.name):
             return host.name, image_of(host.name)
     raise UsageError(
         "No host to measure on",

@@ -262,7 +262,6 @@ async def test_many_logs_are_followed_over_few_sessions(
     for run in runs:
         with (run / "log").open("a") as log:
             log.write("end\n")
-    await asyncio.sleep(0.3)
     state.write_text("COMPLETED")
     for run in runs:
         (run / "exit").write_text("0 1795281009\n")
