@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -10,6 +11,8 @@ from typing import IO
 
 import pytest
 
+from gpuconsole.core.batch import Batch
+from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sweeps import Axis
@@ -255,6 +258,32 @@ async def test_a_sweep_is_one_array(desk: Desk) -> None:
         arrays = [line.split() for line in names.splitlines() if "-array-" in line]
         assert len(arrays) == 3
         assert len({number for number, _ in arrays}) == 1
+
+
+async def test_a_run_is_handed_over_once_whoever_tries(desk: Desk) -> None:
+    name = "gpuconsole-once-1-abc"
+    spec = ContainerSpec(name, "", ("sleep", "60"), batch=Batch(devices=0, memory_mib=50))
+
+    def numbers() -> list[str]:
+        return desk.cluster.say("squeue", "-h", "-t", "all", "-o", "%i", "--name", name).split()
+
+    async with desk.session() as session:
+        engine = await session.hosts.engine("hpc")
+        await engine.prepare("once")
+        await engine.create(spec)
+        await asyncio.gather(*(engine.start(name) for _ in range(4)))
+        (number,) = numbers()
+        # As if whoever handed it over had died before it could note the number.
+        folder = f"/home/{USER}/.local/state/gpuconsole/slurm/runs/{name}"
+        desk.cluster.host.run(["rm", f"{folder}/id"]).check_returncode()
+        await engine.start(name)
+        assert numbers() == [number]
+        await engine.stop(name, 10.0)
+        status = await engine.inspect(name)
+        assert status is not None
+        assert status.state == "exited"
+        await engine.remove(name)
+        assert await engine.inspect(name) is None
 
 
 async def test_more_jobs_run_than_a_connection_has_sessions(desk: Desk) -> None:
