@@ -14,6 +14,8 @@ from pathlib import PurePosixPath
 
 from gpuconsole.errors import UsageError
 
+CLUSTER_LABEL = "slurm"
+"""The label by which a task asks for a cluster, and which the cluster's nodes carry."""
 WAITS = "In Slurm's queue: "
 """How the note of a run begins that waits there."""
 _WORD = re.compile(r"[A-Za-z0-9_.:,@/+&|*\[\]()=%-]+")

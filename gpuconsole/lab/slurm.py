@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.batch import WAITS, Batch
+from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.containers import ContainerStatus, Engine, EngineInfo
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
@@ -100,7 +100,7 @@ class SimulatedCluster(SimulatedEngine):
             CLUSTER,
             frame.state,
             address=frame.address,
-            labels={"slurm": CLUSTER},
+            labels={CLUSTER_LABEL: CLUSTER},
             facts=HostFacts(source="simulated"),
             sampled_at=frame.sampled_at,
             cluster=CLUSTER,
@@ -163,7 +163,7 @@ class SimulatedCluster(SimulatedEngine):
 
 def cluster_tasks() -> tuple[Task, ...]:
     """Return what the demo hands to the cluster: more than it has devices for."""
-    labels: Mapping[str, str] = {"slurm": CLUSTER, "partition": "gpu"}
+    labels: Mapping[str, str] = {CLUSTER_LABEL: CLUSTER, "partition": "gpu"}
     script = example("text_encoder.py")
     return tuple(
         Task(
@@ -187,7 +187,7 @@ def _node(frame: Host, number: int) -> Host:
         f"{CLUSTER}/{NODES[number]}",
         HostState.UP,
         address=frame.address,
-        labels={"slurm": CLUSTER, "partition": "gpu", "node-state": state},
+        labels={CLUSTER_LABEL: CLUSTER, "partition": "gpu", "node-state": state},
         price_per_hour=frame.price_per_hour,
         devices=tuple(_seen_by_slurm(device, index) for index, device in enumerate(held)),
         facts=HostFacts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuconsole.core.batch import Script, array_script, batch_script
+from gpuconsole.core.batch import CLUSTER_LABEL, Script, array_script, batch_script
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
@@ -78,7 +78,7 @@ def _notes(job: Job) -> list[str]:
         notes.append(f"Nothing is mounted; it expects {listed}.")
     if task.edits:
         notes.append("The console would change lines of the script in its copy; this does not.")
-    if unknown := [key for key in task.labels if key not in (*WORDS, "slurm")]:
+    if unknown := [key for key in task.labels if key not in (*WORDS, CLUSTER_LABEL)]:
         notes.append(f"Labels that Slurm does not know are left out: {', '.join(unknown)}.")
     return notes
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from gpuconsole.core.batch import WAITS, Batch
+from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import (
     CHECKPOINT_FOLDER,
-    LABEL_PREFIX,
     ContainerSpec,
     HostAccount,
     Hosts,
@@ -31,11 +30,8 @@ from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.model import Waiting
 from gpuconsole.session.after import Order
 from gpuconsole.session.placing import Choice, Plan, Planner, Why
-from gpuconsole.session.recovery import nonce_of
-from gpuconsole.session.spec import attempt_key, checkpoint_path
+from gpuconsole.session.spec import checkpoint_path, labels_of
 
-MARK = "slurm"
-"""The label by which a task asks for a cluster, and which its nodes carry."""
 WORDS = ("partition", "qos", "constraint")
 """Other labels of such a task: options of sbatch."""
 DECIDES = (
@@ -48,7 +44,7 @@ TIME_MARGIN = 1.5
 
 def cluster_of(task: Task) -> str:
     """Return the cluster to which a task goes; "" for one that the console places."""
-    return task.labels.get(MARK, "")
+    return task.labels.get(CLUSTER_LABEL, "")
 
 
 def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
@@ -58,7 +54,7 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
     """
     clusters = [host.name for host in snapshot.hosts if host.name == host.cluster]
     if not cluster_of(task) and len(clusters) == 1 and all(one.cluster for one in snapshot.hosts):
-        task = replace(task, labels={**task.labels, MARK: clusters[0]})
+        task = replace(task, labels={**task.labels, CLUSTER_LABEL: clusters[0]})
     name = cluster_of(task)
     if not name:
         return task
@@ -68,7 +64,9 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
             "No such cluster", f"No host is called {clean(name, 80)!r} and runs Slurm.",
             f"Clusters of the inventory: {known}.",
         )  # fmt: skip
-    unknown = [key for key in (*task.labels, *task.anti_labels) if key not in (MARK, *WORDS)]
+    unknown = [
+        key for key in (*task.labels, *task.anti_labels) if key not in (CLUSTER_LABEL, *WORDS)
+    ]
     if unknown or task.anti_labels:
         raise UsageError(
             "Slurm does not know this label",
@@ -202,19 +200,12 @@ def batch_spec(
         env["GPUCONSOLE_CHECKPOINT"] = target
         path = batch.link[0].removeprefix("/workspace/")
         batch = replace(batch, link=None if path.startswith("/") else (path, target))
-    labels = {
-        "job": job.id,
-        "attempt": attempt_key(job.id, attempt.number),
-        "user": job.user,
-        "journal": journal,
-        "nonce": nonce_of(attempt.container_name),
-    }
     return ContainerSpec(
         name=attempt.container_name,
         image=image,
         command=command_of(job.task, batch),
         env={**env, **job.task.env},
-        labels={LABEL_PREFIX + name: value for name, value in labels.items()},
+        labels=labels_of(job, attempt, journal),
         backend=job.task.backend,
         batch=batch,
     )

@@ -251,21 +251,20 @@ class Imaging:
 
     async def _asked(self, image: str, host: str, *, must: bool) -> str:
         """Return the digest that the image's registry tells, or ""; where it `must`, ImageError."""
-        trouble: ConsoleError | None = None
-        for one in self._bench.hosts.snapshot().hosts:
-            if _can_tell(one, host):
-                try:
-                    store = _store(await self._bench.hosts.engine(one.name), one.name)
-                    return await store.registry_digest(image)
-                except (EngineError, UnreachableError) as error:
-                    # What one host cannot reach the next will hardly; one question is enough.
-                    trouble = error
-                    break
-        if must:
-            raise trouble or ImageError(
-                "Nobody can be asked", f"No host is up that could look for {image}.", ""
-            )
-        return ""
+        known = self._bench.hosts.snapshot().hosts
+        try:
+            # What one host cannot reach the next will hardly; one question is enough.
+            one = next((one for one in known if _can_tell(one, host)), None)
+            if one is None:
+                raise ImageError(
+                    "Nobody can be asked", f"No host is up that could look for {image}.", ""
+                )
+            store = _store(await self._bench.hosts.engine(one.name), one.name)
+            return await store.registry_digest(image)
+        except (EngineError, UnreachableError):
+            if must:
+                raise
+            return ""
 
     async def _reached(self, name: str) -> tuple[Engine, Host]:
         self._require((name,))

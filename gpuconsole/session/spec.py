@@ -77,7 +77,7 @@ def container_spec(
         command=command,
         working_dir=WORKING_DIR,
         env={**_environment(job, attempt, meeting), **memory_variables(job, share)},
-        labels=_labels(job, attempt, journal),
+        labels=labels_of(job, attempt, journal),
         mounts=(*task.mounts, *_own_mounts(task, account)),
         backend=task.backend,
         device_uuids=attempt.device_uuids,
@@ -184,7 +184,8 @@ def _environment(job: Job, attempt: Attempt, meeting: Meeting | None) -> dict[st
     return {**given, **job.task.env}
 
 
-def _labels(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:
+def labels_of(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:
+    """Return what an attempt's container is known by again, whoever looks."""
     values = {
         "job": job.id,
         "attempt": attempt_key(job.id, attempt.number),

@@ -157,8 +157,12 @@ class Waking:
 
     def _nobody(self, host: Host) -> bool:
         """Whether no job of ours is on a host: one that went away with a job was lost."""
-        active = (job for job in self._bench.journal.jobs() if job.state.active and job.attempt)
-        return not any(host.name == part.host for job in active for part in job.attempt.parts)  # type: ignore[union-attr]
+        return not any(
+            host.name == part.host
+            for job in self._bench.journal.jobs()
+            if job.state.active and job.attempt is not None
+            for part in job.attempt.parts
+        )
 
     # -- falling asleep ---------------------------------------------------------------------
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from gpuconsole.core.batch import CLUSTER_LABEL
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.remote.slurm.parse import Node, Picture, Row
 
-MARK = "slurm"
-"""The label that says to which cluster a node belongs, and by which a task asks for it."""
 _DOWN = frozenset({"DOWN", "FAIL", "ERROR", "NOT_RESPONDING", "POWERED_DOWN", "UNKNOWN"})
 _SHOWN = ("DOWN", "DRAIN", "MAINT", "RESERVED", "MIXED", "ALLOCATED", "IDLE")
 """Of several words the one that is shown, first that is there."""
@@ -34,7 +33,7 @@ def hosts_of(
         state=HostState.UP,
         error="",
         sampled_at=now,
-        labels={**login.labels, MARK: login.name},
+        labels={**login.labels, CLUSTER_LABEL: login.name},
         facts=HostFacts(source=f"slurm {version}".strip()),
     )
     return (entry, *(_host(entry, node, picture, models, own) for node in picture.nodes))
@@ -63,7 +62,7 @@ def _host(
         state=HostState.DOWN if down else HostState.UP,
         address=node.address,
         labels={
-            MARK: login.name,
+            CLUSTER_LABEL: login.name,
             "partition": ",".join(node.partitions),
             "node-state": word,
             **({"features": ",".join(node.features)} if node.features else {}),
