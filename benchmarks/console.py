@@ -214,10 +214,8 @@ def queue(count: int) -> Callable[[str], Iterator[Row]]:
             time.sleep(5.0)
             # The row that the cursor comes to is drawn again.
             rows = [f" {number} j".encode() for number in range(2, KEYS + 2)]
-            times = [_pressed(terminal, "j", row) for row in rows]
-            yield Row(case, "scroll key p95, a row", 1000 * _p95(times), "ms", 50.0)
-            pages = [_pressed(terminal, "\x04", b"j0") for _ in range(KEYS)]
-            yield Row(case, "scroll key p95, a page", 1000 * _p95(pages), "ms", 50.0)
+            yield from _scrolled(case, "a row", terminal, [("j", row) for row in rows])
+            yield from _scrolled(case, "a page", terminal, [("\x04", b"j0")] * KEYS)
             yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
 
     return run
@@ -235,10 +233,8 @@ def log(lines: int) -> Callable[[str], Iterator[Row]]:
             yield Row(case, "until it is read", time.monotonic() - begun, "s")
             time.sleep(3.0)
             places = [f"line {lines - number:,} of".encode() for number in range(1, KEYS + 1)]
-            times = [_pressed(terminal, "k", place) for place in places]
-            yield Row(case, "scroll key p95, a line", 1000 * _p95(times), "ms", 50.0)
-            pages = [_pressed(terminal, "\x15", b"step=") for _ in range(KEYS)]
-            yield Row(case, "scroll key p95, a page", 1000 * _p95(pages), "ms", 50.0)
+            yield from _scrolled(case, "a line", terminal, [("k", place) for place in places])
+            yield from _scrolled(case, "a page", terminal, [("\x15", b"step=")] * KEYS)
             for key in "/slow":
                 terminal.press(key)
                 time.sleep(0.3)
@@ -252,6 +248,19 @@ def log(lines: int) -> Callable[[str], Iterator[Row]]:
             yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
 
     return run
+
+
+def _scrolled(
+    case: str, by: str, terminal: Terminal, keys: Sequence[tuple[str, bytes]]
+) -> Iterator[Row]:
+    """Press keys, each with what it brings. The processor time between two of them tells on a busy
+    machine what the wait does on an idle one; what the console does by itself is in it."""
+    worked = terminal.cpu_s()
+    times = [_pressed(terminal, key, shown) for key, shown in keys]
+    worked = (terminal.cpu_s() - worked) / len(times)
+    yield Row(case, f"scroll key p50, {by}", 1000 * statistics.median(times), "ms")
+    yield Row(case, f"scroll key p95, {by}", 1000 * _p95(times), "ms", 50.0)
+    yield Row(case, f"processor time a key, {by}", 1000 * worked, "ms")
 
 
 def _with_jobs(option: str, count: int) -> list[str]:
