@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import tempfile
@@ -86,4 +87,25 @@ async def test_with_the_users_login_it_pulls_and_tells_how_far(
     with pytest.raises(ImageError) as caught:
         await engine.ensure_image(f"{registry.address}/{NAME}:9", said.append)
     assert "name and tag" in caught.value.hint
+    await engine.close()
+
+
+async def test_a_pull_that_is_given_up_leaves_no_image(lab: LabDocker, registry: Registry) -> None:
+    log_in(registry)
+    engine = DockerEngine(LocalLink("box"), "box", str(lab.socket))
+    image = f"{registry.address}/{NAME}:1"
+    begun = asyncio.Event()
+    task = asyncio.ensure_future(engine.ensure_image(image, lambda said: begun.set()))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await engine.image_facts(image) is None
+    assert await engine.images.find(image) is None
+    # The digest that its registry tells is the one that it has after a pull.
+    digest = await engine.images.registry_digest(image)
+    await engine.ensure_image(image, lambda said: None)
+    found = await engine.images.find(image)
+    assert found is not None
+    assert found.digest_of(image.rpartition(":")[0]) == digest
     await engine.close()
