@@ -18,6 +18,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui.app import ConsoleApp, Look
+from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, load, shipped_folder
 from tests.tui.console import SIZES, Driven, opened
@@ -222,3 +223,12 @@ async def test_what_is_typed_at_once_goes_into_the_field(mode: str, opens: str, 
             return bool(found) and found.first(Input).value == "host-wic"
 
         await console.until(typed, "all letters in the field")
+
+
+async def test_a_key_before_a_screen_has_its_widgets_does_nothing() -> None:
+    async with opened(FakeSession()) as console:
+        late = HostScreen("a100-01")
+        assert late.check_action("open", ()) is False
+        await console.app.push_screen(late)
+        await console.until(lambda: late.ready)
+        assert late.check_action("open", ()) is True

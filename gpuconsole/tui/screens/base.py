@@ -135,7 +135,10 @@ class ConsoleScreen(Screen[None]):
         return [key for key in self.console.keys_of(self.AREA) if not (read_only and key.writes)]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take the writing keys away in read-only mode."""
+        """Take the writing keys away in read-only mode, and all while there is nothing yet that a
+        key could act on."""
+        if not self.ready:
+            return False
         if not self.console.read_only:
             return True
         written = {key.action.partition("(")[0] for key in in_area(self.AREA) if key.writes}
