@@ -270,6 +270,27 @@ async def test_many_logs_are_followed_over_few_sessions(
     assert most <= engines.FOLLOWED + engines.TRANSFERS
 
 
+async def test_an_old_picture_does_not_bring_back_a_run_that_has_ended(tmp_path: Path) -> None:
+    one, commands = engine(tmp_path)
+    said = "JobId=7 JobName=r1 SubmitTime=1795280980 JobState"
+    made_run(tmp_path, "r1")
+    program(commands, "scontrol", f"echo {said}=RUNNING")
+    assert await one.inspect("r1") is not None
+    row = Row("7", "RUNNING", "ann", submitted_at=1795280980.0)
+    one._cluster.saw(Picture(rows={"7": row}), 0.0)
+    program(commands, "scontrol", "exit 1")
+    # The picture answers, without a question to Slurm.
+    known = await one.inspect("r1")
+    assert known is not None
+    assert known.state == "running"
+    program(commands, "scontrol", f"echo {said}=CANCELLED")
+    program(commands, "scancel", "exit 0")
+    await one.stop("r1", 1.0)
+    ended = await one.inspect("r1")
+    assert ended is not None
+    assert ended.state == "exited"
+
+
 async def test_few_commands_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, commands = engine(tmp_path)
     program(commands, "scontrol", "echo JobId=7 JobName=x JobState=RUNNING")

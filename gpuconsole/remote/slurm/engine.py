@@ -37,6 +37,7 @@ from gpuconsole.remote.slurm import runs, scripts
 from gpuconsole.remote.slurm.arrays import Gatherer
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
 from gpuconsole.remote.slurm.cluster import Cluster
+from gpuconsole.remote.slurm.parse import ENDS
 from gpuconsole.remote.slurm.runs import Look
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
@@ -306,7 +307,10 @@ class SlurmEngine:
             raise self._calls.fault(done.exit_status, done.stderr, f"looking at {container}")
         look = runs.read_look(container, done.stdout.decode("utf-8", "replace"), nonce)
         self._labels[container] = look.labels
-        if look.record is not None:
+        if look.record is None or look.record.state in ENDS:
+            # The picture may be older than this: it must not bring back what has ended.
+            self._cluster.forget(container)
+        else:
             self._cluster.know(container, look.number, look.record.submitted_at)
         return look
 
