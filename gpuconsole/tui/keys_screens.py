@@ -7,6 +7,7 @@ from gpuconsole.tui.key import Key
 SCREENS: tuple[Key, ...] = (
     Key("fleet.open", "enter", "open", "open", "Open the host under the cursor", footer=True),
     Key("fleet.filter", "slash", "filter", "filter", "Show only what matches", footer=True),
+    Key("fleet.where", "w", "where", "where fits", "Ask where 4x24 GiB fit now", footer=True),
     Key("fleet.metric", "m", "metric", "metric", "Show the next metric", footer=True),
     Key("fleet.denser", "minus", "density(-1)", "less", "Show less of each host"),
     Key(
@@ -29,7 +30,6 @@ SCREENS: tuple[Key, ...] = (
         "Show only hosts in trouble, or all again",
         footer=True,
     ),
-    Key("fleet.where", "w", "where", "where fits", "Ask where 4x24 GiB fit now", footer=True),
     Key("fleet.group", "b", "group", "group", "Group by the next label, by model, or not"),
     Key("fleet.order", "o", "order", "sort", "Sort by name, load, free devices or trouble"),
     Key(
@@ -196,7 +196,7 @@ SCREENS: tuple[Key, ...] = (
         "f6",
         "pane",
         "pane",
-        "Form, preflight or placement (narrow terminals)",
+        "The next pane: shown when narrow, else scrolled by pgup and pgdn",
         footer=True,
     ),
     Key("submit.up", "pageup", "scroll_report(-1)", "report up", "Scroll the report up"),

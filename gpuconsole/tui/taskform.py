@@ -23,11 +23,11 @@ class Field:
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("script", "script", "train.py  (right completes, ctrl+l finds)"),
+    Field("script", "script", "train.py (right fills, ctrl+l finds)"),
     Field("args", "arguments", "--epochs 3"),
     Field("name", "name", "the script's name"),
     Field("batch", "batch size", "as the script says"),
-    Field("answers", "answers", "vocab_size=30000  (what preflight asks)"),
+    Field("answers", "answers", "vocab_size=30000 (asked by preflight)"),
     Field("devices", "devices", "1, or auto"),
     Field("prefer", "prefer", "A100 RTX_3090"),
     Field("image", "image", "the host's default"),

@@ -11,11 +11,16 @@ from textual.widgets import Static
 
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.keys import AREAS
-from gpuconsole.tui.presentation.cells import Piece, fit, text
+from gpuconsole.tui.presentation.cells import Piece, fit, text, wrapped
 from gpuconsole.tui.presentation.legend import legend_lines, threshold_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
+
+KEYS = 16
+"""Cells for the keys, before what they do."""
+WIDTH = 74
+"""Cells of a line until the box has been laid out."""
 
 
 def areas_of(widget: Widget | None) -> tuple[str, ...]:
@@ -52,13 +57,21 @@ class HelpScreen(ModalScreen[None]):
         box = self.query_one("#help")
         name_box(box, f"{say('Help')}: {say(AREAS[about.AREA])}", "esc closes")
         box.focus()
-        self.query_one("#help-text", Static).update(text(self._lines()))
+        self._write()
+
+    def on_resize(self) -> None:
+        """Break the lines anew, once the box has its width."""
+        self.call_after_refresh(self._write)
+
+    def _write(self) -> None:
+        words = self.query_one("#help-text", Static)
+        words.update(text(self._lines(words.content_size.width or WIDTH)))
 
     def action_close(self) -> None:
         """Close the help."""
         self.dismiss()
 
-    def _lines(self) -> list[list[Piece]]:
+    def _lines(self, width: int) -> list[list[Piece]]:
         ink = ink_of(self)
         about = self._about
         shared = ("app",) if about.FORM else ("go", "time", "app")
@@ -72,10 +85,12 @@ class HelpScreen(ModalScreen[None]):
                 off = key.writes and about.console.read_only
                 style = ink.rule if off else ink.text
                 note = "   " + say("(read-only)") if off else ""
-                lines.append(
-                    [("  ", ink.text), (fit(key.shown, 16), ink.rule if off else ink.key),
-                     (say(key.help) + note, style)]
-                )  # fmt: skip
+                shown = fit(key.shown, KEYS)
+                for part in wrapped(say(key.help) + note, width - KEYS - 2):
+                    lines.append(
+                        [("  ", ink.text), (shown, ink.rule if off else ink.key), (part, style)]
+                    )
+                    shown = " " * KEYS
             lines.append([])
         lines += [[(say("Legend"), ink.title)], *legend_lines(ink), []]
         return [

@@ -50,6 +50,8 @@ class JumpScreen(ModalScreen[None]):
         """One label a place."""
         for letters, place in zip(labels(len(self._places)), self._places, strict=True):
             yield JumpLabel(letters, place)
+        hint = ink_of(self).say(" a letter goes there   esc stays ")
+        yield Static(hint, id="jump-hint", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """Narrow the labels by the letter; the last one left is gone to."""

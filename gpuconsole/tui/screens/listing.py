@@ -56,7 +56,8 @@ class ListScreen(ConsoleScreen):
         self.show(self.picture)
         if self._filter_text:
             say = self.ink.say
-            found = say(f"{len(self._ids)} {self.THINGS} match")
+            some = f"{len(self._ids)} {self.THINGS} match"
+            found = say(f"1 {self.THINGS[:-1]} matches" if len(self._ids) == 1 else some)
             self.query_one(FilterBar).note(found + say("   esc clears"))
 
     @on(FilterBar.Left)

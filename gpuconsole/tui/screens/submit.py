@@ -388,6 +388,8 @@ class SubmitScreen(RecallingScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
+        told = "pgup pgdn scroll" if self._draft.pane == "placement" else "F6 comes here"
+        panel.entitle(ink.say("placement"), told)
         if answer.decision is None:
             panel.put([[(ink.say("Where it would run, and why, comes here."), ink.muted)]])
             return
