@@ -214,7 +214,7 @@ def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
     if not host.devices:
         up, state = host.state is HostState.UP, host_condition(host)
         glyph = " " if up else ink.glyphs.conditions[state]
-        return [(glyph, ink.conditions[state]), (" " * (width - 1), ink.text)]
+        return [(glyph, ink.conditions.get(state, ink.text)), (" " * (width - 1), ink.text)]
     codes = device_codes(view.picture, host, metric, owners, view.lit)
     if view.layout.density is Density.DEVICE_CELL:
         drawn = [cells.one(code, owners) for code in codes]
