@@ -47,7 +47,7 @@ def decision_lines(ink: Ink, decision: Decision, docker: str, now: float, width:
             more = ink.say(f"    and for {len(refused) - MOST_REFUSALS} more reasons")
             lines.append([(more, ink.muted)])
     if docker:
-        lines += [[], [(ink.say("the equal docker command"), ink.title)]]
+        lines += [[], [(ink.say("the equal command"), ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(docker, width)]
     return lines
 
