@@ -68,6 +68,7 @@ class BlockingSession:
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="gpuconsole"))
         self._closing = asyncio.Event()
+        self._ended = False
         self._thread = threading.Thread(
             target=self._serve, args=(ready,), name="gpuconsole", daemon=True
         )
@@ -100,7 +101,7 @@ class BlockingSession:
     @property
     def closed(self) -> bool:
         """Whether it can be used no more."""
-        return not self._thread.is_alive()
+        return self._ended or not self._thread.is_alive()
 
     @property
     def simulated(self) -> bool:
@@ -194,6 +195,8 @@ class BlockingSession:
             await cancel_all(asyncio.all_tasks() - {asyncio.current_task()})
 
     def _end(self) -> None:
+        # From now on nothing may be asked of a loop that may never answer.
+        self._ended = True
         if self._thread.is_alive() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join(_CLOSE_S)

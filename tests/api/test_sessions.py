@@ -128,6 +128,26 @@ def test_a_closed_session_says_so(lab: BlockingSession) -> None:
         lab.jobs()
 
 
+def test_closing_ends_what_another_thread_waits_for(lab: BlockingSession, script: Path) -> None:
+    job = lab.submit(script, args=["--steps", "20000"], labels=STEADY)
+    following, ended = threading.Event(), threading.Event()
+
+    def follow() -> None:
+        try:
+            for _ in lab.logs(job.id, follow=True):
+                following.set()
+        except BaseException:
+            ended.set()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    assert following.wait(60)
+    lab.close()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert ended.is_set()
+
+
 async def test_it_works_beside_a_loop_that_runs() -> None:
     asyncio.get_running_loop()
     with gpuconsole.open_blocking(demo=True) as lab:
