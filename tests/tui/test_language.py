@@ -56,6 +56,7 @@ UNTRANSLATED = frozenset(
     }
 )  # fmt: skip
 COMPOSED = {
+    "1 {} matches": "1 job matches",
     "{} {} ended already.": "bert has ended already.",
     "{} {} {}; only a running job is preempted.":
         "bert is queued; only a running job is preempted.",

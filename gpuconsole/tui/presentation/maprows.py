@@ -213,7 +213,7 @@ def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
     cells, owners = view.cells, view.owners
     if not host.devices:
         up, state = host.state is HostState.UP, host_condition(host)
-        glyph = " " if up else ink.glyphs.conditions[state]
+        glyph = " " if up else ink.glyphs.conditions.get(state, " ")
         return [(glyph, ink.conditions.get(state, ink.text)), (" " * (width - 1), ink.text)]
     codes = device_codes(view.picture, host, metric, owners, view.lit)
     if view.layout.density is Density.DEVICE_CELL:
