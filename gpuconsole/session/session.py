@@ -312,7 +312,7 @@ class Session(Acting, Asking):
     def _each_second(self, epoch: int) -> None:
         """Do what a console does beside launching jobs, while it dispatches."""
         self.retrying.look(epoch)
-        self.waking.look(epoch)
+        self.waking.look()
 
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, []

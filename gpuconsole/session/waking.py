@@ -72,7 +72,7 @@ class Waking:
         self._doing: dict[str, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def look(self, epoch: int) -> None:
+    def look(self) -> None:
         """Do what is to be done now; called each second while this console dispatches."""
         now = self._bench.clock.now()
         if not self._power.hosts or 0.0 <= now - self._looked_at < LOOK_EVERY_S:

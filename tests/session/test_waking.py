@@ -80,7 +80,7 @@ class Rig:
     async def pass_time(self, seconds: float, step: float = 2.0) -> None:
         for _ in range(max(1, round(seconds / step))):
             self.lab.clock.time += step
-            self.waking.look(1)
+            self.waking.look()
             await self.settle()
 
     async def settle(self) -> None:
