@@ -334,13 +334,13 @@ class _Rendering:
                 "A pod that is lost ends the whole job; create it again, and it goes on from its"
                 " checkpoint if it keeps one."
             )
-        for key, said in (
+        for applies, said in (
             (task.priority, f"Priority {task.priority}: name a priorityClassName of the cluster."),
             (task.after, "It waits for other jobs here; in the cluster somebody has to."),
             (task.share, "It may share its device here; in the cluster it has it alone."),
             (task.devices is None, "It leaves the number of devices open; this asks for one."),
         ):
-            if key:
+            if applies:
                 self._note(said)
         return head + [f"- {sentence}" for sentence in self._notes]
 

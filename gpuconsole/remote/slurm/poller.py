@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.inventory import HostEntry, unread
 from gpuconsole.remote.link import Link
@@ -88,4 +89,4 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ConsoleError):
         return f"{error.title}: {error.message}" + (f" {error.hint}" if error.hint else "")
     # A fault of ours costs this cluster its picture, is shown, and is tried again like any other.
-    return f"internal error: {type(error).__name__}: {error}"
+    return clean(f"internal error: {type(error).__name__}: {error}", 300)
