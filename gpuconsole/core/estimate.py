@@ -150,6 +150,7 @@ class Suggestion:
     value: int | str
     text: str
     saves_mib: float = 0.0
+    """How much less the upper bound of the memory would be."""
     costs: str = ""
     """What it costs, in words: time, precision, devices."""
     args: tuple[str, ...] | None = None

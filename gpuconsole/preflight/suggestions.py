@@ -141,7 +141,7 @@ class _Asked:
         change = self.set_batch(size) if self.set_batch is not None else Change()
         yield Suggestion(
             "batch-size", size, f"Reduce the batch size to {size} or below.",
-            self.memory.total_mib - smaller.total_mib,
+            self.memory.high_mib - smaller.high_mib,
             f"{batch / size:.3g} times as many steps an epoch; the learning rate may need care",
             change.args, change.edits,
         )  # fmt: skip
@@ -164,7 +164,7 @@ class _Asked:
             f"the effective batch stays {'' if steps * size == batch else 'near '}{batch}."
         )
         yield Suggestion(
-            "accumulate", steps, text, self.memory.total_mib - smaller.total_mib,
+            "accumulate", steps, text, self.memory.high_mib - smaller.high_mib,
             "about as many samples a second; batch norms see the small batch",
         )  # fmt: skip
 
@@ -176,7 +176,7 @@ class _Asked:
             if enough and way.more:
                 continue
             changed = self.anew(variant=way.variant)
-            saves = 0.0 if changed is None else self.memory.total_mib - changed.total_mib
+            saves = 0.0 if changed is None else self.memory.high_mib - changed.high_mib
             # A way that costs more than those before it has to save more, too.
             least = best if way.more else 0.0
             if changed is None or saves < least + _WORTH * self.memory.total_mib:
@@ -203,7 +203,7 @@ class _Asked:
                         f"Use {count} devices of one host with sharding {level} ({hosts[0]} has "
                         f"them): each holds about {format_mib(changed.total_mib)}."
                     )
-                    saves = self.memory.total_mib - changed.total_mib
+                    saves = self.memory.high_mib - changed.high_mib
                     costs = f"{count} devices, and traffic between them at every step"
                     yield Suggestion("sharding", f"{level} x{count}", text, saves, costs)
                     return

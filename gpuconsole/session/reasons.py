@@ -42,7 +42,9 @@ class Reasons(Mapping[str, Why]):
                 request, self._outcome, self._policies[job], self._now, self._rules
             )
             assert decision.waiting is not None
-            batches = smaller_batches(self._estimates.get(job, {}))
+            # A verdict is of one device: that a host has as many as a gang needs it does not say.
+            alone = request.least_on_host == 1
+            batches = smaller_batches(self._estimates.get(job, {})) if alone else ()
             found = self._known[job] = _why(decision.waiting, batches)
         return found
 
