@@ -11,6 +11,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.state import JobMovedError, Journal
 
+MOST_PRIORITY = 1000
+"""As in task files."""
+
 
 def find(jobs: Sequence[Job], reference: str) -> Job:
     """Return the job of an id, unique id prefix or unique name; UsageError when there is none."""
@@ -128,7 +131,12 @@ def hold(journal: Journal, job: Job, now: float) -> Job:
 
 
 def set_priority(journal: Journal, job: Job, priority: int) -> Job:
-    """Change the priority of a waiting job."""
+    """Change the priority of a waiting job; UsageError for one that no task may have."""
+    if abs(priority) > MOST_PRIORITY:
+        raise UsageError(
+            "Priority out of range", f"{str(priority)[:20]} is no priority.",
+            f"Choose one from -{MOST_PRIORITY} to {MOST_PRIORITY}.",
+        )  # fmt: skip
     if job.state not in (JobState.QUEUED, JobState.HELD):
         raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
     return journal.save(job, replace(job, task=replace(job.task, priority=priority)))

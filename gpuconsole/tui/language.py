@@ -33,6 +33,8 @@ LABELS = "keys"
 _REMEMBERED = 8192
 _LONGEST = 600
 """Longer texts are not sentences of ours: logs, plots, source lines."""
+_LOOSE_LONGEST = 200
+"""Each place of a sentence multiplies what a text that nearly fits costs; with three it is much."""
 
 
 class _Shape(NamedTuple):
@@ -40,6 +42,10 @@ class _Shape(NamedTuple):
     other: str
     breaks: int
     """How often one sentence ends in it and another begins: no place goes beyond that."""
+
+    def too_loose_for(self, text: str) -> bool:
+        """Whether to try it on such a long text would take longer than a frame."""
+        return len(text) > _LOOSE_LONGEST and len(_PLACE.findall(self.text)) > 2
 
 
 class Language:
@@ -100,7 +106,7 @@ class Language:
             return text
         sentences = _SENTENCES.split(text)
         for shape in self._shapes.get(text[0], self._shapes[""]):
-            if shape.breaks != len(sentences) - 1:
+            if shape.breaks != len(sentences) - 1 or shape.too_loose_for(text):
                 continue
             found = _pattern(shape.text).fullmatch(text)
             if found is not None and self._has_words(found):

@@ -281,6 +281,8 @@ async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room)
         assert session.why("one").options
         assert (await session.hold("one")).state is JobState.QUEUED
         assert (await session.set_priority(second.id, 7)).task.priority == 7
+        with pytest.raises(UsageError, match="no priority"):
+            await session.set_priority(second.id, 10**30)
         cancelled = await session.cancel(first.id)
         assert cancelled.state is JobState.CANCELLED
         assert "ada" in cancelled.cause

@@ -370,3 +370,17 @@ async def test_a_job_that_could_not_go_on_is_not_preempted() -> None:
         await console.press("down", "x")
         await console.shows("bert is queued")
         assert not [call for call in session.calls if call[0] == "preempt"]
+
+
+async def test_a_priority_that_is_no_number_is_asked_for_again() -> None:
+    session = FakeSession(jobs_now=(job("waiting", JobState.QUEUED),))
+    async with opened(session) as console:
+        await console.press("2", "P")
+        await console.shows("Priority of waiting")
+        for wrong in ("-", "--5", "9" * 40):
+            console.app.screen.query_one("#answer", Input).value = wrong
+            await console.press("enter")
+            await console.shows("A whole number is needed.")
+        console.app.screen.query_one("#answer", Input).value = "-5"
+        await console.press("enter")
+        await console.until(lambda: session.named("priority") == [("priority", "ana-0001", -5)])

@@ -93,9 +93,14 @@ class AskScreen(ModalScreen[str | None]):
             self.query_one("#dialog-wrong", Static).update(
                 ink_of(self).say("That is not what is asked for.")
             )
-        elif self._number and not answer.lstrip("-").isdigit():
+        elif self._number and not _is_number(answer):
             self.query_one("#dialog-wrong", Static).update(
                 ink_of(self).say("A whole number is needed.")
             )
         else:
             self.dismiss(answer)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a whole number of a length that a person would type."""
+    return len(text) <= 12 and text.removeprefix("-").isdecimal()
