@@ -34,7 +34,8 @@ class Crowds:
             self._tell(event)
             return
         if not self._waiting:
-            self._app.set_timer(TOGETHER_S, self._tell_waiting)
+            # An event comes in a task of the session, which may not be one of the app's.
+            self._app.call_later(self._app.set_timer, TOGETHER_S, self._tell_waiting)
         self._waiting.append(event)
 
     def _tell_waiting(self) -> None:
