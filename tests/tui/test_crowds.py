@@ -15,6 +15,9 @@ class Timers:
     def __init__(self) -> None:
         self.set: list[tuple[float, Callable[[], Any]]] = []
 
+    def call_later(self, callback: Callable[..., Any], *given: Any) -> None:
+        callback(*given)
+
     def set_timer(self, delay: float, callback: Callable[[], Any]) -> None:
         self.set.append((delay, callback))
 
