@@ -10,8 +10,9 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.fuzzy import places, score
 from gpuconsole.tui.keys import KEYS
+from gpuconsole.tui.recent import MOST_RECENT, Recent
 from gpuconsole.tui.screens.messages import MessagesScreen
-from gpuconsole.tui.screens.palette import MOST_RECENT, Palette, Query, Recent
+from gpuconsole.tui.screens.palette import Palette, Query
 from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, job, lab
