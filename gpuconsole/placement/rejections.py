@@ -105,7 +105,8 @@ _SHARED = {
 def _lease_text(survey: Survey, holder: Holder) -> str:
     now = survey.profile.now
     held = format_duration(max(0.0, now - holder.since))
-    text = f"Leased for {held} to {holder.name} ({holder.job}) of {holder.user}"
+    job = holder.job if holder.name == holder.job else f"{holder.name} ({holder.job})"
+    text = f"Leased for {held} to {job} of {holder.user}"
     if holder.ends_at is not None and holder.ends_at > now:
         text += f", free in about {time_left(holder.ends_at, now)}"
     elif holder.ends_at is not None:

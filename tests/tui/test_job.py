@@ -43,7 +43,7 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
             await console.shows("step 200/500", "mem 114%")
             assert console.text.splitlines()[3].startswith("╭─ log"), "a line of head, then the log"
             await console.press("i")
-            await console.shows("ana-0001", "memory against the prediction")
+            await console.shows("ana-0001", "device memory against the prediction")
             await console.press("J", "J", "J", "J", "J")
             await console.shows("docker run")
         else:

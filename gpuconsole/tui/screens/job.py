@@ -257,7 +257,7 @@ class JobScreen(LogScreen):
         if not panel.display or not panel.size.width:
             return
         attempt = self.shown_attempt(job)
-        title = "memory against the prediction"
+        title = "device memory against the prediction"
         panel.entitle(title)
         if attempt is None or attempt.started_at is None:
             panel.put([[(self.ink.say("It has not run yet."), self.ink.muted)]])
