@@ -29,7 +29,7 @@ from pathlib import Path
 from benchmarks import recording
 from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
-from gpuconsole.tui import SETTLED_S
+from gpuconsole.tui import SETTLED_S, STANDING_S
 
 WIDE, FULL = (120, 36), (155, 37)
 QUIET_S = 15.0
@@ -145,7 +145,8 @@ def streams(count: int) -> Callable[[str], Iterator[Row]]:
                             raise SystemExit(f"only {counted.up} of {count} hosts came up")
                         time.sleep(0.2)
                     yield Row(case, "until all are up", time.monotonic() - begun, "s")
-                    time.sleep(SETTLED_S)
+                    # Until what the hosts have brought is taken to stay.
+                    time.sleep(max(SETTLED_S, STANDING_S[2] + 2.0 - (time.monotonic() - begun)))
                     yield from _live(case, terminal, counted)
 
     return run

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 SETTLED_S = 5.0
 """How long after its start the console has loaded what it needs."""
+STANDING_S = (SETTLED_S, 20.0, 60.0, 180.0)
+"""When what is there by then is taken to stay: a thousand hosts take a minute to connect."""
 
 
 FIRST_S = 1.5
@@ -57,9 +59,10 @@ def run_console(
     app = ConsoleApp(session, look, opened=opened)
 
     async def drive() -> None:
-        # What is there by then stays to the end: walking it for garbage again and again would
-        # hold up a key by a tenth of a second.
-        asyncio.get_running_loop().call_later(SETTLED_S, gc.freeze)
+        # What stays to the end is not walked for garbage again and again: that would hold up a key
+        # by a tenth of a second, and by half a second where a thousand hosts are connected.
+        for seconds in STANDING_S:
+            asyncio.get_running_loop().call_later(seconds, gc.freeze)
         beside = asyncio.ensure_future(_beside(app, meanwhile)) if meanwhile is not None else None
         try:
             await app.run_async()
