@@ -33,14 +33,17 @@ class Driven:
         return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
 
     async def press(self, *keys: str) -> None:
-        """Press keys and let the console act on them."""
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        """Press keys one after the other, and let the console act on each."""
+        for key in keys:
+            await self.pilot.press(key)
+            # What a key opens must be there before the next key is meant for it.
+            await self.pilot.pause()
 
     async def type(self, words: str) -> None:
         """Type words into what has the focus."""
         names = {" ": "space"}
-        await self.press(*(names.get(letter, letter) for letter in words))
+        await self.pilot.press(*(names.get(letter, letter) for letter in words))
+        await self.pilot.pause()
 
     async def until(self, condition: Callable[[], object], what: str = "") -> None:
         """Wait for a condition, at most until the deadline."""
