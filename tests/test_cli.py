@@ -112,11 +112,22 @@ def test_help_names_every_command_and_hides_nothing_behind_dots(run: Run) -> Non
     assert "..." not in answer.out.split("Look:")[1]
 
 
-@pytest.mark.parametrize("command", [c for _, cs in sections() for c in cs], ids=lambda c: c.name)
+def command_words() -> list[tuple[str, ...]]:
+    """Return the words of every command, those of groups after their group's."""
+    found: list[tuple[str, ...]] = []
+    for command in (one for _, many in sections() for one in many):
+        below = command.commands if isinstance(command, click.Group) else {}
+        found += [(str(command.name), *more) for more in ([name] for name in below)] or [
+            (str(command.name),)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("words", command_words(), ids=" ".join)
 def test_every_command_has_help_json_and_the_global_options(
-    run: Run, command: click.Command
+    run: Run, words: tuple[str, ...]
 ) -> None:
-    answer = run(command.name, "--help")
+    answer = run(*words, "--help")
     assert answer.code == 0
     for option in ("--json", "--inventory", "--state", "--read-only"):
         assert option in answer.out

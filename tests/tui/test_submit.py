@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.widgets import Input
@@ -17,7 +18,6 @@ from gpuconsole.placement.model import Rejection
 from gpuconsole.tui.presentation.placement import refusals
 from gpuconsole.tui.screens import submit
 from gpuconsole.tui.screens.dialogs import AskScreen
-from gpuconsole.tui.widgets.form import Form
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 
@@ -25,13 +25,14 @@ from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 async def form(console: Driven, script: str = "train.py") -> None:
     await console.press("4")
     await console.type(script)
-    await console.until(lambda: answered(console, script) or "estimating" in console.text)
+    await console.until(lambda: answered(console, script))
 
 
 def answered(console: Driven, script: str) -> bool:
     screen = console.app.screen
     assert isinstance(screen, submit.SubmitScreen)
-    return screen.answered and screen.query_one(Form).values["script"] == script
+    calls = cast("FakeSession", console.app.session).named("preflight")
+    return bool(calls) and calls[-1][1].script == script and screen.answered
 
 
 def value(console: Driven, field: str) -> str:

@@ -294,7 +294,7 @@ async def test_filter_narrows_and_esc_clears() -> None:
     async with opened(everything()) as console:
         await triage(console, "slash")
         await console.type("severity:warning heat")
-        await console.shows("1 incidents match")
+        await console.shows("1 incident matches")
         assert rows(console) == ["heat:GPU-b1"]
         await console.type("zzz")
         await console.shows("No incidents match `severity:warning heatzzz`.")
