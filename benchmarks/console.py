@@ -29,7 +29,7 @@ from pathlib import Path
 from benchmarks import recording
 from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
-from gpuconsole.tui import SETTLED_S, STANDING_S
+from gpuconsole.tui.garbage import RECENT_EVERY_S, SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
 QUIET_S = 15.0
@@ -146,7 +146,7 @@ def streams(count: int) -> Callable[[str], Iterator[Row]]:
                         time.sleep(0.2)
                     yield Row(case, "until all are up", time.monotonic() - begun, "s")
                     # Until what the hosts have brought is taken to stay.
-                    time.sleep(max(SETTLED_S, STANDING_S[2] + 2.0 - (time.monotonic() - begun)))
+                    time.sleep(RECENT_EVERY_S + SETTLED_S)
                     yield from _live(case, terminal, counted)
 
     return run

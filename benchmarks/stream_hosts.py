@@ -20,8 +20,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncssh
+from asyncssh.connection import SSHConnection
+from asyncssh.constants import MSG_IGNORE
 
 from gpuconsole.remote.launch import MARK
 
@@ -189,6 +192,18 @@ class Door(asyncssh.SSHServer):
         return Agent(self._readings)
 
 
+def send_as_sshd_does() -> None:
+    """Send no empty packet before each other one, as asyncssh does and OpenSSH's sshd does not: the
+    console would open twice as many as in a lab."""
+    send = SSHConnection.send_packet
+
+    def sending(connection: SSHConnection, kind: int, *parts: bytes, **more: Any) -> None:
+        if kind != MSG_IGNORE:
+            send(connection, kind, *parts, **more)
+
+    SSHConnection.send_packet = sending  # type: ignore[method-assign]
+
+
 async def serve(folder: Path, devices: int) -> None:
     """Serve until the input closes."""
     for name in ("host", "user"):
@@ -217,6 +232,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--devices", type=int, default=8)
     options = parser.parse_args()
+    send_as_sshd_does()
     asyncio.run(serve(options.folder, options.devices))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from gpuconsole.core.evolving import Evolving
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
 from gpuconsole.core.text import clean
 from gpuconsole.remote.vendors.shelf import Round, Shelf, unpacked
@@ -30,6 +31,7 @@ _THROTTLES = (
 )
 _NOTES = ((0x02, "application-clocks"), (0x10, "sync-boost"), (0x100, "display-clocks"))
 _IDLE = 0x01
+_with_readings, _with_facts = Evolving(Device), Evolving(HostFacts)
 _NO_LIBRARY = "NVML Shared Library Not Found"
 
 
@@ -46,16 +48,18 @@ class Picture:
         self._tools = Shelf()
         self.taken = 0.0
         """The host's own time of the last line."""
+        self.asked_of: tuple[int, ...] = ()
+        """Processes that a vendor's tool named, of which the agent is to tell more."""
         self._forget()
 
     def _forget(self) -> None:
-        self._facts: dict[str, Any] = {"source": "agent"}
         self._driver_error = ""
         self._static: list[dict[str, Any]] = []
         self._readings: list[dict[str, Any]] = []
         self._devices: list[Device] = []
         self._tool_devices: tuple[Device, ...] = ()
-        self._host_facts = HostFacts(source="agent")
+        self._own_facts = self._facts = HostFacts(source="agent")
+        self._error = ""
         self._known: dict[int, tuple[str, str, str]] = {}
         self._skew: float | None = None
 
@@ -65,7 +69,7 @@ class Picture:
         `line` is what follows the mark. FrameError when it is wrong.
         """
         try:
-            frame = json.loads(line)
+            frame = json.loads(line.decode())
         except (ValueError, RecursionError):
             self._whole = False
             raise FrameError("a line that is not JSON") from None
@@ -83,11 +87,6 @@ class Picture:
         """Whether the picture is complete; when not, ask for a whole line."""
         return self._whole
 
-    @property
-    def asked_of(self) -> tuple[int, ...]:
-        """Processes that a vendor's tool named, of which the agent is to tell more."""
-        return self._tools.pids()
-
     def _apply(self, frame: dict[str, Any], now: float) -> Host | None:
         if frame.get("f"):
             self._forget()
@@ -99,23 +98,21 @@ class Picture:
             self._skew = _number(frame["k"][0], -1e11, 1e11)
         if "h" in frame:
             self._take_host(frame["h"])
-        changed: set[int] = set()
         if "s" in frame:
             self._take_static(frame["s"])
-            changed.update(range(len(self._static)))
         if "p" in frame:
             for pid, (user, command, container) in frame["p"].items():
                 self._known[int(pid)] = clean(user, 64), clean(command, 256), _hex(container)
         for position, values in frame.get("d", {}).items():
-            changed.add(self._take_device(int(position), values))
-        for position in changed:
-            self._devices[position] = self._device(position)
+            self._take_device(int(position), values)
         for family, record in frame.get("v", {}).items():
             self._tools.take(_round(family, record, taken, now))
+        if "v" in frame:
+            self.asked_of = self._tools.pids()
+        if "h" in frame or "v" in frame:
+            self._join()
         if "v" in frame or "p" in frame:
             self._tool_devices = self._tools.devices(self._known)
-        if "h" in frame or "v" in frame:
-            self._host_facts = self._facts_now()
         if "p" in frame:
             self._drop_ended()
         return self._host(taken, now)
@@ -129,34 +126,34 @@ class Picture:
             base.labels,
             base.price_per_hour,
             (*self._devices, *self._tool_devices),
-            self._host_facts,
+            self._facts,
             # A frame cannot be younger than its arrival, whatever the host's clock says.
             now if self._skew is None else min(now, taken - self._skew),
-            self._error(),
+            self._error,
             self._skew,
             drained=base.drained,
             interruptible=base.interruptible,
         )
 
     def _take_host(self, values: dict[str, Any]) -> None:
+        facts: dict[str, Any] = {}
         for key, value in values.items():
             if key == "x":
                 self._driver_error = clean(_text(value), 300)
             elif key in _HOST_FIELDS:
                 name, convert = _HOST_FIELDS[key]
-                self._facts[name] = convert(value)
+                facts[name] = convert(value)
+        self._own_facts = _with_facts(self._own_facts, facts)
 
-    def _facts_now(self) -> HostFacts:
-        facts = HostFacts(**self._facts)
-        driver = self._tools.driver
-        return replace(facts, driver_version=driver) if not facts.driver_version else facts
-
-    def _error(self) -> str:
-        # A host of another vendor's cards has no NVIDIA driver, and nothing is wrong with that.
-        own = self._driver_error
-        if self._tools.heard and own.endswith(_NO_LIBRARY):
-            own = ""
-        return "; ".join(filter(None, (own, self._tools.error)))
+    def _join(self) -> None:
+        """Join what the driver says of itself with what the vendors' tools say of theirs."""
+        self._facts, own = self._own_facts, self._driver_error
+        if self._tools.heard:
+            if not self._facts.driver_version:
+                self._facts = replace(self._facts, driver_version=self._tools.driver)
+            # A host of another vendor's cards has no NVIDIA driver; nothing is wrong with that.
+            own = "" if own.endswith(_NO_LIBRARY) else own
+        self._error = "; ".join(filter(None, (own, self._tools.error)))
 
     def _take_static(self, entries: list[dict[str, Any]]) -> None:
         if not isinstance(entries, list) or len(entries) > MAX_DEVICES:
@@ -166,23 +163,28 @@ class Picture:
             raise FrameError("two devices with one UUID")
         if len(static) != len(self._static):
             self._readings = [{} for _ in static]
-            self._devices = [Device("", 0, "")] * len(static)
         self._static = static
+        self._devices = [
+            Device(**fixed) if fixed.get("error") else Device(**fixed, **readings)
+            for fixed, readings in zip(static, self._readings, strict=True)
+        ]
 
-    def _take_device(self, position: int, values: dict[str, Any]) -> int:
+    def _take_device(self, position: int, values: dict[str, Any]) -> None:
         if not 0 <= position < len(self._static):
             raise FrameError(f"readings of a device {position} that was not announced")
-        readings = self._readings[position]
+        readings: dict[str, Any] = {}
         for key, value in values.items():
-            if key == "r":
-                mask = _count(value) or 0
-                readings["throttle"], readings["clock_notes"] = _throttle(mask), _words(mask)
-            elif key in _DEVICE_FIELDS:
+            if key in _DEVICE_FIELDS:
                 name, convert = _DEVICE_FIELDS[key]
                 readings[name] = convert(value)
+            elif key == "r":
+                mask = _count(value) or 0
+                readings["throttle"], readings["clock_notes"] = _throttle(mask), _words(mask)
             elif key == "p":
                 readings["processes"] = self._processes(value)
-        return position
+        self._readings[position].update(readings)
+        if not self._static[position].get("error"):
+            self._devices[position] = _with_readings(self._devices[position], readings)
 
     def _processes(self, listed: Any) -> tuple[DeviceProcess, ...]:
         if listed is None:
@@ -196,12 +198,6 @@ class Picture:
             user, command, container = self._known.get(pid, ("", "", ""))
             processes.append(DeviceProcess(pid, user, _mib(size), command, container))
         return tuple(processes)
-
-    def _device(self, position: int) -> Device:
-        readings, static = self._readings[position], self._static[position]
-        if static.get("error"):
-            return Device(**static)
-        return Device(**static, **readings)
 
     def _drop_ended(self) -> None:
         alive = {process.pid for device in self._devices for process in device.processes}
@@ -274,7 +270,7 @@ def _bounded(low: float, high: float, scale: float = 1.0) -> Callable[[Any], flo
         kind = type(value)
         # Tens of thousands a second come this way; `_number` tells what is wrong with the others.
         if (kind is int or kind is float) and low <= value <= high:
-            return float(value / scale)
+            return float(value) / scale
         return None if value is None else _number(value, low, high) / scale
 
     return convert

@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from gpuconsole.session.session import Session
     from gpuconsole.tui.app import ConsoleApp
 
-SETTLED_S = 5.0
-"""How long after its start the console has loaded what it needs."""
-STANDING_S = (SETTLED_S, 20.0, 60.0, 180.0)
-"""When what is there by then is taken to stay: a thousand hosts take a minute to connect."""
-
-
 FIRST_S = 1.5
 """What runs beside the console lets it open and draw for so long first."""
 
@@ -43,11 +37,11 @@ def run_console(
     the console once it is open, and is given up when it closes.
     """
     import asyncio
-    import gc
     import os
 
     from gpuconsole.config import config_path
     from gpuconsole.tui.app import ConsoleApp
+    from gpuconsole.tui.garbage import collect
     from gpuconsole.tui.language import spoken
     from gpuconsole.tui.look import Look
 
@@ -59,17 +53,15 @@ def run_console(
     app = ConsoleApp(session, look, opened=opened)
 
     async def drive() -> None:
-        # What stays to the end is not walked for garbage again and again: that would hold up a key
-        # by a tenth of a second, and by half a second where a thousand hosts are connected.
-        for seconds in STANDING_S:
-            asyncio.get_running_loop().call_later(seconds, gc.freeze)
-        beside = asyncio.ensure_future(_beside(app, meanwhile)) if meanwhile is not None else None
+        beside = [asyncio.ensure_future(collect(lambda: app.typed_at))]
+        if meanwhile is not None:
+            beside.append(asyncio.ensure_future(_beside(app, meanwhile)))
         try:
             await app.run_async()
         finally:
-            if beside is not None:
-                beside.cancel()
-                await asyncio.gather(beside, return_exceptions=True)
+            for work in beside:
+                work.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             if app.opened:
                 await session.__aexit__(None, None, None)
 

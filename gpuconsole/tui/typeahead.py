@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from textual import events
 from textual.app import App
 from textual.screen import ModalScreen
@@ -15,6 +17,15 @@ class TypeAhead(App[None]):
     there to the app. On a slow line, or pasted, `/resnet` has its `r` on the way before `/` is
     acted on; without this the `r` would be taken for a verb of the screen.
     """
+
+    typed_at = 0.0
+    """When a key or the mouse was last pressed, by `time.monotonic`."""
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note when somebody types."""
+        if isinstance(event, events.InputEvent):
+            self.typed_at = time.monotonic()
+        await super().on_event(event)
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual calls the App's own handler after this one, unless the default is prevented.

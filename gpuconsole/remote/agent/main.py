@@ -28,8 +28,8 @@ from gpuconsole.remote.agent.worker import Values, Worker
 MARK = "@gpuc "
 HEARTBEAT_S = 1.0
 """Longest pause between two lines, however seldom the devices are read."""
-SILENCE_S = 4.0
-"""The console answers every other line; silent for so long, it or the link is gone."""
+SILENCE_S = 20.0
+"""The console answers every few lines; silent for so long, it or the link is gone."""
 ROUND_S = 0.25
 """How long a line waits for the devices' readings."""
 FIRST_WAIT_S = 0.5

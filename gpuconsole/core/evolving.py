@@ -1,0 +1,35 @@
+"""New records out of old ones, where that happens ten thousand times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, make_dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+Record = TypeVar("Record")
+
+
+class Evolving(Generic[Record]):
+    """Does for one frozen class with slots what `dataclasses.replace` does for all.
+
+    A frozen dataclass sets each of its fields by a call of its own: 8 us for a device, and twice
+    that when it is replaced. A draft, of the same slots but not frozen, is filled at once and then
+    handed out as what it stands for.
+    """
+
+    def __init__(self, kind: type[Record]) -> None:
+        """`kind` is a dataclass of two fields or more, with slots and without a base."""
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        self._kind = kind
+        self._values: Callable[[Record], tuple[object, ...]] = attrgetter(*names)
+        self._draft = make_dataclass(f"{kind.__name__}Draft", names, slots=True)
+
+    def __call__(self, record: Record, changes: Mapping[str, object]) -> Record:
+        """Return the record with other values; AttributeError for a field that there is not."""
+        draft = self._draft(*self._values(record))
+        for name, value in changes.items():
+            setattr(draft, name, value)
+        draft.__class__ = self._kind
+        made: Record = draft
+        return made

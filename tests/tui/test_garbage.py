@@ -1,0 +1,87 @@
+"""When garbage is looked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from gpuconsole.tui import garbage
+from gpuconsole.tui.garbage import Rounds, Search
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30.0
+    while not true():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+class Loop:
+    """Something that only a search finds to be garbage."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_nothing_is_searched_while_somebody_types() -> None:
+    rounds = Rounds.since(0.0)
+    assert rounds.due(61.0, typed=60.0) is None
+    assert rounds.due(64.0, typed=60.0) is Search.RECENT
+    assert rounds.due(65.0, typed=60.0) is None
+    assert rounds.due(124.0, typed=60.0) is Search.RECENT
+
+
+def test_who_types_without_a_pause_is_held_up_at_last() -> None:
+    rounds = Rounds.since(0.0)
+    found = [rounds.due(float(now), typed=now - 0.1) for now in range(1, 1201)]
+    assert [at + 1 for at, search in enumerate(found) if search] == [600, 1200]
+
+
+def test_all_is_searched_when_nobody_was_there_for_a_minute() -> None:
+    rounds = Rounds.since(0.0)
+    assert rounds.due(3600.0, typed=3590.0) is Search.RECENT
+    assert rounds.due(3651.0, typed=3590.0) is Search.ALL
+    assert rounds.due(3652.0, typed=3590.0) is None
+    assert rounds.due(3711.0, typed=3590.0) is Search.RECENT
+
+
+@pytest.mark.parametrize("search", list(Search))
+def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
+    gc.disable()
+    try:
+        gone = weakref.ref(Loop())
+        garbage.look_through(search)
+        assert gone() is None
+        kept = Loop()
+        garbage.look_through(search)
+        stays, late = weakref.ref(kept), kept
+        del kept, late
+        garbage.look_through(Search.RECENT)
+        assert stays() is not None, "what stayed once is not looked at again"
+        garbage.look_through(Search.ALL)
+        assert stays() is None
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
+async def test_the_console_searches_by_itself_and_python_does_again_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
+        monkeypatch.setattr(garbage, name, 0.01)
+    work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
+    await asyncio.sleep(0)
+    assert not gc.isenabled()
+    await _until(lambda: gc.get_freeze_count() > 0)
+    gone = weakref.ref(Loop())
+    await _until(lambda: gone() is None)
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
