@@ -32,9 +32,10 @@ from benchmarks.terminal import Terminal
 from gpuconsole.tui.garbage import RECENT_EVERY_S, SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
-QUIET_S = 15.0
-"""How long nothing is pressed, to take the cost of refreshing alone."""
-WATCHED_S = 65.0
+QUIET_S = (6.0,) * 5
+"""How long nothing is pressed, to take the cost of refreshing alone; the least of these counts:
+what others do on the machine, and with its caches, only adds to one."""
+WATCHED_S = (65.0,)
 """The same for a whole session: it writes what it has recorded once a minute."""
 KEYS = 60
 BETWEEN_KEYS_S = 0.12
@@ -96,17 +97,26 @@ def fleet_map(
     return run
 
 
-def _refreshing(case: str, terminal: Terminal, counted: Tally, seconds: float) -> Iterator[Row]:
+def _refreshing(
+    case: str, terminal: Terminal, counted: Tally, windows: Sequence[float]
+) -> Iterator[Row]:
     """Measure what a paint costs while nothing is pressed, without the making of the figures."""
+    found = [_refreshed(terminal, counted, seconds) for seconds in windows]
+    cpu, share, written = min(found)
+    yield Row(case, "CPU per refresh", 1000 * cpu, "ms", 25.0)
+    yield Row(case, "share of a core", 100 * share, "%")
+    yield Row(case, "written per refresh", written / 1024, "KiB")
+
+
+def _refreshed(terminal: Terminal, counted: Tally, seconds: float) -> tuple[float, float, float]:
+    """Return processor seconds a paint, share of a core, and bytes a paint."""
     began, cpu, written = time.monotonic(), terminal.cpu_s(), terminal.written
     paints, making = counted.paints, counted.making_s
     time.sleep(seconds)
     passed = time.monotonic() - began
     paints = max(1, counted.paints - paints)
     cpu = terminal.cpu_s() - cpu - (counted.making_s - making)
-    yield Row(case, "CPU per refresh", 1000 * cpu / paints, "ms", 25.0)
-    yield Row(case, "share of a core", 100 * cpu / passed, "%")
-    yield Row(case, "written per refresh", (terminal.written - written) / paints / 1024, "KiB")
+    return cpu / paints, cpu / passed, (terminal.written - written) / paints
 
 
 def _moved(terminal: Terminal, number: int) -> float:
@@ -154,7 +164,7 @@ def streams(count: int) -> Callable[[str], Iterator[Row]]:
 
 def _live(case: str, terminal: Terminal, counted: Tally) -> Iterator[Row]:
     began, cpu, paints = time.monotonic(), terminal.cpu_s(), counted.paints
-    time.sleep(WATCHED_S)
+    time.sleep(WATCHED_S[0])
     passed = time.monotonic() - began
     yield Row(case, "share of a core", 100 * (terminal.cpu_s() - cpu) / passed, "%", 40.0)
     yield Row(case, "paints a second", (counted.paints - paints) / passed, "/s")

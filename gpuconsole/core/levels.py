@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import Enum
 
 from gpuconsole.core.fleet import Device, Host, HostState
 
 LEVELS = 9
 """Steps of every ramp, 0 (idle) to 8 (full)."""
+STEPS = (1.0, *(100.0001 * step / (LEVELS - 1) for step in range(1, LEVELS - 1)))
+"""Percentages at which the next step begins: idle ends at once, and the others are alike; a figure
+between two of them, such as 12.5, still belongs to the lower."""
 
 WARM_C = 30.0
 HOT_C = 90.0
@@ -98,11 +102,7 @@ def power_percent(device: Device) -> float | None:
 
 def level(percent: float | None) -> int | None:
     """Return the step of the ramp for a percentage; anything above nothing shows as work."""
-    if percent is None:
-        return None
-    if percent < 1.0:
-        return 0
-    return min(LEVELS - 1, 1 + int(percent * (LEVELS - 1) / 100.0001))
+    return None if percent is None else bisect_right(STEPS, percent)
 
 
 def heat_level(temperature_c: float | None) -> int | None:

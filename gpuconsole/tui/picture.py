@@ -14,8 +14,10 @@ from gpuconsole.core.levels import (
     BUSY_UTILIZATION,
     SLOWING,
     Condition,
-    is_faulty,
 )
+
+COLDEST_C = float("-inf")
+"""Colder than any device; stands for no temperature at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,43 +196,46 @@ def sums_of(host: Host) -> HostSums:
         return HostSums(0, 0, count, 0, 0, 0, 0.0, 0.0, 0, 0.0, 0, Condition.ASLEEP, None)
     if down:
         return HostSums(0, 1, count, 0, 0, count, 0.0, 0.0, 0, 0.0, 0, Condition.DOWN, None)
-    busy = free = bad = work_known = held_known = 0
+    busy = idle = bad = work_known = held_known = 0
     power = work = share = 0.0
-    hottest: float | None = None
+    hottest = COLDEST_C
     slowed = False
     for device in host.devices:
-        load, held, total = device.utilization, device.memory_used_mib, device.memory_total_mib
-        if device.mig and device.divided and not is_faulty(device):
+        if device.throttle and not SLOWING.isdisjoint(device.throttle):
+            slowed = True
+        load, held = device.utilization, device.memory_used_mib
+        if (
+            device.xid or device.ecc_uncorrected or device.lost
+            or device.error or device.health or device.remap_failed
+        ):  # fmt: skip
+            bad += 1
+        elif device.mig and device.divided:
             # Its slices are counted, each a device to jobs; what it draws is theirs together.
             count -= 1
             power += device.power_w or 0.0
             continue
-        if is_faulty(device):
-            bad += 1
         elif (
             device.processes
             or (load is not None and load >= BUSY_UTILIZATION)
             or (held is not None and held > BUSY_MEMORY_MIB)
         ):
             busy += 1
-        elif up:
-            free += 1
+        else:
+            idle += 1
         if load is not None:
             work += load
             work_known += 1
-        if total and held is not None:
+        if held is not None and (total := device.memory_total_mib):
             share += held / total
             held_known += 1
-        power += device.power_w or 0.0
-        heat = device.temperature_c
-        if heat is not None and (hottest is None or heat > hottest):
+        if watts := device.power_w:
+            power += watts
+        if (heat := device.temperature_c) is not None and heat > hottest:
             hottest = heat
-        if device.throttle and not SLOWING.isdisjoint(device.throttle):
-            slowed = True
     worst = Condition.FAULT if bad else Condition.THROTTLED if slowed else Condition.OK
     if not up and not bad:
         worst = Condition.STALE
     return HostSums(
-        int(up), 0, count, busy, free, bad, power, work, work_known, 100.0 * share, held_known,
-        worst, hottest,
+        int(up), 0, count, busy, idle if up else 0, bad, power, work, work_known, 100.0 * share,
+        held_known, worst, None if hottest == COLDEST_C else hottest,
     )  # fmt: skip

@@ -43,10 +43,10 @@ def test_256_colours_keep_all_steps_of_the_ramp(theme: object) -> None:
 @pytest.mark.parametrize("symbols", ["block", "ascii"])
 def test_with_few_colours_every_step_is_a_glyph_of_its_own(theme: object, symbols: Symbols) -> None:
     ink = Ink(theme, symbols, few_colors=True)  # type: ignore[arg-type]
-    cells, owners = Cells(ink), Owners()
-    assert len({cells.one(step, owners)[0] for step in range(LEVELS)}) == LEVELS
-    assert len({cells.two(step, step, owners)[0] for step in range(LEVELS)}) == LEVELS
-    assert cells.two(2, 7, owners) == cells.one(7, owners), "the busier of two that share a cell"
+    cells = Cells(ink, Owners())
+    assert len({cells.one[step][0] for step in range(LEVELS)}) == LEVELS
+    assert len({cells.two[step, step][0] for step in range(LEVELS)}) == LEVELS
+    assert cells.two[2, 7] == cells.one[7], "the busier of two that share a cell"
 
 
 @pytest.mark.parametrize("symbols", ["block", "ascii"])

@@ -62,9 +62,9 @@ def test_rows_of_the_map_fit_the_width(density: Density, width: int, symbols: st
     placed = layout(shown, density, width)
     columns = columns_for(width - 3)
     for metric in METRICS:
-        view = MapView(
-            ink, picture, shown, placed, metric.name, columns, width, Cells(ink), Owners()
-        )
+        owners = Owners()
+        cells = Cells(ink, owners)
+        view = MapView(ink, picture, shown, placed, metric.name, columns, width, cells, owners)
         for row in placed.rows:
             for cursor in (None, (row.hosts[0], 0)):
                 assert width_of(draw_row(view, row, cursor)) <= max(width, 57)  # type: ignore[arg-type]

@@ -44,6 +44,11 @@ def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
     return line.adjust_cell_length(width, blank)
 
 
+def whole_strip(pieces: Iterable[Piece], width: int) -> Strip:
+    """Return pieces that are known to be of `width` cells as a strip."""
+    return Strip([Segment(text, style) for text, style in pieces if text], width)
+
+
 def text(lines: Iterable[Iterable[Piece]]) -> Text:
     """Return lines of pieces as one text; nothing in it is read as markup."""
     result = Text(no_wrap=False, end="")

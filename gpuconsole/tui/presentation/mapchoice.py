@@ -81,9 +81,17 @@ class Choice:
         return sorted(chosen, key=lambda item: places.get(item.host.name, len(places)))
 
 
-def same_places(one: tuple[Shown, ...], other: tuple[Shown, ...]) -> bool:
-    """Tell whether the same hosts stand at the same places, with as many devices."""
-    return len(one) == len(other) and all(
-        a is b or (a.name == b.name and len(these) == len(those))
-        for (a, these), (b, those) in zip(one, other, strict=True)
-    )
+def changed_places(was: tuple[Shown, ...], now: tuple[Shown, ...]) -> list[int] | None:
+    """Return the places whose host has changed; None where other hosts stand there, or hosts with
+    more devices or fewer."""
+    if len(was) != len(now):
+        return None
+    changed: list[int] = []
+    for at, ((old, those), (new, these)) in enumerate(zip(was, now, strict=True)):
+        if old is not new:
+            if old.name != new.name:
+                return None
+            changed.append(at)
+        if len(those) != len(these):
+            return None
+    return changed

@@ -67,11 +67,16 @@ class Layout:
             return 0
         return self.first_row[host] + (device if self.density is Density.DEVICE_LINE else 0)
 
-    def rows_of(self, host: int, devices: int) -> range:
-        """Return the rows that change with a host, but for its group's heading."""
-        first = self.first_row[host]
-        each = self.density is Density.DEVICE_LINE
-        return range(first, first + (max(1, devices) if each else 1))
+    def rows_of(self, hosts: Sequence[int], shown: Sequence[Shown]) -> set[int]:
+        """Return the rows that change with these hosts, their groups' headings among them."""
+        rows = {self.first_row[host] for host in hosts}
+        if self.density is Density.DEVICE_LINE:
+            for host in hosts:
+                first = self.first_row[host]
+                rows.update(range(first, first + len(shown[host].devices)))
+        if self.group_row:
+            rows.update(self.group_row[host] for host in hosts)
+        return rows
 
 
 def groupings(hosts: Sequence[Host]) -> tuple[str, ...]:

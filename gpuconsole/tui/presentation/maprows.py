@@ -39,7 +39,8 @@ class MapView:
 
 
 def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Piece]:
-    """Return one row; `cursor` is (host, device) when it stands on this row."""
+    """Return one row, of cells as wide as the map; `cursor` is (host, device) when it stands on
+    this row."""
     if row.heading:
         return _group_heading(view, row)
     if view.layout.density is Density.DEVICE_LINE:
@@ -140,7 +141,7 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
     sums = picture.of_host(host)
     room, model_room, owner_room = _host_widths(view.width)
     codes = device_codes(picture, host, BY_NAME[view.metric], view.owners, view.lit)
-    cells = _merged([view.cells.one(code, view.owners) for code in codes[:room]])
+    cells = _merged([view.cells.one[code] for code in codes[:room]])
     hottest = "n/a" if sums.hottest_c is None else f"{sums.hottest_c:.0f}"
     figures = (
         f" {_percent(sums.utilization):>5} {_percent(sums.memory):>5}"
@@ -184,44 +185,53 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     if placed.gutter:
         pieces.append((fit(row.label, placed.gutter - 1) + " ", ink.muted))
     if not placed.gap:
-        pieces += _merged([_host_cell(view, at, metric, at == cursor) for at in row.hosts])
-        return pieces
+        pieces += [_host_cell(view, view.shown[at].host, metric) for at in row.hosts]
+        if cursor is not None:
+            at = row.hosts.index(cursor) - len(row.hosts)
+            pieces[at] = (pieces[at][0], ink.here)
+        return _filled(pieces, len(row.hosts), view)
     between = (" ", ink.text)
     before = between
     for at in row.hosts:
         drawn = _one_host(view, view.shown[at].host, metric)
         if at == cursor:
             pieces.append((ink.glyphs.left, ink.key))
-            pieces += _merged([(text, style + _UNDERLINE) for text, style in drawn])
+            pieces += [(text, style + _UNDERLINE) for text, style in drawn]
             before = (ink.glyphs.right, ink.key)
         else:
             pieces.append(before)
-            pieces += _merged(drawn)
+            pieces += drawn
             before = between
     pieces.append(before)
-    return pieces
+    return _filled(pieces, len(row.hosts) * (placed.cell_width + placed.gap) + placed.gap, view)
 
 
-def _host_cell(view: MapView, at: int, metric: Metric, here: bool) -> Piece:
-    code = host_code(view.picture, view.shown[at].host, metric, view.owners, view.lit)
-    text, style = view.cells.one(code, view.owners)
-    return (text, view.ink.here) if here else (text, style)
+def _filled(pieces: list[Piece], cells: int, view: MapView) -> list[Piece]:
+    """Return a row of so many cells of hosts as wide as the map."""
+    rest = view.width - view.layout.gutter - cells
+    if rest > 0:
+        pieces.append((" " * rest, view.ink.text))
+    return _merged(pieces)
+
+
+def _host_cell(view: MapView, host: Host, metric: Metric) -> Piece:
+    return view.cells.one[host_code(view.picture, host, metric, view.owners, view.lit)]
 
 
 def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
     ink, width = view.ink, view.layout.cell_width
-    cells, owners = view.cells, view.owners
+    cells = view.cells
     if not host.devices:
         up, state = host.state is HostState.UP, host_condition(host)
         glyph = " " if up else ink.glyphs.conditions.get(state, " ")
         return [(glyph, ink.conditions.get(state, ink.text)), (" " * (width - 1), ink.text)]
-    codes = device_codes(view.picture, host, metric, owners, view.lit)
+    codes = device_codes(view.picture, host, metric, view.owners, view.lit)
     if view.layout.density is Density.DEVICE_CELL:
-        drawn = [cells.one(code, owners) for code in codes]
+        drawn = [cells.one[code] for code in codes]
     else:
         if len(codes) % 2:
             codes.append(0)
-        drawn = [cells.two(codes[at], codes[at + 1], owners) for at in range(0, len(codes), 2)]
+        drawn = [cells.two[pair] for pair in zip(codes[::2], codes[1::2], strict=True)]
     if len(drawn) < width:
         drawn.append((" " * (width - len(drawn)), ink.text))
     return drawn

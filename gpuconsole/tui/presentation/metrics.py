@@ -9,12 +9,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.style import Style
 
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import (
     SLOWING,
+    STEPS,
     Condition,
     heat_level,
     is_busy,
@@ -25,8 +27,10 @@ from gpuconsole.core.levels import (
 )
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
+from gpuconsole.tui.presentation.cells import Piece
 from gpuconsole.tui.presentation.owners import NOBODY, Owners
 
+Code = TypeVar("Code")
 UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, ASLEEP, OWNER = 9, 10, 11, 12, 13, 14, 15, 16
 """Codes above the ramp; from OWNER on each user has one."""
 _TROUBLE = {
@@ -63,8 +67,13 @@ def _free(device: Device) -> int | None:
 _FREE_MIB = tuple(step * 1024.0 * _NOMINAL for step in FREE_STEPS_GIB)
 
 
+def _work(device: Device) -> int | None:
+    load = device.utilization
+    return None if load is None else bisect_right(STEPS, load)
+
+
 METRICS: tuple[Metric, ...] = (
-    Metric("utilisation", "utilisation", "0", "100 %", lambda device: level(device.utilization)),
+    Metric("utilisation", "utilisation", "0", "100 %", _work),
     Metric("memory", "memory held", "0", "100 %", lambda device: level(memory_percent(device))),
     Metric("temperature", "temperature", "30", "90 C", lambda d: heat_level(d.temperature_c)),
     Metric("power", "power of limit", "0", "100 %", lambda device: level(power_percent(device))),
@@ -88,6 +97,10 @@ def device_codes(
         return [ASLEEP if host.power else DOWN] * len(host.devices)
     stale = host.state is not HostState.UP
     by_owner = metric.name == "owner"
+    if not (lit or by_owner) and picture.of_host(host).worst is Condition.OK:
+        # Nothing is wrong with any of them, which is so of most hosts at most times.
+        step_of = metric.level
+        return [UNTOLD if (step := step_of(device)) is None else step for device in host.devices]
     codes: list[int] = []
     for device in host.devices:
         if lit and device.uuid in lit:
@@ -141,44 +154,45 @@ def _coded(step: int | None) -> int:
 class Cells:
     """The pieces of all codes in one ink."""
 
-    def __init__(self, ink: Ink) -> None:
-        self._ink = ink
-        self._one: dict[int, tuple[str, Style]] = {
-            step: (glyph, style)
-            for step, (glyph, style) in enumerate(zip(ink.glyphs.heat, ink.heat, strict=True))
-        }
-        self._one[UNTOLD] = (".", ink.muted)
-        self._one[LIT] = (ink.glyphs.lit, ink.match)
+    def __init__(self, ink: Ink, owners: Owners) -> None:
+        self._ink, self._owners = ink, owners
+        known: dict[int, Piece] = dict(enumerate(zip(ink.glyphs.heat, ink.heat, strict=True)))
+        known[UNTOLD] = (".", ink.muted)
+        known[LIT] = (ink.glyphs.lit, ink.match)
         for state, code in _TROUBLE.items():
-            self._one[code] = (ink.glyphs.conditions[state], ink.conditions[state])
-        self._two: dict[tuple[int, int], tuple[str, Style]] = {}
+            known[code] = (ink.glyphs.conditions[state], ink.conditions[state])
+        self.one: Mapping[int, Piece] = _Made(known, self._owned)
+        """Glyph and style of a code."""
+        self.two: Mapping[tuple[int, int], Piece] = _Made({}, self._pair)
+        """One glyph for the codes of two devices: trouble of either, else both halves."""
 
-    def one(self, code: int, owners: Owners) -> tuple[str, Style]:
-        """Return glyph and style of a code."""
-        piece = self._one.get(code)
-        if piece is None:
-            slot = code - OWNER
-            piece = (owners.letter(slot), owner_style(self._ink, slot))
-            self._one[code] = piece
-        return piece
+    def _owned(self, code: int) -> Piece:
+        slot = code - OWNER
+        return self._owners.letter(slot), owner_style(self._ink, slot)
 
-    def two(self, left: int, right: int, owners: Owners) -> tuple[str, Style]:
-        """Return one glyph for two devices: trouble of either, else both halves."""
-        piece = self._two.get((left, right))
-        if piece is None:
-            piece = self._two[left, right] = self._pair(left, right, owners)
-        return piece
-
-    def _pair(self, left: int, right: int, owners: Owners) -> tuple[str, Style]:
-        if max(left, right) < UNTOLD:
+    def _pair(self, codes: tuple[int, int]) -> Piece:
+        left, right = codes
+        if max(codes) < UNTOLD:
             # Idle is the colour of the background.
             if self._ink.ascii or self._ink.few_colors or not (left or right):
-                return self.one(max(left, right), owners)
-            return self._ink.glyphs.half, self._ink.heat_pairs[left, right]
+                return self.one[max(codes)]
+            return self._ink.glyphs.half, self._ink.heat_pairs[codes]
         for code in (LIT, DOWN, FAULT, STALE, THROTTLED, ASLEEP):
-            if code in (left, right):
-                return self.one(code, owners)
-        return self.one(left if left >= UNTOLD else right, owners)
+            if code in codes:
+                return self.one[code]
+        return self.one[left if left >= UNTOLD else right]
+
+
+class _Made(dict[Code, Piece]):
+    """Pieces by their codes, each made when it is first asked for."""
+
+    def __init__(self, known: Mapping[Code, Piece], make: Callable[[Code], Piece]) -> None:
+        super().__init__(known)
+        self._make = make
+
+    def __missing__(self, code: Code) -> Piece:
+        piece = self[code] = self._make(code)
+        return piece
 
 
 def owner_style(ink: Ink, slot: int) -> Style:

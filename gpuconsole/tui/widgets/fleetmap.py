@@ -17,9 +17,9 @@ from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import strip
+from gpuconsole.tui.presentation.cells import strip, whole_strip
 from gpuconsole.tui.presentation.devices import columns_for, heading
-from gpuconsole.tui.presentation.mapchoice import Choice, same_places
+from gpuconsole.tui.presentation.mapchoice import Choice, changed_places
 from gpuconsole.tui.presentation.maplayout import (
     UNGROUPED,
     Density,
@@ -94,18 +94,11 @@ class FleetMap(ScrollView, can_focus=True):
         old, self._picture = self._picture, picture
         self._seen = None
         before, self._shown = self._shown, self._choice.of(picture)
-        alike = self._layout is not None and same_places(before, self._shown)
-        if not alike or old.owners is not picture.owners:
-            self._renew(keep_layout=alike)
+        changed = None if self._layout is None else changed_places(before, self._shown)
+        if changed is None or old.owners is not picture.owners:
+            self._renew(keep_layout=changed is not None)
             return
-        placed = self._placed()
-        changed: set[int] = set()
-        for at, (new, was) in enumerate(zip(self._shown, before, strict=True)):
-            if new.host is not was.host:
-                changed.update(placed.rows_of(at, len(new.devices)))
-                if placed.group_row:
-                    changed.add(placed.group_row[at])
-        self._repaint(changed)
+        self._repaint(self._placed().rows_of(changed, self._shown))
 
     def narrow(self, filter_: Filter) -> None:
         """Show only what the filter lets pass."""
@@ -240,7 +233,10 @@ class FleetMap(ScrollView, can_focus=True):
             pieces = draw_row(
                 self._view(placed, width), placed.rows[row], self._at if here else None
             )
-            known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
+            if placed.heading or placed.rows[row].heading:
+                known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
+            else:
+                known = whole_strip(pieces, width)
             self._strips[row] = known
         return known
 
@@ -249,7 +245,7 @@ class FleetMap(ScrollView, can_focus=True):
         view = self._seen
         if view is None or view.layout is not placed or view.width != width:
             ink = ink_of(self)
-            self._cells = self._cells or Cells(ink)
+            self._cells = self._cells or Cells(ink, self._owners)
             view = self._seen = MapView(
                 ink, self._picture, self._shown, placed, self.metric,
                 columns_for(width - 3, with_host=self._with_host), width,
