@@ -191,6 +191,8 @@ def sums_of(host: Host) -> HostSums:
     test holds both against each other.
     """
     up, down = host.state is HostState.UP, host.state is HostState.DOWN
+    if up and (plain := _plain_sums(host)) is not None:
+        return plain
     count = len(host.devices)
     if down and host.power:
         return HostSums(0, 0, count, 0, 0, 0, 0.0, 0.0, 0, 0.0, 0, Condition.ASLEEP, None)
@@ -238,4 +240,34 @@ def sums_of(host: Host) -> HostSums:
     return HostSums(
         int(up), 0, count, busy, idle if up else 0, bad, power, work, work_known, 100.0 * share,
         held_known, worst, None if hottest == COLDEST_C else hottest,
+    )  # fmt: skip
+
+
+def _plain_sums(host: Host) -> HostSums | None:
+    """Sum up a host that is up, of whose devices all is told and nothing is wrong: nearly every
+    host. None for others."""
+    busy = 0
+    power = work = share = 0.0
+    hottest = COLDEST_C
+    for device in host.devices:
+        load, held = device.utilization, device.memory_used_mib
+        total = device.memory_total_mib
+        if (
+            device.throttle or device.xid or device.ecc_uncorrected or device.lost or device.error
+            or device.health or device.remap_failed or device.mig
+            or load is None or held is None or not total
+        ):  # fmt: skip
+            return None
+        if device.processes or load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB:
+            busy += 1
+        work += load
+        share += held / total
+        power += device.power_w or 0.0
+        heat = device.temperature_c
+        if heat is not None and heat > hottest:
+            hottest = heat
+    count = len(host.devices)
+    return HostSums(
+        1, 0, count, busy, count - busy, 0, power, work, count, 100.0 * share, count,
+        Condition.OK, None if hottest == COLDEST_C else hottest,
     )  # fmt: skip

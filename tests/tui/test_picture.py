@@ -33,6 +33,8 @@ devices = st.builds(
     error=st.sampled_from(["", "NVML says no"]),
     xid=st.sampled_from([None, 79]),
     ecc_uncorrected=st.sampled_from([None, 0, 2]),
+    health=st.sampled_from(["", "", "critical"]),
+    remap_failed=st.sampled_from([None, False, True]),
     processes=st.sampled_from([(), (DeviceProcess(1),)]),
 )
 hosts = st.builds(
