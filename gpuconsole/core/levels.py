@@ -10,8 +10,8 @@ from gpuconsole.core.fleet import Device, Host, HostState
 LEVELS = 9
 """Steps of every ramp, 0 (idle) to 8 (full)."""
 STEPS = (1.0, *(100.0001 * step / (LEVELS - 1) for step in range(1, LEVELS - 1)))
-"""Percentages at which the next step begins: idle ends at once, and the others are alike; a figure
-between two of them, such as 12.5, still belongs to the lower."""
+"""Percentages at which the next step begins: idle ends at 1 %, the other steps are equally wide. A
+figure on a border, such as 12.5, belongs to the lower step."""
 
 WARM_C = 30.0
 HOT_C = 90.0

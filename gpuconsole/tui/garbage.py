@@ -1,8 +1,9 @@
 """When garbage is looked for: while nobody types, not whenever it happens to be due.
 
-A thousand hosts bring ten thousand new records a second, and none of them is garbage of the kind
-that Python looks for: it would walk over them all twenty times a minute, up to a fifth of a second
-each time, while a key waits.
+Nearly everything goes by itself as soon as nobody refers to it any more; what refers to itself in
+a circle, such as a connection that failed, has to be looked for. A thousand hosts bring ten
+thousand new records a second, none of them such a circle: Python would walk over them all twenty
+times a minute, up to a fifth of a second each time, while a key waits.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ RESTED_S, LONG_RESTED_S = 4.0, 60.0
 """Nobody may have typed for so long, before what is recent, or all there is, is looked through."""
 OVERDUE = 10.0
 """Who types without a pause is held up once for all that, after so many times as long."""
+MOST_MADE = 200_000
+"""So many new things that did not go by themselves are searched at once, whoever types."""
+GROWN = 2
+"""Once so many times as much is taken to stay as after the last whole search, all is searched at
+the next rest."""
 
 
 class Search(Enum):
@@ -38,26 +44,31 @@ class Rounds:
 
     recent: float
     whole: float
+    kept: int = 0
+    """How much was taken to stay after the last whole search."""
 
     @classmethod
-    def since(cls, now: float) -> Rounds:
+    def since(cls, now: float, kept: int = 0) -> Rounds:
         """Begin now."""
-        return cls(now, now)
+        return cls(now, now, kept)
 
-    def due(self, now: float, typed: float) -> Search | None:
-        """Return what to search now, if anything; `typed` is when the last key was pressed."""
-        rested = now - typed
-        if _due(now - self.whole, ALL_EVERY_S, rested, LONG_RESTED_S):
+    def due(self, now: float, typed: float, made: int = 0, kept: int = 0) -> Search | None:
+        """Return what to search now, if anything.
+
+        `typed` is when the last key was pressed, `made` how many things came to be since the last
+        search and are still there, `kept` how many are taken to stay.
+        """
+        rested, passed = now - typed, now - self.whole
+        wanted = passed >= ALL_EVERY_S or kept > GROWN * self.kept > 0
+        if passed >= OVERDUE * ALL_EVERY_S or (wanted and rested >= LONG_RESTED_S):
             self.whole = self.recent = now
             return Search.ALL
-        if _due(now - self.recent, RECENT_EVERY_S, rested, RESTED_S):
+        passed = now - self.recent
+        overdue = passed >= OVERDUE * RECENT_EVERY_S or made > MOST_MADE
+        if overdue or (passed >= RECENT_EVERY_S and rested >= RESTED_S):
             self.recent = now
             return Search.RECENT
         return None
-
-
-def _due(passed: float, every: float, rested: float, wanted: float) -> bool:
-    return passed >= every and (rested >= wanted or passed >= OVERDUE * every)
 
 
 async def collect(typed: Callable[[], float]) -> None:
@@ -67,12 +78,15 @@ async def collect(typed: Callable[[], float]) -> None:
     try:
         await asyncio.sleep(SETTLED_S)
         gc.freeze()
-        rounds = Rounds.since(time.monotonic())
+        rounds = Rounds.since(time.monotonic(), gc.get_freeze_count())
         while True:
             await asyncio.sleep(LOOK_S)
-            search = rounds.due(time.monotonic(), typed())
+            made, kept = gc.get_count()[0], gc.get_freeze_count()
+            search = rounds.due(time.monotonic(), typed(), made, kept)
             if search is not None:
                 look_through(search)
+            if search is Search.ALL:
+                rounds.kept = gc.get_freeze_count()
     finally:
         gc.unfreeze()
         gc.enable()

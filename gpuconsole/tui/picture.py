@@ -191,7 +191,7 @@ def sums_of(host: Host) -> HostSums:
     test holds both against each other.
     """
     up, down = host.state is HostState.UP, host.state is HostState.DOWN
-    if up and (plain := _plain_sums(host)) is not None:
+    if up and (plain := plain_sums(host)) is not None:
         return plain
     count = len(host.devices)
     if down and host.power:
@@ -204,6 +204,7 @@ def sums_of(host: Host) -> HostSums:
     slowed = False
     for device in host.devices:
         if device.throttle and not SLOWING.isdisjoint(device.throttle):
+            # Of a divided card too: it slows its slices.
             slowed = True
         load, held = device.utilization, device.memory_used_mib
         if (
@@ -243,7 +244,7 @@ def sums_of(host: Host) -> HostSums:
     )  # fmt: skip
 
 
-def _plain_sums(host: Host) -> HostSums | None:
+def plain_sums(host: Host) -> HostSums | None:
     """Sum up a host that is up, of whose devices all is told and nothing is wrong: nearly every
     host. None for others."""
     busy = 0

@@ -9,6 +9,10 @@ from textual.app import App
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+_TYPED = (
+    events.Key, events.Paste, events.MouseDown, events.MouseScrollDown, events.MouseScrollUp
+)  # fmt: skip
+
 
 class TypeAhead(App[None]):
     """Brings letters that come after a key that opens a field, such as `/`, to that field.
@@ -19,11 +23,11 @@ class TypeAhead(App[None]):
     """
 
     typed_at = 0.0
-    """When a key or the mouse was last pressed, by `time.monotonic`."""
+    """When somebody last typed, clicked, scrolled or pasted, by `time.monotonic`."""
 
     async def on_event(self, event: events.Event) -> None:
         """Note when somebody types."""
-        if isinstance(event, events.InputEvent):
+        if isinstance(event, _TYPED):
             self.typed_at = time.monotonic()
         await super().on_event(event)
 

@@ -15,6 +15,7 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.remote import launch, sources
+from gpuconsole.remote.agent import main as agent
 from gpuconsole.remote.agent import worker
 from gpuconsole.remote.agent.machine import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
@@ -181,3 +182,14 @@ def test_the_payload_is_small_and_holds_every_module() -> None:
     folder = Path(launch.__file__).parent / "agent"
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "stage"}
     assert names == set(launch._MODULES)
+
+
+def test_an_answer_that_came_late_tells_nothing_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    console = agent.Console()
+    monkeypatch.setattr(agent.time, "time", lambda: 1000.0)
+    console._take(b"a 900.0 999.0\n")
+    assert console.clock == [99.5, 1.0]
+    console._take(b"a 890.0 985.0\n")
+    assert console.clock == [99.5, 1.0], "15 s on its way"

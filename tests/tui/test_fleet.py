@@ -411,3 +411,16 @@ async def test_the_inspector_names_the_free_devices() -> None:
         await console.press("G")
         await console.press("k", "k")
         await console.shows("gpu 0,1")
+
+
+async def test_a_host_wider_than_the_map_ends_at_its_edge() -> None:
+    hosts = (*crowd(1, devices=200), *crowd(2)[1:])
+    async with opened(FakeSession(hosts_now=hosts), NARROW) as console:
+        shown = fleet_map(console)
+        for density in (Density.HALF_BLOCKS, Density.DEVICE_CELL):
+            shown.density = density
+            await console.beat()
+            width = shown.size.width
+            for line in range(shown.size.height):
+                cells = sum(segment.cell_length for segment in shown.render_line(line))
+                assert cells == width

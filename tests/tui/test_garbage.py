@@ -50,6 +50,19 @@ def test_all_is_searched_when_nobody_was_there_for_a_minute() -> None:
     assert rounds.due(3711.0, typed=3590.0) is Search.RECENT
 
 
+def test_a_flood_is_searched_whoever_types() -> None:
+    rounds = Rounds.since(0.0, kept=1000)
+    assert rounds.due(5.0, typed=5.0, made=garbage.MOST_MADE) is None
+    assert rounds.due(5.0, typed=5.0, made=garbage.MOST_MADE + 1) is Search.RECENT
+
+
+def test_when_twice_as_much_has_stayed_all_is_searched_at_the_next_rest() -> None:
+    rounds = Rounds.since(0.0, kept=1000)
+    assert rounds.due(100.0, typed=50.0, kept=2001) is Search.RECENT
+    assert rounds.due(110.0, typed=50.0, kept=2000) is None
+    assert rounds.due(110.0, typed=50.0, kept=2001) is Search.ALL
+
+
 @pytest.mark.parametrize("search", list(Search))
 def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
     gc.disable()
@@ -59,8 +72,8 @@ def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
         assert gone() is None
         kept = Loop()
         garbage.look_through(search)
-        stays, late = weakref.ref(kept), kept
-        del kept, late
+        stays = weakref.ref(kept)
+        del kept
         garbage.look_through(Search.RECENT)
         assert stays() is not None, "what stayed once is not looked at again"
         garbage.look_through(Search.ALL)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +17,9 @@ from gpuconsole.core.levels import (
     is_faulty,
     memory_percent,
 )
-from gpuconsole.tui.picture import Gallery, Totals, sums_of
+from gpuconsole.tui.picture import Gallery, Picture, Totals, plain_sums, sums_of
+from gpuconsole.tui.presentation.metrics import METRICS, device_codes
+from gpuconsole.tui.presentation.owners import Owners
 from tests.tui.fake import FakeSession
 
 figure = st.none() | st.floats(0, 3000)
@@ -37,9 +42,26 @@ devices = st.builds(
     remap_failed=st.sampled_from([None, False, True]),
     processes=st.sampled_from([(), (DeviceProcess(1),)]),
 )
+plain = st.builds(
+    Device,
+    uuid=st.just("u"),
+    index=st.just(0),
+    model=st.just("m"),
+    utilization=st.floats(0, 100),
+    memory_used_mib=st.floats(0, 3000),
+    memory_total_mib=st.just(3000.0),
+    power_w=figure,
+    temperature_c=figure,
+    processes=st.sampled_from([(), (DeviceProcess(1),)]),
+)
 hosts = st.builds(
     Host, name=st.just("h"), state=st.sampled_from(HostState),
-    devices=st.lists(devices, max_size=4).map(tuple),
+    devices=(st.lists(plain, max_size=4) | st.lists(plain | devices, max_size=4)).map(tuple),
+)  # fmt: skip
+TROUBLE: tuple[dict[str, object], ...] = (
+    {"lost": True}, {"error": "NVML says no"}, {"xid": 79}, {"ecc_uncorrected": 2},
+    {"health": "critical"}, {"remap_failed": True}, {"throttle": ("hw-thermal",)}, {"mig": True},
+    {"utilization": None}, {"memory_used_mib": None}, {"memory_total_mib": None},
 )  # fmt: skip
 
 
@@ -67,6 +89,29 @@ def test_the_loop_follows_the_rules(host: Host) -> None:
         assert sums.hottest_c == max(heats, default=None)
 
 
+@given(st.lists(plain, max_size=4))
+def test_a_host_of_which_all_is_well_takes_the_short_way(devices: list[Device]) -> None:
+    host = Host("h", HostState.UP, devices=tuple(devices))
+    assert plain_sums(host) == sums_of(host)
+    assert sums_of(host).worst is Condition.OK
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_no_other_host_does(trouble: dict[str, object]) -> None:
+    device = Device("u", 0, "m", memory_total_mib=9.0, memory_used_mib=1.0, utilization=3.0)
+    assert plain_sums(Host("h", HostState.UP, devices=(device, device))) is not None
+    changed = replace(device, **trouble)  # type: ignore[arg-type]
+    assert plain_sums(Host("h", HostState.UP, devices=(device, changed))) is None
+
+
+@given(hosts)
+def test_a_host_of_which_all_is_well_is_drawn_as_the_long_way_would(host: Host) -> None:
+    picture, owners = Picture(), Owners()
+    for metric in METRICS:
+        short = device_codes(picture, host, metric, owners, frozenset())
+        assert short == device_codes(picture, host, metric, owners, frozenset({"none of them"}))
+
+
 def test_a_host_that_did_not_change_is_not_summed_up_again() -> None:
     session, gallery = FakeSession(), Gallery()
     first = gallery.picture(session.snapshot(), (), session.now())
@@ -88,3 +133,5 @@ def test_a_divided_card_counts_by_its_slices() -> None:
     sums = sums_of(Host("h", HostState.UP, devices=(card, *slices)))
     assert (sums.devices, sums.busy, sums.free, sums.bad) == (2, 1, 1, 0)
     assert sums.power_w == 90.0
+    hot = Host("h", HostState.UP, devices=(replace(card, throttle=("hw-thermal",)), *slices))
+    assert sums_of(hot).worst is host_condition(hot) is Condition.THROTTLED

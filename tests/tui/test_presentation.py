@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import Condition, condition
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.keys import in_area
-from gpuconsole.tui.picture import Gallery
+from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.presentation.cells import fit, wrapped
 from gpuconsole.tui.presentation.device import Lines, sample_lines
 from gpuconsole.tui.presentation.devices import columns_for
@@ -67,7 +67,31 @@ def test_rows_of_the_map_fit_the_width(density: Density, width: int, symbols: st
         view = MapView(ink, picture, shown, placed, metric.name, columns, width, cells, owners)
         for row in placed.rows:
             for cursor in (None, (row.hosts[0], 0)):
-                assert width_of(draw_row(view, row, cursor)) <= max(width, 57)  # type: ignore[arg-type]
+                drawn = width_of(draw_row(view, row, cursor))  # type: ignore[arg-type]
+                if density < Density.HOST_LINE:
+                    assert drawn == max(width, placed.cells(row))
+                else:
+                    assert drawn <= max(width, 57)
+
+
+@pytest.mark.parametrize("density", [Density.HALF_BLOCKS, Density.DEVICE_CELL])
+def test_a_row_of_cells_is_as_wide_as_was_laid_out(density: Density) -> None:
+    """Of a host wider than the map, and of one that has got more devices under a filter."""
+    card = FakeSession().hosts_now[0].devices[0]
+    few, many = (
+        Host("h", HostState.UP, devices=tuple(replace(card, uuid=str(at)) for at in range(count)))
+        for count in (2, 64)
+    )
+    ink, owners = Ink(BUILT_IN), Owners()
+    for laid, drawn, width in ((many, many, 20), (few, many, 20), (few, few, 40)):
+        placed = layout([Shown(laid, laid.devices)], density, width)
+        shown = [Shown(drawn, drawn.devices)]
+        view = MapView(
+            ink, Picture(), shown, placed, "utilisation", (), width, Cells(ink, owners), owners
+        )
+        for cursor in (None, (0, 0)):
+            row = draw_row(view, placed.rows[0], cursor)
+            assert width_of(row) == max(width, placed.cells(placed.rows[0]))  # type: ignore[arg-type]
 
 
 @given(st.integers(1, 400), st.integers(20, 200), st.integers(5, 60))

@@ -29,7 +29,9 @@ MARK = "@gpuc "
 HEARTBEAT_S = 1.0
 """Longest pause between two lines, however seldom the devices are read."""
 SILENCE_S = 20.0
-"""The console answers every few lines; silent for so long, it or the link is gone."""
+"""The console answers every nine seconds; silent for so long, it or the link is gone."""
+PROMPT_S = 4.0
+"""An answer that took longer than so tells nothing of the console's clock."""
 ROUND_S = 0.25
 """How long a line waits for the devices' readings."""
 FIRST_WAIT_S = 0.5
@@ -78,7 +80,7 @@ class Console(object):
                     clock, sent = [float(number) for number in value.split()]
                 except ValueError:
                     continue
-                if 0 <= now - sent < SILENCE_S:
+                if 0 <= now - sent < PROMPT_S:
                     self.clock = [round((sent + now) / 2 - clock, 3), round(now - sent, 3)]
 
 

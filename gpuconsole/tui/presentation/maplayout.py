@@ -61,6 +61,10 @@ class Layout:
         """Lines that stay on top while the rows scroll."""
         return 1 if self.density >= Density.HOST_LINE else 0
 
+    def cells(self, row: Row) -> int:
+        """Return how wide a row of cells is; the map may be narrower than its widest host."""
+        return self.gutter + self.gap + len(row.hosts) * (self.cell_width + self.gap)
+
     def row(self, host: int, device: int) -> int:
         """Return the row of a host, or of one device of it."""
         if not 0 <= host < len(self.first_row):

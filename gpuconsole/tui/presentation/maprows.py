@@ -39,8 +39,10 @@ class MapView:
 
 
 def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Piece]:
-    """Return one row, of cells as wide as the map; `cursor` is (host, device) when it stands on
-    this row."""
+    """Return one row; `cursor` is (host, device) when it stands on this row.
+
+    A row of cells is `Layout.cells` wide, and filled up to the map's width.
+    """
     if row.heading:
         return _group_heading(view, row)
     if view.layout.density is Density.DEVICE_LINE:
@@ -189,7 +191,7 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
         if cursor is not None:
             at = row.hosts.index(cursor) - len(row.hosts)
             pieces[at] = (pieces[at][0], ink.here)
-        return _filled(pieces, len(row.hosts), view)
+        return _filled(pieces, row, view)
     between = (" ", ink.text)
     before = between
     for at in row.hosts:
@@ -203,12 +205,12 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
             pieces += drawn
             before = between
     pieces.append(before)
-    return _filled(pieces, len(row.hosts) * (placed.cell_width + placed.gap) + placed.gap, view)
+    return _filled(pieces, row, view)
 
 
-def _filled(pieces: list[Piece], cells: int, view: MapView) -> list[Piece]:
-    """Return a row of so many cells of hosts as wide as the map."""
-    rest = view.width - view.layout.gutter - cells
+def _filled(pieces: list[Piece], row: Row, view: MapView) -> list[Piece]:
+    """Return a row of hosts at least as wide as the map."""
+    rest = view.width - view.layout.cells(row)
     if rest > 0:
         pieces.append((" " * rest, view.ink.text))
     return _merged(pieces)
@@ -234,7 +236,8 @@ def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
         drawn = [cells.two[pair] for pair in zip(codes[::2], codes[1::2], strict=True)]
     if len(drawn) < width:
         drawn.append((" " * (width - len(drawn)), ink.text))
-    return drawn
+    # Under a filter a host may have got more devices than it was given room for.
+    return drawn[:width]
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:

@@ -233,7 +233,8 @@ class FleetMap(ScrollView, can_focus=True):
             pieces = draw_row(
                 self._view(placed, width), placed.rows[row], self._at if here else None
             )
-            if placed.heading or placed.rows[row].heading:
+            drawn = placed.rows[row]
+            if placed.heading or drawn.heading or placed.cells(drawn) > width:
                 known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
             else:
                 known = whole_strip(pieces, width)
