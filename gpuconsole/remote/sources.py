@@ -23,8 +23,8 @@ NOISE_LINES = 1000
 """Lines that are none of ours before a program is taken for something else."""
 BAD_FRAMES = 20
 """Unreadable frames in a row after which an agent is given up."""
-ANSWER_EVERY_S = 9.0
-"""The agent ends after 20 s of silence; it need not hear of every line, and each answer costs."""
+ANSWER_EVERY_S = 2.4
+"""The agent ends after 4.7 s of silence; it need not hear of every line, and each answer costs."""
 PROCESSES_EVERY_S = 5.0
 SMI_INTERVAL_S = 2.0
 """Longest pause between two rounds of nvidia-smi, which has no heartbeat of its own."""

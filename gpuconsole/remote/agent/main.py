@@ -28,8 +28,11 @@ from gpuconsole.remote.agent.worker import Values, Worker
 MARK = "@gpuc "
 HEARTBEAT_S = 1.0
 """Longest pause between two lines, however seldom the devices are read."""
-SILENCE_S = 20.0
-"""The console answers every nine seconds; silent for so long, it or the link is gone."""
+SILENCE_S = 4.7
+"""The console answers every third line; silent for so long, it or the link is gone. The agent is to
+be gone within five seconds."""
+WATCH_S = 0.25
+"""How often silence is looked for."""
 PROMPT_S = 4.0
 """An answer that took longer than so tells nothing of the console's clock."""
 ROUND_S = 0.25
@@ -56,7 +59,7 @@ class Console(object):
         `os._exit` because threads that hang in the driver would keep any other exit waiting.
         """
         while True:
-            ready, _, _ = select.select([0], [], [], 0.5)
+            ready, _, _ = select.select([0], [], [], WATCH_S)
             if ready:
                 data = os.read(0, 4096)
                 if not data:
