@@ -2,7 +2,7 @@
 
 Nearly everything goes by itself as soon as nobody refers to it any more; what refers to itself in
 a circle, such as a connection that failed, has to be looked for. A thousand hosts bring ten
-thousand new records a second, none of them such a circle: Python would walk over them all twenty
+thousand new records a second, none of them such a circle: Python would walk over them all ten
 times a minute, up to a fifth of a second each time, while a key waits.
 """
 
