@@ -384,12 +384,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     for case in CASES:
         if case.name.startswith(options.case):
             print(f"{case.name} ...", file=sys.stderr)
-            rows += list(case.run(case.name))
+            rows += [Row(case.name, "pace of the machine", pace_s(), "s"), *case.run(case.name)]
     if options.json:
         print(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=2))
     else:
         print_table(rows)
     return 0 if all(row.met for row in rows) else 1
+
+
+def pace_s() -> float:
+    """Return how long a fixed piece of work takes: a machine that others share has slow hours, and
+    figures of two hours can only be compared beside this one."""
+    began = time.perf_counter()
+    total = 0
+    for number in range(3_000_000):
+        total += number
+    return time.perf_counter() - began
 
 
 def print_table(rows: Sequence[Row]) -> None:
