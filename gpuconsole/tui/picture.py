@@ -14,6 +14,7 @@ from gpuconsole.core.levels import (
     BUSY_UTILIZATION,
     SLOWING,
     Condition,
+    is_faulty,
 )
 
 COLDEST_C = float("-inf")
@@ -207,10 +208,7 @@ def sums_of(host: Host) -> HostSums:
             # Of a divided card too: it slows its slices.
             slowed = True
         load, held = device.utilization, device.memory_used_mib
-        if (
-            device.xid or device.ecc_uncorrected or device.lost
-            or device.error or device.health or device.remap_failed
-        ):  # fmt: skip
+        if is_faulty(device):
             bad += 1
         elif device.mig and device.divided:
             # Its slices are counted, each a device to jobs; what it draws is theirs together.
