@@ -78,15 +78,17 @@ async def collect(typed: Callable[[], float]) -> None:
     try:
         await asyncio.sleep(SETTLED_S)
         gc.freeze()
-        rounds = Rounds.since(time.monotonic(), gc.get_freeze_count())
+        # Python counts them one by one: as long as a search takes, so only beside one.
+        kept = gc.get_freeze_count()
+        rounds = Rounds.since(time.monotonic(), kept)
         while True:
             await asyncio.sleep(LOOK_S)
-            made, kept = gc.get_count()[0], gc.get_freeze_count()
-            search = rounds.due(time.monotonic(), typed(), made, kept)
+            search = rounds.due(time.monotonic(), typed(), gc.get_count()[0], kept)
             if search is not None:
                 look_through(search)
+                kept = gc.get_freeze_count()
             if search is Search.ALL:
-                rounds.kept = gc.get_freeze_count()
+                rounds.kept = kept
     finally:
         gc.unfreeze()
         gc.enable()

@@ -63,6 +63,31 @@ def test_when_twice_as_much_has_stayed_all_is_searched_at_the_next_rest() -> Non
     assert rounds.due(110.0, typed=50.0, kept=2001) is Search.ALL
 
 
+async def test_what_stays_is_counted_beside_a_search_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    count = gc.get_freeze_count
+
+    def counted() -> int:
+        done.append("counted")
+        return count()
+
+    def searched(search: Search) -> None:
+        done.append("searched")
+
+    monkeypatch.setattr(gc, "get_freeze_count", counted)
+    monkeypatch.setattr(garbage, "look_through", searched)
+    for name in ("SETTLED_S", "LOOK_S"):
+        monkeypatch.setattr(garbage, name, 0.001)
+    monkeypatch.setattr(garbage, "RECENT_EVERY_S", 0.05)
+    work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
+    await _until(lambda: len(done) > 5)
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    assert done[:5] == ["counted", *("searched", "counted") * 2]
+
+
 @pytest.mark.parametrize("search", list(Search))
 def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
     gc.disable()
