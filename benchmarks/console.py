@@ -6,7 +6,8 @@
 
 Each case starts the console in a pseudo-terminal, drains it as a terminal would, and takes the
 processor time from the kernel. `Key to paint` is from a byte written to the terminal until the
-bytes of the answer have arrived. Nothing but Linux is needed.
+bytes of the answer have arrived; keys during which others had the machine's processors are counted
+and told apart. Nothing but Linux is needed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from benchmarks import recording
 from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
+from benchmarks.waits import Wait, figures, waited
 from gpuconsole.tui.garbage import RECENT_EVERY_S, SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
@@ -38,7 +40,6 @@ others on the machine make some of them dear."""
 WATCHED_S = (65.0,)
 """The same for a whole session: it writes what it has recorded once a minute."""
 KEYS = 120
-BETWEEN_KEYS_S = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,7 @@ def fleet_map(
                     terminal.press(key)
                     time.sleep(1.0)
                 yield from _refreshing(case, terminal, counted, WATCHED_S if whole else QUIET_S)
-                times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
-                yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
-                yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 50.0)
+                yield from _moving(case, terminal, 50.0)
                 yield Row(case, "RSS", terminal.peak_mib(), "MiB", 150.0)
 
     return run
@@ -119,13 +118,15 @@ def _refreshed(terminal: Terminal, counted: Tally, seconds: float) -> tuple[floa
     return cpu / paints, cpu / passed, (terminal.written - written) / paints
 
 
-def _moved(terminal: Terminal, number: int) -> float:
+def _moving(case: str, terminal: Terminal, target: float) -> Iterator[Row]:
     """Move the cursor to the right; the inspector names the host that it stands on."""
-    time.sleep(BETWEEN_KEYS_S)
-    begun = time.monotonic()
-    terminal.press("l")
-    terminal.until(b"n%04d" % number, 10)
-    return time.monotonic() - begun
+    waits = [waited(terminal, "l", b"n%04d" % number) for number in range(1, KEYS + 1)]
+    yield from _keys(case, "key to paint", "", waits, target)
+
+
+def _keys(case: str, what: str, by: str, waits: Sequence[Wait], target: float) -> Iterator[Row]:
+    for name, figure, unit in figures(waits):
+        yield Row(case, f"{what} {name}{by}", figure, unit, target if "p95" in name else None)
 
 
 # -- live streams -----------------------------------------------------------------------------
@@ -168,9 +169,7 @@ def _live(case: str, terminal: Terminal, counted: Tally) -> Iterator[Row]:
     passed = time.monotonic() - began
     yield Row(case, "share of a core", 100 * (terminal.cpu_s() - cpu) / passed, "%", 40.0)
     yield Row(case, "paints a second", (counted.paints - paints) / passed, "/s")
-    times = [_moved(terminal, number) for number in range(1, KEYS + 1)]
-    yield Row(case, "key to paint p50", 1000 * statistics.median(times), "ms")
-    yield Row(case, "key to paint p95", 1000 * _p95(times), "ms", 100.0)
+    yield from _moving(case, terminal, 100.0)
     yield Row(case, "RSS", terminal.peak_mib(), "MiB")
 
 
@@ -251,8 +250,8 @@ def log(lines: int) -> Callable[[str], Iterator[Row]]:
                 time.sleep(0.3)
             begun = time.monotonic()
             terminal.press("\r")
-            while_searching = [_pressed(terminal, "k", b"step=") for _ in range(8)]
-            yield Row(case, "scroll key, longest, searching", 1000 * max(while_searching), "ms")
+            longest = max(waited(terminal, "k", b"step=").seconds for _ in range(8))
+            yield Row(case, "scroll key, longest, searching", 1000 * longest, "ms")
             terminal.press("n")
             terminal.until(f"of {lines // 1000:,}".encode(), 60)
             yield Row(case, "until all was searched", time.monotonic() - begun, "s")
@@ -267,24 +266,14 @@ def _scrolled(
     """Press keys, each with what it brings. The processor time between two of them tells on a busy
     machine what the wait does on an idle one; what the console does by itself is in it."""
     worked = terminal.cpu_s()
-    times = [_pressed(terminal, key, shown) for key, shown in keys]
-    worked = (terminal.cpu_s() - worked) / len(times)
-    yield Row(case, f"scroll key p50, {by}", 1000 * statistics.median(times), "ms")
-    yield Row(case, f"scroll key p95, {by}", 1000 * _p95(times), "ms", 50.0)
+    waits = [waited(terminal, key, shown) for key, shown in keys]
+    worked = (terminal.cpu_s() - worked) / len(waits)
+    yield from _keys(case, "scroll key", f", {by}", waits, 50.0)
     yield Row(case, f"processor time a key, {by}", 1000 * worked, "ms")
 
 
 def _with_jobs(option: str, count: int) -> list[str]:
     return [sys.executable, "-m", "benchmarks.console_jobs", option, str(count)]
-
-
-def _pressed(terminal: Terminal, key: str, shown: bytes) -> float:
-    """Press a key and wait for what it brings; returns the time between."""
-    time.sleep(BETWEEN_KEYS_S)
-    begun = time.monotonic()
-    terminal.press(key)
-    terminal.until(shown, 10)
-    return time.monotonic() - begun
 
 
 # -- starting ---------------------------------------------------------------------------------
@@ -408,17 +397,13 @@ def print_table(rows: Sequence[Row]) -> None:
     print(f"{platform.platform()}, {os.cpu_count()} cores, load {load:.1f}, ", end="")
     print(f"Python {platform.python_version()}")
     for row in rows:
-        figure = f"{row.case:32}{row.what:32}{row.figure:9.2f} {row.unit:4}"
+        figure = f"{row.case:32}{row.what:38}{row.figure:9.2f} {row.unit:4}"
         if row.target is None:
             print(figure.rstrip())
         else:
             verdict = "met" if row.met else "MISSED"
             share = f"{row.figure / row.target:.2f} of it"
             print(f"{figure}{f'<= {row.target:g} {row.unit}':>14}  {verdict:7}{share:>12}")
-
-
-def _p95(times: Sequence[float]) -> float:
-    return sorted(times)[int(len(times) * 0.95) - 1]
 
 
 if __name__ == "__main__":

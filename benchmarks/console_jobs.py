@@ -7,7 +7,6 @@ of figures; its journal and the log of its running job are written beforehand.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
-from gpuconsole.tui.app import ConsoleApp
+from gpuconsole.tui import run_console
 
 HOSTS, DEVICES = 16, 8
 ENDED_SHARE = 3
@@ -52,16 +51,7 @@ def main() -> None:
             dispatch=False,
             simulated=True,
         )
-        app = ConsoleApp(Session(parts))
-
-        async def drive() -> None:
-            try:
-                await app.run_async()
-            finally:
-                if app.opened:
-                    await app.session.__aexit__(None, None, None)
-
-        asyncio.run(drive())
+        run_console(Session(parts))
 
 
 def jobs(count: int) -> Iterator[Job]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -56,6 +57,8 @@ SWITCH_S = 0.0005
 query of the journal while a screen is drawn, would be felt in every key."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
+AT_ONCE = 128
+"""So many hosts of a large fleet are summed up before a key may come in between."""
 
 
 class ConsoleApp(TypeAhead):
@@ -153,11 +156,17 @@ class ConsoleApp(TypeAhead):
         if isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
 
-    def _beat(self) -> None:
+    async def _beat(self) -> None:
         self._beats += 1
         large = len(self.picture.snapshot.hosts) > LARGE_FLEET
-        if not large or self._beats % 3 == 0:
-            self.paint()
+        if large and self._beats % 3:
+            return
+        if large and not self.paused:
+            hosts = self.viewed.snapshot().hosts
+            for first in range(0, len(hosts), AT_ONCE):
+                self._gallery.look_ahead(hosts[first : first + AT_ONCE])
+                await asyncio.sleep(0)
+        self.paint()
 
     def paint(self, *, force: bool = False) -> None:
         """Hand the screen a new picture when fleet, jobs or the second have changed."""

@@ -151,10 +151,19 @@ class Gallery:
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
         self._sums: dict[str, HostSums] = {}
+        self._ahead: dict[str, tuple[Host, HostSums]] = {}
         self._jobs: tuple[Job, ...] = ()
         self._owners: dict[str, Job] = {}
         self._users: dict[str, str] = {}
         self._counts = (0, 0)
+
+    def look_ahead(self, hosts: Iterable[Host]) -> None:
+        """Sum up hosts for the next picture, which then has to do so only where they have changed
+        since."""
+        known = self._hosts
+        for host in hosts:
+            if known.get(host.name) is not host:
+                self._ahead[host.name] = host, sums_of(host)
 
     def picture(self, snapshot: FleetSnapshot, jobs: tuple[Job, ...], now: float) -> Picture:
         """Return the picture of this moment."""
@@ -178,6 +187,11 @@ class Gallery:
 
     def _sum_up(self, snapshot: FleetSnapshot) -> None:
         known, sums = self._hosts, self._sums
+        if self._ahead:
+            known, sums = dict(known), dict(sums)
+            for name, (host, ahead) in self._ahead.items():
+                known[name], sums[name] = host, ahead
+            self._ahead = {}
         self._hosts = {host.name: host for host in snapshot.hosts}
         self._sums = {
             name: sums[name] if known.get(name) is host else sums_of(host)

@@ -67,6 +67,11 @@ class Driven:
 
         await self.until(said, f"`{words}` is not told")
 
+    async def beats(self, count: int) -> None:
+        """Wait until the paint clock has struck so often, and what it struck for is done."""
+        strikes = self.app._beats + count
+        await self.until(lambda: self.app._beats > strikes, "the paint clock")
+
     async def beat(self) -> None:
         """Let the paint clock strike now."""
         self.app.paint()

@@ -6,6 +6,7 @@ import asyncio
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from textual.events import Key
 from textual.widgets import Input
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
+from gpuconsole.tui import app as app_module
 from gpuconsole.tui.app import ConsoleApp, Look
+from gpuconsole.tui.picture import Gallery
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, load, shipped_folder
@@ -25,6 +29,33 @@ from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
 JOBS = (job("resnet", JobState.RUNNING, 1), job("[b]evil[/b]", JobState.QUEUED, 2, attempts=()))
+
+
+async def test_a_large_fleet_is_summed_up_a_few_hosts_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app_module, "LARGE_FLEET", 3)
+    monkeypatch.setattr(app_module, "AT_ONCE", 1)
+    looked: list[list[str]] = []
+    look_ahead = Gallery.look_ahead
+
+    def noted(gallery: Gallery, hosts: Sequence[Host]) -> None:
+        looked.append([host.name for host in hosts])
+        look_ahead(gallery, hosts)
+
+    monkeypatch.setattr(Gallery, "look_ahead", noted)
+    session = FakeSession()
+    async with opened(session) as console:
+        host = session.hosts_now[0]
+        session.change(replace(host, devices=host.devices[:1]))
+        await console.until(lambda: console.app.picture.of_host(host).devices == 1)
+        assert [[one.name] for one in session.hosts_now] == looked[: len(session.hosts_now)]
+        console.app.paused = True
+        await console.beats(1)
+        before = len(looked)
+        session.change(host)
+        await console.beats(4)
+        assert len(looked) == before, "nothing is summed up for a picture that stands still"
 
 
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])

@@ -17,7 +17,8 @@ from gpuconsole.core.levels import (
     is_faulty,
     memory_percent,
 )
-from gpuconsole.tui.picture import Gallery, Picture, Totals, plain_sums, sums_of
+from gpuconsole.tui import picture
+from gpuconsole.tui.picture import Gallery, HostSums, Picture, Totals, plain_sums, sums_of
 from gpuconsole.tui.presentation.metrics import METRICS, device_codes
 from gpuconsole.tui.presentation.owners import Owners
 from tests.tui.fake import FakeSession
@@ -106,10 +107,10 @@ def test_no_other_host_does(trouble: dict[str, object]) -> None:
 
 @given(hosts)
 def test_a_host_of_which_all_is_well_is_drawn_as_the_long_way_would(host: Host) -> None:
-    picture, owners = Picture(), Owners()
+    empty, owners = Picture(), Owners()
     for metric in METRICS:
-        short = device_codes(picture, host, metric, owners, frozenset())
-        assert short == device_codes(picture, host, metric, owners, frozenset({"none of them"}))
+        short = device_codes(empty, host, metric, owners, frozenset())
+        assert short == device_codes(empty, host, metric, owners, frozenset({"none of them"}))
 
 
 def test_a_host_that_did_not_change_is_not_summed_up_again() -> None:
@@ -120,6 +121,30 @@ def test_a_host_that_did_not_change_is_not_summed_up_again() -> None:
     for host in session.hosts_now:
         assert again.of_host(host) is first.of_host(host)
     assert again.totals == Totals.of(sums_of(host) for host in session.hosts_now)
+
+
+def test_hosts_summed_up_ahead_are_not_summed_up_with_the_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, gallery = FakeSession(), Gallery()
+    gallery.picture(session.snapshot(), (), session.now())
+    one, two, *_ = session.hosts_now
+    early, late = replace(one, sampled_at=1.0), replace(one, devices=())
+    changed = replace(two, devices=two.devices[:1])
+    gallery.look_ahead((early, changed, *session.hosts_now[2:]))
+    session.change(late, changed)
+    summed: list[Host] = []
+
+    def noted(host: Host) -> HostSums:
+        summed.append(host)
+        return sums_of(host)
+
+    monkeypatch.setattr(picture, "sums_of", noted)
+    shown = gallery.picture(session.snapshot(), (), session.now())
+    assert summed == [late], "it changed again after it was looked at"
+    assert shown.totals == Totals.of(sums_of(host) for host in session.hosts_now)
+    for host in session.hosts_now:
+        assert shown.of_host(host) == sums_of(host)
 
 
 def test_a_divided_card_counts_by_its_slices() -> None:
