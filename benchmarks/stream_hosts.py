@@ -97,6 +97,7 @@ class Agent(asyncssh.SSHServerSession[bytes]):
         self._input = b""
         self._steps = ("script", "stage", "options", "sources", "talk")
         self._wanted = 0
+        self._due = 0.0
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._beat: asyncio.TimerHandle | None = None
 
@@ -152,8 +153,9 @@ class Agent(asyncssh.SSHServerSession[bytes]):
         self._steps = self._steps[1:]
         if self._steps[0] == "talk":
             self._say(self._readings.whole(self._number, self._at))
-            # Hosts beat in no common time.
-            self._beat = asyncio.get_running_loop().call_later(random.random(), self._tick)
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + random.random()
+            self._beat = loop.call_at(self._due, self._tick)
         return True
 
     def _begin(self, line: bytes) -> bool:
@@ -171,7 +173,10 @@ class Agent(asyncssh.SSHServerSession[bytes]):
     def _tick(self) -> None:
         self._at += 1
         self._say(self._readings.later(self._at))
-        self._beat = asyncio.get_running_loop().call_later(BEAT_S, self._tick)
+        # Each host has its own clock: where this process is late once, they do not beat together
+        # from then on.
+        self._due += BEAT_S
+        self._beat = asyncio.get_running_loop().call_at(self._due, self._tick)
 
     def _say(self, rest: str) -> None:
         self._write(f'{{"t":{time.time():.3f},{rest}')
