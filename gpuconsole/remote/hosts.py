@@ -21,8 +21,12 @@ from gpuconsole.remote.poller import HostPoller
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.poller import SlurmPoller
 from gpuconsole.remote.ssh import SshLink
+from gpuconsole.remote.wakeups import Wakeups
 
 TICK_S = 0.5
+MANY_HOSTS = 64
+"""Above so many hosts those who read their lines are woken together."""
+WAKE_EVERY_S = 0.05
 CLOSE_S = 4.0
 
 
@@ -191,6 +195,7 @@ def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
     Hosts behind one jump host share its connection, which is the polled one if it has GPUs too.
     """
     gate = asyncio.Semaphore(settings.poll.parallel_connects)
+    wakeups = Wakeups(WAKE_EVERY_S) if len(inventory.hosts) > MANY_HOSTS else None
     links: dict[str, Link] = {}
 
     def ssh(entry: HostEntry) -> SshLink:
@@ -201,7 +206,8 @@ def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
         if entry.jump is not None:
             alias = HostEntry(entry.jump, address=entry.jump, known_hosts=entry.known_hosts)
             jump = ssh(inventory.host(entry.jump) or alias)
-        link = SshLink(entry, jump=jump, gate=gate, timeout=settings.poll.connect_timeout)
+        patience = settings.poll.connect_timeout
+        link = SshLink(entry, jump=jump, gate=gate, timeout=patience, wakeups=wakeups)
         links[entry.name] = link
         return link
 

@@ -6,16 +6,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from gpuconsole.remote.wakeups import Wakeups
+
 HIGH_WATER = 256
 """Waiting items at which the sender is paused."""
 LOW_WATER = 64
 
 
 class ChunkQueue:
-    """Chunks as they arrive. `pause(True)` asks the transport to stop reading."""
+    """Chunks as they arrive. `pause(True)` asks the transport to stop reading; with `wakeups` the
+    reader is woken together with others."""
 
-    def __init__(self, pause: Callable[[bool], None]) -> None:
+    def __init__(self, pause: Callable[[bool], None], wakeups: Wakeups | None = None) -> None:
         self._pause = pause
+        self._wakeups = wakeups
         self._paused = False
         self._items: deque[bytes] = deque()
         self._ended = False
@@ -55,8 +59,13 @@ class ChunkQueue:
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is None or waiter.done():
+            return
+        if self._wakeups is not None:
+            self._wakeups.wake(waiter)
+        else:
+            waiter.set_result(None)
 
 
 class LineQueue(ChunkQueue):
@@ -66,8 +75,10 @@ class LineQueue(ChunkQueue):
     endless line costs no memory.
     """
 
-    def __init__(self, limit: int, pause: Callable[[bool], None]) -> None:
-        super().__init__(pause)
+    def __init__(
+        self, limit: int, pause: Callable[[bool], None], wakeups: Wakeups | None = None
+    ) -> None:
+        super().__init__(pause, wakeups)
         self._limit = limit
         self._partial = b""
         self._cutting = False

@@ -14,14 +14,16 @@ from gpuconsole.remote.failures import started_nothing
 from gpuconsole.remote.lines import ChunkQueue, LineQueue
 from gpuconsole.remote.link import ERROR_TAIL, LINE_LIMIT
 from gpuconsole.remote.shell import REMOTE_COMMAND, Cleared, script
+from gpuconsole.remote.wakeups import Wakeups
 
 CLOSE_GRACE_S = 1.0
 
 
 class SshSession(asyncssh.SSHClientSession[bytes]):
-    """A running command. `lines` chooses whether its output comes in lines or in chunks."""
+    """A running command. `lines` chooses whether its output comes in lines or in chunks; who reads
+    lines is woken by `wakeups`, if there are any."""
 
-    def __init__(self, host: str, lines: bool) -> None:
+    def __init__(self, host: str, lines: bool, wakeups: Wakeups | None = None) -> None:
         nonce = secrets.token_hex(16)
         self._host = host
         self._nonce = nonce
@@ -30,7 +32,9 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
         self._tail = b""
         self._fault = ""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self.queue = LineQueue(LINE_LIMIT, self._pause) if lines else ChunkQueue(self._pause)
+        self.queue = (
+            LineQueue(LINE_LIMIT, self._pause, wakeups) if lines else ChunkQueue(self._pause)
+        )
         self.closed = asyncio.Event()
         self._lost: Exception | None = None
 
@@ -42,9 +46,10 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
         argv: Sequence[str],
         *,
         lines: bool,
+        wakeups: Wakeups | None = None,
     ) -> SshSession:
         """Start a command on an open connection."""
-        session = cls(host, lines)
+        session = cls(host, lines, wakeups)
         first = script(argv, session._nonce)
         await connection.create_session(
             lambda: session, REMOTE_COMMAND, encoding=None, request_pty=False

@@ -26,6 +26,7 @@ from gpuconsole.remote.hostkeys import HostKeyCheck
 from gpuconsole.remote.inventory import HostEntry
 from gpuconsole.remote.link import OUTPUT_LIMIT, Completed
 from gpuconsole.remote.session import SshSession
+from gpuconsole.remote.wakeups import Wakeups
 
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
@@ -37,7 +38,7 @@ class SshLink:
     """One host over SSH. `jump` is the link to the host in between, shared by all behind it.
 
     `gate` bounds how many connections are made at once: handshakes cost processor time, and
-    sshd drops what comes in a rush.
+    sshd drops what comes in a rush. `wakeups` wakes those who read its commands' lines.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SshLink:
         jump: SshLink | None = None,
         gate: asyncio.Semaphore | None = None,
         timeout: float = CONNECT_TIMEOUT_S,
+        wakeups: Wakeups | None = None,
     ) -> None:
         self.entry = entry
         self.host = entry.name
@@ -54,6 +56,7 @@ class SshLink:
         self._jump = jump
         self._gate = gate or asyncio.Semaphore(1)
         self._timeout = timeout
+        self._wakeups = wakeups
         self._connecting = asyncio.Lock()
         self._options: asyncssh.SSHClientConnectionOptions | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -232,10 +235,11 @@ class SshLink:
 
     async def _start(self, argv: Sequence[str], *, lines: bool) -> SshSession:
         await self.connect()
+        starting = SshSession.start(
+            self._standing(), self.host, argv, lines=lines, wakeups=self._wakeups
+        )
         try:
-            return await asyncio.wait_for(
-                SshSession.start(self._standing(), self.host, argv, lines=lines), self._timeout
-            )
+            return await asyncio.wait_for(starting, self._timeout)
         except ConsoleError:
             raise
         except asyncio.TimeoutError as error:

@@ -14,7 +14,7 @@ from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import hosts as hosts_module
 from gpuconsole.remote import sources
 from gpuconsole.remote.agent import main as agent
-from gpuconsole.remote.hosts import RemoteHosts, make_links
+from gpuconsole.remote.hosts import MANY_HOSTS, RemoteHosts, make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Completed, Link
 from gpuconsole.remote.ssh import SshLink
@@ -219,3 +219,13 @@ def test_hosts_behind_one_jump_host_share_its_link() -> None:
     assert jumps["a"] is jumps["b"] is links["gate"]
     assert jumps["c"] is links["alias"]
     assert not isinstance(links["here"], SshLink)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_where_there_are_many_hosts_their_readers_are_woken_together(more: int) -> None:
+    count = MANY_HOSTS + more
+    entries = tuple(HostEntry(f"n{number}", address="a") for number in range(count))
+    links = make_links(Inventory("test", entries), LabSettings()).values()
+    wakeups = {link._wakeups for link in links if isinstance(link, SshLink)}
+    assert len(wakeups) == 1
+    assert (None in wakeups) is (more == 0)

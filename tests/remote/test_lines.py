@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gpuconsole.remote.lines import HIGH_WATER, LOW_WATER, LineQueue
+from gpuconsole.remote.wakeups import Wakeups
 
 
 def queue(limit: int = 10) -> tuple[LineQueue, list[bool]]:
@@ -59,3 +60,38 @@ async def test_a_waiting_reader_is_woken() -> None:
     await asyncio.sleep(0)
     lines.feed(b"now\n")
     assert await reader == b"now"
+
+
+async def test_readers_are_woken_together() -> None:
+    wakeups = Wakeups(0.02)
+    lines = [LineQueue(10, lambda paused: None, wakeups) for _ in range(3)]
+    woken: list[tuple[int, bytes | None]] = []
+
+    async def read(number: int) -> None:
+        woken.append((number, await lines[number].next()))
+
+    readers = [asyncio.ensure_future(read(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    lines[2].feed(b"c\n")
+    lines[0].feed(b"a\n")
+    lines[2].feed(b"d\n")
+    await asyncio.sleep(0)
+    assert not woken
+    await asyncio.wait({readers[0], readers[2]}, timeout=30.0)
+    assert woken == [(2, b"c"), (0, b"a")]
+    assert await lines[2].next() == b"d", "what is there is not waited for"
+    lines[1].end()
+    await asyncio.wait_for(readers[1], 30.0)
+    assert woken[2:] == [(1, None)]
+
+
+async def test_a_reader_that_gave_up_holds_up_nobody() -> None:
+    wakeups = Wakeups(0.01)
+    one, two = (LineQueue(10, lambda paused: None, wakeups) for _ in range(2))
+    gone, stays = (asyncio.ensure_future(each.next()) for each in (one, two))
+    await asyncio.sleep(0)
+    one.feed(b"a\n")
+    two.feed(b"b\n")
+    gone.cancel()
+    assert await asyncio.wait_for(stays, 30.0) == b"b"
+    assert await one.next() == b"a", "the line waits for the next reader"
