@@ -6,8 +6,8 @@
 
 Each case starts the console in a pseudo-terminal, drains it as a terminal would, and takes the
 processor time from the kernel. `Key to paint` is from a byte written to the terminal until the
-bytes of the answer have arrived; keys during which others had the machine's processors are counted
-and told apart. Nothing but Linux is needed.
+bytes of the answer have arrived; keys during which Linux counted time as stolen by other machines
+are told apart. Nothing but Linux is needed.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _moving(case: str, terminal: Terminal, target: float) -> Iterator[Row]:
 
 def _keys(case: str, what: str, by: str, waits: Sequence[Wait], target: float) -> Iterator[Row]:
     for name, figure, unit in figures(waits):
-        yield Row(case, f"{what} {name}{by}", figure, unit, target if "p95" in name else None)
+        yield Row(case, f"{what} {name}{by}", figure, unit, target if name == "p95" else None)
 
 
 # -- live streams -----------------------------------------------------------------------------

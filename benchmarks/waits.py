@@ -24,7 +24,7 @@ _STOLEN = 8
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """From a key's byte until its answer was drawn; whether time was stolen in between."""
+    """From a key's byte until its answer was drawn; whether stolen time was counted in between."""
 
     seconds: float
     disturbed: bool
@@ -59,5 +59,6 @@ def p95(times: Sequence[float]) -> float:
 
 
 def _stolen() -> int:
-    """Return the ticks that others took from all processors since the machine started."""
+    """Return what others took from all processors since the machine started, in hundredths of a
+    second: less than that may be counted with a later key."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[_STOLEN])

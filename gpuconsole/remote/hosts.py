@@ -25,8 +25,9 @@ from gpuconsole.remote.wakeups import Wakeups
 
 TICK_S = 0.5
 MANY_HOSTS = 64
-"""Above so many hosts those who read their lines are woken together."""
-WAKE_EVERY_S = 0.05
+"""With more hosts in the inventory those who read their lines are woken together."""
+WAKE_WITHIN_S = 0.05
+"""So much later a line may be read, and half of it a host's clock may be taken to be off."""
 CLOSE_S = 4.0
 
 
@@ -195,7 +196,7 @@ def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
     Hosts behind one jump host share its connection, which is the polled one if it has GPUs too.
     """
     gate = asyncio.Semaphore(settings.poll.parallel_connects)
-    wakeups = Wakeups(WAKE_EVERY_S) if len(inventory.hosts) > MANY_HOSTS else None
+    wakeups = Wakeups(WAKE_WITHIN_S) if len(inventory.hosts) > MANY_HOSTS else None
     links: dict[str, Link] = {}
 
     def ssh(entry: HostEntry) -> SshLink:

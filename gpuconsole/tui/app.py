@@ -162,10 +162,13 @@ class ConsoleApp(TypeAhead):
         if large and self._beats % 3:
             return
         if large and not self.paused:
-            hosts = self.viewed.snapshot().hosts
+            hosts, painted = self.viewed.snapshot().hosts, self._painted
             for first in range(0, len(hosts), AT_ONCE):
                 self._gallery.look_ahead(hosts[first : first + AT_ONCE])
                 await asyncio.sleep(0)
+                if self._painted is not painted:
+                    # Something else called for a paint, of hosts that are newer than these.
+                    return
         self.paint()
 
     def paint(self, *, force: bool = False) -> None:

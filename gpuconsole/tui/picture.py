@@ -145,6 +145,9 @@ class Picture:
         return ", ".join(users)
 
 
+_NOT_YET: tuple[None, None] = (None, None)
+
+
 class Gallery:
     """Makes pictures, remembering what did not change since the last one."""
 
@@ -186,17 +189,16 @@ class Gallery:
         )
 
     def _sum_up(self, snapshot: FleetSnapshot) -> None:
-        known, sums = self._hosts, self._sums
-        if self._ahead:
-            known, sums = dict(known), dict(sums)
-            for name, (host, ahead) in self._ahead.items():
-                known[name], sums[name] = host, ahead
-            self._ahead = {}
-        self._hosts = {host.name: host for host in snapshot.hosts}
-        self._sums = {
-            name: sums[name] if known.get(name) is host else sums_of(host)
-            for name, host in self._hosts.items()
-        }
+        known, sums, ahead = self._hosts, self._sums, self._ahead
+        self._hosts, self._sums, self._ahead = {}, {}, {}
+        for host in snapshot.hosts:
+            name = host.name
+            self._hosts[name] = host
+            looked_at, found = ahead.get(name, _NOT_YET)
+            if looked_at is host and found is not None:
+                self._sums[name] = found
+            else:
+                self._sums[name] = sums[name] if known.get(name) is host else sums_of(host)
 
 
 def sums_of(host: Host) -> HostSums:

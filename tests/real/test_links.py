@@ -20,6 +20,7 @@ from gpuconsole.remote.failures import LoginError
 from gpuconsole.remote.hosts import RemoteHosts
 from gpuconsole.remote.inventory import HostEntry, Inventory, parse_inventory
 from gpuconsole.remote.ssh import SshLink
+from gpuconsole.remote.wakeups import Wakeups
 from tests.real.rig.hosts import Lab, LabHost
 
 NOISE = 'echo \'@gpuc {"hello": "noise"}\'\necho error noise >&2\n'
@@ -50,6 +51,22 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
+
+
+async def test_readers_of_many_commands_are_woken_together_and_get_every_line(lab: Lab) -> None:
+    link = SshLink(entry(lab, lab.add()), wakeups=Wakeups(0.05))
+    try:
+        commands = [await link.open(["cat"]) for _ in range(3)]
+        for number in range(4):
+            for at, command in enumerate(commands):
+                command.write(b"%d of %d\n" % (number, at))
+            lines = await asyncio.gather(*(command.read_line() for command in commands))
+            assert lines == [b"%d of %d" % (number, at) for at in range(3)]
+        for command in commands:
+            command.write_eof()
+            assert await command.read_line() is None
+    finally:
+        await link.close()
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gpuconsole.remote.lines import HIGH_WATER, LOW_WATER, LineQueue
+from gpuconsole.remote.session import SshSession
 from gpuconsole.remote.wakeups import Wakeups
 
 
@@ -95,3 +96,9 @@ async def test_a_reader_that_gave_up_holds_up_nobody() -> None:
     gone.cancel()
     assert await asyncio.wait_for(stays, 30.0) == b"b"
     assert await one.next() == b"a", "the line waits for the next reader"
+
+
+def test_who_reads_lines_of_a_command_is_woken_with_others_and_who_reads_chunks_at_once() -> None:
+    wakeups = Wakeups(1.0)
+    assert SshSession("a", lines=True, wakeups=wakeups).queue._wakeups is wakeups
+    assert SshSession("a", lines=False, wakeups=wakeups).queue._wakeups is None
