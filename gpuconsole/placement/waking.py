@@ -42,6 +42,10 @@ class Past:
     """How the last wake or sleep failed."""
     jobs: tuple[str, ...] = ()
     """For which jobs it is being woken."""
+    wanted: tuple[str, ...] = ()
+    """Jobs that would start were it awake, though it may not be woken."""
+    too_dear: bool = False
+    """Whether it is only its price that keeps it asleep."""
     lease: str = ""
     """The claim that keeps others from a host which is put to sleep."""
     devices: tuple[Device, ...] = ()
@@ -72,6 +76,14 @@ def may_wake(limits: Elastic, past: Past, now: float) -> str:
         times = "once" if len(recent) == 1 else f"{len(recent)} times"
         return f"It was woken {times} within an hour, its limit; it may be again in {left}."
     return ""
+
+
+def bar_words(limits: Elastic, past: Past, now: float) -> str:
+    """Say why a sleeping host that jobs would need is not woken; "" when it soon may be."""
+    reason = may_wake(limits, past, now)
+    if not reason and past.too_dear:
+        reason = "It would cost more in an hour than `elastic_price` leaves."
+    return reason
 
 
 def price_of(host: Host) -> float:
@@ -128,7 +140,7 @@ def to_wake(
     for host in sorted(sleeping, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
         if budget is not None and price_of(host) > budget:
             continue
-        found = landing(_with(snapshot, [*awake, host]))
+        found = landing(with_awake(snapshot, [*awake, host]))
         # Nothing else has changed: what starts now starts because of it, wherever that may be.
         jobs = tuple(job for job in found if job not in served)
         if not jobs:
@@ -148,7 +160,7 @@ def _together(
         return {}
     served = set(landing(snapshot))
     names = {host.name for host in sleeping}
-    for job, hosts in landing(_with(snapshot, sleeping)).items():
+    for job, hosts in landing(with_awake(snapshot, sleeping)).items():
         needed = [host for host in sleeping if host.name in names & set(hosts)]
         cost = sum(map(price_of, needed))
         if job not in served and needed and (budget is None or cost <= budget):
@@ -156,7 +168,8 @@ def _together(
     return {}
 
 
-def _with(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:
+def with_awake(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:
+    """Return a picture in which these hosts stand in place of those of their names."""
     by_name = {host.name: host for host in awake}
     hosts = tuple(by_name.get(host.name, host) for host in snapshot.hosts)
     return replace(snapshot, hosts=hosts)

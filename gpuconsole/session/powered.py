@@ -98,8 +98,10 @@ def waking_words(past: Past, limits: Elastic) -> str:
 class Told(Mapping[str, Why]):
     """Reasons of waiting jobs, with what is being done about some of them."""
 
-    def __init__(self, reasons: Mapping[str, Why], more: Mapping[str, tuple[str, float]]) -> None:
-        """`more` are a sentence and a time by which the job may start, by job."""
+    def __init__(
+        self, reasons: Mapping[str, Why], more: Mapping[str, tuple[str, float | None]]
+    ) -> None:
+        """`more` are a sentence and a time by which the job may start, if that is known, by job."""
         self._reasons = reasons
         self._more = more
 
@@ -108,8 +110,8 @@ class Told(Mapping[str, Why]):
         if job not in self._more:
             return why
         sentence, ready_at = self._more[job]
-        starts = why.estimated_start
-        sooner = ready_at if starts is None else min(starts, ready_at)
+        starts = [at for at in (why.estimated_start, ready_at) if at is not None]
+        sooner = min(starts, default=None)
         return replace(why, reason=f"{sentence} {why.reason}", estimated_start=sooner)
 
     def __contains__(self, job: object) -> bool:

@@ -21,12 +21,14 @@ from gpuconsole.core.units import format_duration
 from gpuconsole.placement.waking import (
     Past,
     awake_as,
+    bar_words,
     in_use,
     may_wake,
     pause_s,
     price_of,
     to_wake,
     typical_s,
+    with_awake,
 )
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
@@ -209,33 +211,49 @@ class Waking:
     async def _wake_what_is_needed(self, now: float) -> None:
         jobs = self._bench.journal.jobs()
         waiting = {job.id: job for job in jobs if job.state is JobState.QUEUED}
-        sleeping = self._sleeping(now) if waiting else []
+        sleeping = self._sleeping() if waiting else []
         if not sleeping:
+            self._note_wanted({}, now)
             return
         await self._leases.refresh()
         snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
         began = time.monotonic()
-        chosen = await asyncio.to_thread(self._chosen, jobs, snapshot, sleeping, now)
+        chosen, barred = await asyncio.to_thread(self._chosen, jobs, snapshot, sleeping, now)
         self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
         for name, wanted in chosen.items():
             if name not in self._doing:
                 self._start(name, self._wake(name, tuple(job for job in wanted if job in waiting)))
+        self._note_wanted(barred, now)
 
-    def _sleeping(self, now: float) -> list[Host]:
-        """Return the hosts that may be woken, as they would be awake."""
+    def _note_wanted(self, barred: Mapping[str, tuple[str, ...]], now: float) -> None:
+        """Write down which hosts sleep on though jobs would need them."""
+        for name, past in self._notes.all().items():
+            limits = self._power.hosts.get(name)
+            if limits is None or name in self._doing:
+                continue
+            wanted = barred.get(name, ())
+            dear = bool(wanted) and not may_wake(limits, past, now)
+            self._notes.keep(name, replace(past, wanted=wanted, too_dear=dear))
+
+    def _sleeping(self) -> list[Host]:
+        """Return the hosts that sleep, as they would be awake."""
         found = []
         for host in self._bench.hosts.snapshot().hosts:
             limits, past = self._power.hosts.get(host.name), self._notes.all().get(host.name)
             if limits is None or past is None or host.drained or host.name in self._doing:
                 continue
-            if host.power == "asleep" and not may_wake(limits, past, now):
+            if host.power == "asleep":
                 found.append(awake_as(host, past, limits))
         return found
 
     def _chosen(
         self, jobs: Sequence[Job], snapshot: FleetSnapshot, sleeping: Sequence[Host], now: float
-    ) -> dict[str, tuple[str, ...]]:
+    ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+        """Return the hosts to wake, and those that would be too if they might; both with their
+        jobs."""
         journal = self._bench.journal.id
+        notes, limits = self._notes.all(), self._power.hosts
+        ready = [one for one in sleeping if not may_wake(limits[one.name], notes[one.name], now)]
         waking = [
             awake_as(
                 replace(host, drained="") if host.drained == WOKEN else host,
@@ -257,15 +275,17 @@ class Waking:
             }
 
         picture = replace(snapshot, hosts=hosts)
-        chosen = to_wake(picture, sleeping, landing, self._budget(snapshot, waking))
+        chosen = to_wake(picture, ready, landing, self._budget(snapshot, waking))
         starts = landing(picture)
-        names = {host.name for host in sleeping}
+        names = {host.name for host in ready}
         for job in jobs:
             # A job that could start goes on from a checkpoint that may lie on a sleeping host.
             holder = holder_of(job, snapshot)
             if job.id in starts and holder in names and holder not in chosen:
                 chosen[holder] = (job.id,)
-        return chosen
+        awake = with_awake(picture, [host for host in sleeping if host.name in chosen])
+        asleep = [host for host in sleeping if host.name not in chosen]
+        return chosen, to_wake(awake, asleep, landing, None)
 
     def _budget(self, snapshot: FleetSnapshot, waking: Sequence[Host]) -> float | None:
         most = self._bench.settings.elastic_price
@@ -282,7 +302,10 @@ class Waking:
         now = self._bench.clock.now()
         past = self._notes.all().get(name, Past())
         wakes = (*(at for at in past.wakes if now - at < DAY_S), now)
-        past = replace(past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="")
+        past = replace(
+            past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="", wanted=(),
+            too_dear=False,
+        )  # fmt: skip
         self._notes.keep(name, past)
         why = f"for {len(jobs)} waiting job{'' if len(jobs) == 1 else 's'}"
         self._tell(name, f"It is being woken {why}.")
@@ -311,7 +334,8 @@ class Waking:
 
 
 class TellingPlanner:
-    """A planner whose reasons also say which hosts are being woken for a job."""
+    """A planner whose reasons also say which hosts are being woken for a job, or would be if they
+    might."""
 
     def __init__(self, planner: Planner, hosts: PoweredHosts) -> None:
         self._planner = planner
@@ -329,10 +353,15 @@ class TellingPlanner:
         plan = self._planner.plan(jobs, snapshot, leases, avoid, now)
         if not self._hosts.limits:
             return plan
-        more: dict[str, tuple[str, float]] = {}
+        more: dict[str, tuple[str, float | None]] = {}
         for name, past in self._hosts.notes.all().items():
             limits = self._hosts.limits.get(name)
-            if limits is not None and past.phase == "waking":
+            if limits is None:
+                continue
+            if past.phase == "asleep" and past.wanted and (bar := bar_words(limits, past, now)):
+                said = f"{name} would do, but sleeps. {bar}"
+                more = {**dict.fromkeys(past.wanted, (said, None)), **more}
+            elif past.phase == "waking":
                 takes = typical_s(limits, past)
                 said = f"Waking {name}: {format_duration(takes)} typically."
                 more |= dict.fromkeys(past.jobs, (said, past.since + takes))

@@ -13,6 +13,7 @@ from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.power import Elastic, Verb
 from gpuconsole.session.placer import Placer
+from gpuconsole.session.placing import Why
 from gpuconsole.session.powered import PoweredHosts
 from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.state.elastic import ElasticNotes
@@ -102,6 +103,12 @@ class Rig:
         self.desk.journal.add(job)
         return job
 
+    def why(self, job: Job) -> Why:
+        plan = self.planner.plan(
+            self.desk.journal.jobs(), self.hosts.snapshot(), {}, frozenset(), self.lab.clock.now()
+        )
+        return plan.waiting[job.id]
+
     def host(self, name: str) -> Host:
         found = self.hosts.snapshot().host(name)
         assert found is not None
@@ -137,10 +144,7 @@ async def test_a_waiting_job_wakes_it_and_says_so(rig: Rig) -> None:
     await rig.pass_time(4)
     assert rig.switch.calls == [("a", "wake")]
     assert rig.host("a").power == "waking"
-    plan = rig.planner.plan(
-        rig.desk.journal.jobs(), rig.hosts.snapshot(), {}, frozenset(), rig.lab.clock.now()
-    )
-    why = plan.waiting[job.id]
+    why = rig.why(job)
     assert why.reason.startswith("Waking a: 2m00s typically.")
     assert why.estimated_start is not None
     await rig.pass_time(40)
@@ -295,6 +299,42 @@ async def test_the_lab_s_price_is_a_limit(lab: Lab) -> None:
     rig.queue()
     await rig.pass_time(10)
     assert rig.switch.calls == [("b", "wake")]
+
+
+async def test_the_price_that_keeps_a_host_asleep_is_told(lab: Lab) -> None:
+    lab.settings = LabSettings(elastic_price=3.5)
+    rig = Rig(lab, {"a": LIMITS, "b": LIMITS})
+    for name in "ab":
+        change(rig.desk, name, price_per_hour=3.0)
+    await rig.pass_time(2)
+    for name in "ab":
+        show(rig.desk, name, HostState.DOWN)
+    await rig.pass_time(2)
+    rig.switch.calls.clear()
+    rig.switch.slow = True
+    first, second = rig.queue(), rig.queue()
+    await rig.pass_time(6)
+    assert rig.switch.calls == [("a", "wake")]
+    assert rig.why(first).reason.startswith("Waking a: 2m00s typically.")
+    waits = rig.why(second).reason
+    told = "b would do, but sleeps. It would cost more in an hour than `elastic_price` leaves."
+    assert waits.startswith(told)
+    rig.desk.journal.save(second, replace(second, state=JobState.CANCELLED))
+    await rig.pass_time(4)
+    assert rig.notes.all()["b"].wanted == ()
+
+
+async def test_the_limit_that_keeps_a_host_asleep_is_told_until_it_is_woken(rig: Rig) -> None:
+    rig.switch.fault = "no route"
+    job = rig.queue()
+    await rig.pass_time(4)
+    assert rig.switch.calls == [("a", "wake")]
+    why = rig.why(job)
+    assert why.reason.startswith("a would do, but sleeps. It did not wake; it is tried again in ")
+    rig.switch.fault = ""
+    rig.switch.slow = True
+    await rig.pass_time(70)
+    assert rig.why(job).reason.startswith("Waking a: ")
 
 
 async def test_another_console_goes_on_where_this_one_ended(rig: Rig, lab: Lab) -> None:
