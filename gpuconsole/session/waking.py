@@ -7,6 +7,7 @@ the next dispatcher goes on where this one ended.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -275,7 +276,8 @@ class Waking:
             }
 
         picture = replace(snapshot, hosts=hosts)
-        chosen = to_wake(picture, ready, landing, self._budget(snapshot, waking))
+        budget = self._budget(snapshot, waking)
+        chosen = to_wake(picture, ready, landing, budget)
         starts = landing(picture)
         names = {host.name for host in ready}
         for job in jobs:
@@ -283,9 +285,14 @@ class Waking:
             holder = holder_of(job, snapshot)
             if job.id in starts and holder in names and holder not in chosen:
                 chosen[holder] = (job.id,)
-        awake = with_awake(picture, [host for host in sleeping if host.name in chosen])
-        asleep = [host for host in sleeping if host.name not in chosen]
-        return chosen, to_wake(awake, asleep, landing, None)
+        awake = [host for host in sleeping if host.name in chosen]
+        left = math.inf if budget is None else budget - sum(map(price_of, awake))
+        barred = [
+            host
+            for host in sleeping
+            if host.name not in chosen and (host.name not in names or price_of(host) > left)
+        ]
+        return chosen, to_wake(with_awake(picture, awake), barred, landing, None)
 
     def _budget(self, snapshot: FleetSnapshot, waking: Sequence[Host]) -> float | None:
         most = self._bench.settings.elastic_price

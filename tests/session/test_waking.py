@@ -12,6 +12,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.power import Elastic, Verb
+from gpuconsole.placement import waking as waking_rules
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.placing import Why
 from gpuconsole.session.powered import PoweredHosts
@@ -335,6 +336,24 @@ async def test_the_limit_that_keeps_a_host_asleep_is_told_until_it_is_woken(rig:
     rig.switch.slow = True
     await rig.pass_time(70)
     assert rig.why(job).reason.startswith("Waking a: ")
+
+
+async def test_a_host_that_was_not_tried_is_not_called_too_dear(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking_rules, "MOST_TRIED", 1)
+    rig = Rig(lab, {"a": LIMITS, "b": LIMITS})
+    await rig.pass_time(2)
+    for name in "ab":
+        show(rig.desk, name, HostState.DOWN)
+    await rig.pass_time(2)
+    rig.switch.slow = True
+    rig.queue(), rig.queue()
+    rig.lab.clock.time += 2.0
+    rig.waking.look()
+    await rig.settle()
+    assert [past.phase for past in rig.notes.all().values()] == ["waking", "asleep"]
+    assert rig.notes.all()["b"].wanted == ()
 
 
 async def test_another_console_goes_on_where_this_one_ended(rig: Rig, lab: Lab) -> None:
