@@ -43,9 +43,9 @@ class Past:
     jobs: tuple[str, ...] = ()
     """For which jobs it is being woken."""
     wanted: tuple[str, ...] = ()
-    """Jobs that would start were it awake, though it may not be woken."""
+    """Jobs that could start were it awake, though it may not be woken."""
     too_dear: bool = False
-    """Whether it is only its price that keeps it asleep."""
+    """Whether its price keeps it asleep."""
     lease: str = ""
     """The claim that keeps others from a host which is put to sleep."""
     devices: tuple[Device, ...] = ()
@@ -80,10 +80,8 @@ def may_wake(limits: Elastic, past: Past, now: float) -> str:
 
 def bar_words(limits: Elastic, past: Past, now: float) -> str:
     """Say why a sleeping host that jobs would need is not woken; "" when it soon may be."""
-    reason = may_wake(limits, past, now)
-    if not reason and past.too_dear:
-        reason = "It would cost more in an hour than `elastic_price` leaves."
-    return reason
+    dear = "It would cost more in an hour than `elastic_price` leaves." if past.too_dear else ""
+    return " ".join(filter(None, (may_wake(limits, past, now), dear)))
 
 
 def price_of(host: Host) -> float:
@@ -134,6 +132,8 @@ def to_wake(
     `sleeping` are hosts as they would be awake, `budget` what may still be spent in an hour (None:
     all). The cheapest that does it is taken; hosts are only taken together where none does alone.
     """
+    if not sleeping:
+        return {}
     chosen: dict[str, tuple[str, ...]] = {}
     awake: list[Host] = []
     served = set(landing(snapshot))
@@ -166,6 +166,22 @@ def _together(
         if job not in served and needed and (budget is None or cost <= budget):
             return {host.name: (job,) for host in needed}
     return {}
+
+
+def would_do(
+    snapshot: FleetSnapshot, barred: Sequence[Host], landing: Landing
+) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of which one alone, were it awake, would let jobs start, on it or where it
+    makes room, with those jobs. The cheapest are looked at."""
+    if not barred:
+        return {}
+    served = set(landing(snapshot))
+    found: dict[str, tuple[str, ...]] = {}
+    for host in sorted(barred, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
+        jobs = tuple(job for job in landing(with_awake(snapshot, [host])) if job not in served)
+        if jobs:
+            found[host.name] = jobs
+    return found
 
 
 def with_awake(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:

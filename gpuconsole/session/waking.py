@@ -30,6 +30,7 @@ from gpuconsole.placement.waking import (
     to_wake,
     typical_s,
     with_awake,
+    would_do,
 )
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
@@ -214,27 +215,27 @@ class Waking:
         waiting = {job.id: job for job in jobs if job.state is JobState.QUEUED}
         sleeping = self._sleeping() if waiting else []
         if not sleeping:
-            self._note_wanted({}, now)
+            self._note_wanted({}, set())
             return
         await self._leases.refresh()
         snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
         began = time.monotonic()
-        chosen, barred = await asyncio.to_thread(self._chosen, jobs, snapshot, sleeping, now)
+        chosen, wanted_of, dear = await asyncio.to_thread(
+            self._chosen, jobs, snapshot, sleeping, now
+        )
         self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
         for name, wanted in chosen.items():
             if name not in self._doing:
                 self._start(name, self._wake(name, tuple(job for job in wanted if job in waiting)))
-        self._note_wanted(barred, now)
+        self._note_wanted(wanted_of, dear)
 
-    def _note_wanted(self, barred: Mapping[str, tuple[str, ...]], now: float) -> None:
-        """Write down which hosts sleep on though jobs would need them."""
+    def _note_wanted(self, wanted_of: Mapping[str, tuple[str, ...]], dear: set[str]) -> None:
+        """Write down which hosts sleep on though jobs need them, and which for their price."""
         for name, past in self._notes.all().items():
-            limits = self._power.hosts.get(name)
-            if limits is None or name in self._doing:
-                continue
-            wanted = barred.get(name, ())
-            dear = bool(wanted) and not may_wake(limits, past, now)
-            self._notes.keep(name, replace(past, wanted=wanted, too_dear=dear))
+            if name in self._power.hosts and name not in self._doing:
+                wanted = wanted_of.get(name, ())
+                too_dear = bool(wanted) and name in dear
+                self._notes.keep(name, replace(past, wanted=wanted, too_dear=too_dear))
 
     def _sleeping(self) -> list[Host]:
         """Return the hosts that sleep, as they would be awake."""
@@ -249,9 +250,9 @@ class Waking:
 
     def _chosen(
         self, jobs: Sequence[Job], snapshot: FleetSnapshot, sleeping: Sequence[Host], now: float
-    ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-        """Return the hosts to wake, and those that would be too if they might; both with their
-        jobs."""
+    ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], set[str]]:
+        """Return the hosts to wake and those that would do but may not be woken, both with their
+        jobs, and those that are too dear."""
         journal = self._bench.journal.id
         notes, limits = self._notes.all(), self._power.hosts
         ready = [one for one in sleeping if not may_wake(limits[one.name], notes[one.name], now)]
@@ -287,12 +288,10 @@ class Waking:
                 chosen[holder] = (job.id,)
         awake = [host for host in sleeping if host.name in chosen]
         left = math.inf if budget is None else budget - sum(map(price_of, awake))
-        barred = [
-            host
-            for host in sleeping
-            if host.name not in chosen and (host.name not in names or price_of(host) > left)
-        ]
-        return chosen, to_wake(with_awake(picture, awake), barred, landing, None)
+        asleep = [host for host in sleeping if host.name not in chosen]
+        dear = {host.name for host in asleep if price_of(host) > left}
+        barred = [host for host in asleep if host.name in dear or host.name not in names]
+        return chosen, would_do(with_awake(picture, awake), barred, landing), dear
 
     def _budget(self, snapshot: FleetSnapshot, waking: Sequence[Host]) -> float | None:
         most = self._bench.settings.elastic_price
@@ -365,8 +364,10 @@ class TellingPlanner:
             limits = self._hosts.limits.get(name)
             if limits is None:
                 continue
-            if past.phase == "asleep" and past.wanted and (bar := bar_words(limits, past, now)):
-                said = f"{name} would do, but sleeps. {bar}"
+            host = snapshot.host(name)
+            asleep = host is not None and host.power == "asleep" and not host.drained
+            if asleep and past.wanted and (bar := bar_words(limits, past, now)):
+                said = f"{name} sleeps; were it awake, this job could start. {bar}"
                 more = {**dict.fromkeys(past.wanted, (said, None)), **more}
             elif past.phase == "waking":
                 takes = typical_s(limits, past)

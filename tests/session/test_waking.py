@@ -318,7 +318,7 @@ async def test_the_price_that_keeps_a_host_asleep_is_told(lab: Lab) -> None:
     assert rig.switch.calls == [("a", "wake")]
     assert rig.why(first).reason.startswith("Waking a: 2m00s typically.")
     waits = rig.why(second).reason
-    told = "b would do, but sleeps. It would cost more in an hour than `elastic_price` leaves."
+    told = "b sleeps; were it awake, this job could start. It would cost more in an hour than"
     assert waits.startswith(told)
     rig.desk.journal.save(second, replace(second, state=JobState.CANCELLED))
     await rig.pass_time(4)
@@ -331,11 +331,28 @@ async def test_the_limit_that_keeps_a_host_asleep_is_told_until_it_is_woken(rig:
     await rig.pass_time(4)
     assert rig.switch.calls == [("a", "wake")]
     why = rig.why(job)
-    assert why.reason.startswith("a would do, but sleeps. It did not wake; it is tried again in ")
+    assert why.reason.startswith("a sleeps; were it awake, this job could start. It did not wake;")
     rig.switch.fault = ""
     rig.switch.slow = True
     await rig.pass_time(70)
     assert rig.why(job).reason.startswith("Waking a: ")
+
+
+async def test_both_the_limit_and_the_price_are_told(lab: Lab) -> None:
+    lab.settings = LabSettings(elastic_price=1.0)
+    rig = Rig(lab, {"a": replace(LIMITS, wakes_per_hour=1)})
+    change(rig.desk, "a", price_per_hour=3.0)
+    await rig.pass_time(2)
+    show(rig.desk, "a", HostState.DOWN)
+    rig.notes.keep("a", replace(rig.notes.all()["a"], wakes=(rig.lab.clock.now(),)))
+    await rig.pass_time(2)
+    job = rig.queue()
+    await rig.pass_time(4)
+    reason = rig.why(job).reason
+    assert "this job could start. It was woken once within an hour, its limit;" in reason
+    assert "It would cost more in an hour than `elastic_price` leaves." in reason
+    show(rig.desk, "a", HostState.UP)
+    assert "sleeps" not in rig.why(job).reason, "it has come up by itself"
 
 
 async def test_a_host_that_was_not_tried_is_not_called_too_dear(
