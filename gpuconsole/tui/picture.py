@@ -145,9 +145,6 @@ class Picture:
         return ", ".join(users)
 
 
-_NOT_YET: tuple[None, None] = (None, None)
-
-
 class Gallery:
     """Makes pictures, remembering what did not change since the last one."""
 
@@ -194,9 +191,9 @@ class Gallery:
         for host in snapshot.hosts:
             name = host.name
             self._hosts[name] = host
-            looked_at, found = ahead.get(name, _NOT_YET)
-            if looked_at is host and found is not None:
-                self._sums[name] = found
+            looked_at = ahead.get(name)
+            if looked_at is not None and looked_at[0] is host:
+                self._sums[name] = looked_at[1]
             else:
                 self._sums[name] = sums[name] if known.get(name) is host else sums_of(host)
 
