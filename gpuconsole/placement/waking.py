@@ -137,7 +137,7 @@ def to_wake(
     chosen: dict[str, tuple[str, ...]] = {}
     awake: list[Host] = []
     served = set(landing(snapshot))
-    for host in sorted(sleeping, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
+    for host in _cheapest(sleeping):
         if budget is not None and price_of(host) > budget:
             continue
         found = landing(with_awake(snapshot, [*awake, host]))
@@ -177,11 +177,15 @@ def would_do(
         return {}
     served = set(landing(snapshot))
     found: dict[str, tuple[str, ...]] = {}
-    for host in sorted(barred, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]:
+    for host in _cheapest(barred):
         jobs = tuple(job for job in landing(with_awake(snapshot, [host])) if job not in served)
         if jobs:
             found[host.name] = jobs
     return found
+
+
+def _cheapest(hosts: Sequence[Host]) -> list[Host]:
+    return sorted(hosts, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]
 
 
 def with_awake(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:

@@ -308,10 +308,7 @@ class Waking:
         now = self._bench.clock.now()
         past = self._notes.all().get(name, Past())
         wakes = (*(at for at in past.wakes if now - at < DAY_S), now)
-        past = replace(
-            past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="", wanted=(),
-            too_dear=False,
-        )  # fmt: skip
+        past = replace(past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="")
         self._notes.keep(name, past)
         why = f"for {len(jobs)} waiting job{'' if len(jobs) == 1 else 's'}"
         self._tell(name, f"It is being woken {why}.")

@@ -365,7 +365,8 @@ async def test_a_host_that_was_not_tried_is_not_called_too_dear(
         show(rig.desk, name, HostState.DOWN)
     await rig.pass_time(2)
     rig.switch.slow = True
-    rig.queue(), rig.queue()
+    rig.queue()
+    rig.queue()
     rig.lab.clock.time += 2.0
     rig.waking.look()
     await rig.settle()
