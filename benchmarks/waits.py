@@ -44,17 +44,16 @@ def figures(waits: Sequence[Wait]) -> Iterator[tuple[str, float, str]]:
     still, how often, and the percentile of the others, which are the shorter ones by nature."""
     times = [wait.seconds for wait in waits]
     yield "p50", 1000 * statistics.median(times), "ms"
-    yield "p95", 1000 * p95(times), "ms"
+    yield "p95", 1000 * _p95(times), "ms"
     calm = [wait.seconds for wait in waits if not wait.disturbed]
     if len(calm) == len(waits):
         return
     yield "hit by stolen time", 100 * (1 - len(calm) / len(waits)), "%"
     if len(calm) >= ENOUGH:
-        yield "p95 of the others", 1000 * p95(calm), "ms"
+        yield "p95 of the others", 1000 * _p95(calm), "ms"
 
 
-def p95(times: Sequence[float]) -> float:
-    """Return the 95th percentile."""
+def _p95(times: Sequence[float]) -> float:
     return sorted(times)[int(len(times) * 0.95) - 1]
 
 
