@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that others share may stand still for a moment: no random test fails by the clock.
+settings.register_profile(
+    "unhurried", parent=settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+)
+settings.load_profile("unhurried")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
