@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 
 import pytest
@@ -10,10 +11,22 @@ from hypothesis import strategies as st
 
 from gpuconsole.core.text import clean
 
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+IGNORABLE = frozenset(
+    chr(code)
+    for first, last in (
+        *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+        *((0x2065, 0x2065), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0)),
+        *((0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
+    )
+    for code in range(first, last + 1)
+)
+"""Default-ignorable of Unicode 16 beside the categories above (DerivedCoreProperties.txt)."""
 HOSTILE = st.text(
     alphabet=st.one_of(
         st.sampled_from(
             "\x1b[]();?0123456789mHJK\x07\x9b\x9d\x90\\\r\n\t\x00\u202e\u200b\ud800é漢"
+            "\U000e0041\U000e007f\U000e0101\ufe0f\u3164\u034f"
         ),
         st.characters(),
     )
@@ -25,13 +38,36 @@ def test_nothing_that_moves_a_terminal_comes_through(text: str, limit: int) -> N
     result = clean(text, limit)
     assert len(result) <= limit
     for character in result:
-        assert unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
-    assert not set(result) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+        assert unicodedata.category(character) not in UNSEEN
+    assert not set(result) & IGNORABLE
 
 
-@given(st.text(alphabet=st.characters(categories=("L", "N", "P", "Zs")), max_size=200))
+@given(
+    st.text(
+        alphabet=st.characters(
+            categories=("L", "M", "N", "P", "S", "Zs", "Co"), exclude_characters=IGNORABLE
+        ),
+        max_size=200,
+    )
+)
 def test_harmless_text_is_left_alone(text: str) -> None:
     assert clean(text, 200) == text
+
+
+def test_no_character_that_is_not_seen_comes_through() -> None:
+    """All of Unicode, one after the other."""
+    unseen = {chr(code) for code in range(sys.maxunicode + 1)
+              if unicodedata.category(chr(code)) in UNSEEN} | IGNORABLE  # fmt: skip
+    assert "".join(map(clean, sorted(unseen - set("\n\t")))) == ""
+
+
+def test_words_hidden_in_tag_letters_are_gone() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "rm -rf")
+    assert clean(f"train{hidden}.py") == "train.py"
+
+
+def test_a_letter_is_not_joined_with_an_invisible_variant() -> None:
+    assert clean("a\U000e0100\ufe0fb\u00adc\ufff9d") == "abcd"
 
 
 @pytest.mark.parametrize(
