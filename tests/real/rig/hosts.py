@@ -261,7 +261,7 @@ class Lab:
 
     def __init__(self) -> None:
         # Not pytest's folder: an account of a lab host must be able to pass through.
-        self.root = Path(tempfile.mkdtemp(prefix="gpuconsole-lab-", dir="/tmp"))
+        self.root = Path(tempfile.mkdtemp(prefix="lab-"))
         self.root.chmod(0o755)
         self.hosts: list[LabHost] = []
         self.key = self.root / "id_ed25519"
