@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The real suite mostly waits: more shards than cores.
+SHARDS ?= 5
 
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
@@ -28,7 +30,7 @@ layers: $(VENV)/.dev
 
 real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
-	$(BIN)/python -m pytest -m real $(ARGS)
+	$(BIN)/python -m pytest -m real -n $(SHARDS) --dist loadfile tests/real $(ARGS)
 
 bench: $(VENV)/.dev             ## measure the figures of the README
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
