@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
+from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
 TOKEN_VARIABLE = "GPUCONSOLE_METRICS_TOKEN"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def token_options(command: Command) -> Command:
+    """Give a command the options of the token that a scrape must bear."""
+    for option in (
+        click.option(
+            "--token-age", type=TaskValue("run_time", "duration"), metavar="TIME",
+            help="How long a token is valid after its file was written: 30d; else for ever.",
+        ),
+        click.option(
+            "--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+            help="Token that a scrape must bear; else $GPUCONSOLE_METRICS_TOKEN.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 class Scraping:
     """Where metrics are served and to whom; wrong wishes are refused before anything starts."""
 
-    def __init__(self, listen: str, token_file: Path | None) -> None:
+    def __init__(self, listen: str, token_file: Path | None, token_age: float | None) -> None:
         """UsageError for a wrong address or token, or one that is open to others without one."""
         _require_parts()
-        from gpuconsole.web.guard import Guard, given_token
+        from gpuconsole.web.guard import Bearer
         from gpuconsole.web.metrics import address_of, require_token
 
-        token = given_token(token_file, TOKEN_VARIABLE, os.environ)
+        age_s = math.inf if token_age is None else token_age
+        guard = Bearer(token_file, TOKEN_VARIABLE, os.environ, age_s=age_s)
         self._address = address_of(listen)
-        self._guard = Guard(token) if token else None
-        self.guarded = bool(token)
+        self._guard = guard if guard.token() else None
+        self.guarded = self._guard is not None
         require_token(self._address, self._guard)
 
     @contextlib.asynccontextmanager

@@ -1,35 +1,42 @@
 """Who may see the page. On a host of many users loopback is no border: a token is.
 
-The token stands in the address that is printed once. Whoever opens it gets a cookie and is sent on
-to an address without it. Names of hosts other than loopback are refused, for a page elsewhere may
-have its own name point here; so are requests that such a page makes.
+The token is part of the address that is printed once. A browser that opens it gets a cookie and is
+sent on to an address without it. A token expires, and is revoked by removing its file. Names of
+hosts other than the three of loopback are refused, for a page elsewhere may have its own name point
+here; so are requests that such a page makes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
+import math
 import os
+import re
 import secrets
 import stat
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from gpuconsole.errors import UsageError
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 SHORTEST_TOKEN = 16
 """Letters of a token that a person brings."""
+TOKENS = "web"
+"""The folder below the state folder with a file for each valid token of `serve`."""
+_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class Guard:
-    """The token of one run, and the cookie that stands for it."""
+    """A token, and the cookie that represents it. Neither admits anybody once it has ended."""
 
-    def __init__(self, token: str | None = None) -> None:
-        """A test may name the token; else it is made of 256 random bits."""
-        self._token = token or secrets.token_urlsafe(32)
+    def __init__(self, token: str, ended: Callable[[], bool] = lambda: False) -> None:
+        """`ended` is asked at each check."""
+        self._token = token
+        self._ended = ended
         # Not the token itself: a cookie that leaks does not open the door to new browsers.
         self.cookie = hmac.digest(self._token.encode(), b"gpuconsole cookie", "sha256").hex()
         self.cookie_name = "gpuconsole-" + hashlib.sha256(self.cookie.encode()).hexdigest()[:8]
@@ -38,18 +45,89 @@ class Guard:
         """Return the address to print."""
         return f"http://127.0.0.1:{port}/?token={self._token}"
 
+    @property
+    def ended(self) -> bool:
+        """Whether the token has expired or was revoked."""
+        return self._ended()
+
     def knows(self, token: str) -> bool:
-        """Whether that is the token; takes the same time for every wrong one."""
-        return _same(token, self._token)
+        """Return whether that is the token, and valid; takes equal time for every wrong one."""
+        return _same(token, self._token) and not self.ended
 
     def admits(self, cookie: str) -> bool:
-        """Whether that is the cookie."""
-        return _same(cookie, self.cookie)
+        """Return whether that is the cookie, and its token valid."""
+        return _same(cookie, self.cookie) and not self.ended
+
+
+@contextlib.contextmanager
+def issued(folder: Path, age_s: float, clock: Callable[[], float] = time.time) -> Iterator[Guard]:
+    """Issue a token of 256 random bits that ends after `age_s` seconds, with the context, or as
+    soon as its file in `folder` is removed. UsageError when no file can be made there."""
+    token = secrets.token_urlsafe(32)
+    until = clock() + age_s
+    file = folder / hashlib.sha256(token.encode()).hexdigest()[:16]
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600, exist_ok=False)
+    except OSError as error:
+        raise UsageError(
+            "Token cannot be issued", f"{file}: {error.strerror}.",
+            "Name a state folder that can be written, with --state.",
+        ) from error  # fmt: skip
+    try:
+        yield Guard(token, lambda: clock() >= until or not file.exists())
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def revoke(folder: Path) -> int:
+    """Revoke all tokens issued with a folder; returns how many. UsageError when one remains."""
+    revoked = 0
+    try:
+        for file in folder.iterdir() if folder.is_dir() else ():
+            file.unlink(missing_ok=True)
+            revoked += 1
+    except OSError as error:
+        raise UsageError("Token cannot be revoked", f"{folder}: {error.strerror}.", "") from error
+    return revoked
+
+
+class Bearer:
+    """The token that a scrape must bear, which a person brought in a file, else in a variable.
+
+    It is read again for each scrape: a file that is replaced rotates the token, one that is removed
+    revokes it. It expires `age_s` seconds after the file was written, or the program started.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        variable: str,
+        environ: Mapping[str, str],
+        *,
+        age_s: float = math.inf,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path, self._variable, self._environ = path, variable, environ
+        self._age_s, self._clock = age_s, clock
+        self._started = clock()
+
+    def token(self) -> str:
+        """Return the token as it is now; "" where none was brought. UsageError as `given_token`,
+        and for one that has expired."""
+        oldest = self._clock() - self._age_s
+        if self._path is None and self._started <= oldest:
+            raise _expired(f"${self._variable}", "Restart with another one.")
+        return given_token(self._path, self._variable, self._environ, oldest=oldest)
 
     def bears(self, authorization: str) -> bool:
-        """Whether an Authorization header is `Bearer` with the token."""
-        scheme, _, token = authorization.partition(" ")
-        return scheme.lower() == "bearer" and self.knows(token.strip())
+        """Return whether an Authorization header is `Bearer` with the token, and that valid."""
+        scheme, _, said = authorization.partition(" ")
+        try:
+            token = self.token()
+        except UsageError:
+            return False
+        return scheme.lower() == "bearer" and bool(token) and _same(said.strip(), token)
 
 
 def _same(said: str, true: str) -> bool:
@@ -57,14 +135,16 @@ def _same(said: str, true: str) -> bool:
     return hmac.compare_digest(said.encode(errors="replace"), true.encode())
 
 
-def given_token(path: Path | None, variable: str, environ: Mapping[str, str]) -> str:
+def given_token(
+    path: Path | None, variable: str, environ: Mapping[str, str], *, oldest: float = -math.inf
+) -> str:
     """Return the token that a person brought in a file, else in a variable; "" where in neither.
 
     Never as an argument: those are seen by every user of a machine. UsageError for a file that
-    others may read, and for a token that could be guessed.
+    others may read or that was written before `oldest`, and for a token that could be guessed.
     """
     source = str(path) if path is not None else f"${variable}"
-    token = environ.get(variable, "") if path is None else _secret(path)
+    token = environ.get(variable, "") if path is None else _secret(path, oldest)
     token = token.strip()
     if path is None and not token:
         return ""
@@ -77,10 +157,13 @@ def given_token(path: Path | None, variable: str, environ: Mapping[str, str]) ->
     return token
 
 
-def _secret(path: Path) -> str:
+def _secret(path: Path, oldest: float) -> str:
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            status = os.fstat(file.fileno())
+            if status.st_mtime <= oldest:
+                raise _expired(str(path), "Write another one into it.")
+            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise UsageError(
                     "Token is open to others", f"{path} may be read by other users.",
                     f"Run: chmod 600 {path}",
@@ -90,22 +173,23 @@ def _secret(path: Path) -> str:
         raise UsageError("Token cannot be read", f"{path}: {error.strerror}.", "") from error
 
 
+def _expired(source: str, hint: str) -> UsageError:
+    return UsageError("Token has expired", f"{source} is older than --token-age allows.", hint)
+
+
 def is_here(host: str) -> bool:
-    """Whether a Host header names this machine; the port may be that of a tunnel."""
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return name is not None and is_loopback(name)
+    """Return whether a Host header is exactly one of the three names of loopback, with any port:
+    that of a tunnel differs."""
+    return _HERE.fullmatch(host) is not None
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name or an address is this machine's alone. A name may mean anything, but
+    """Return whether a name or an address is this machine's alone. A name may mean anything, but
     `localhost`."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
-        return name in LOOPBACK
+        return name == "localhost"
 
 
 def is_own(origin: str, host: str) -> bool:

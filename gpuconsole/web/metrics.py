@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 from gpuconsole.errors import UsageError
 from gpuconsole.session.metrics.model import Family, Picture, Spread
 from gpuconsole.session.metrics.watching import families
-from gpuconsole.web.guard import Guard, is_here, is_loopback
+from gpuconsole.web.guard import Bearer, is_here, is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -57,8 +57,16 @@ class Address:
     @property
     def url(self) -> str:
         """The address as Prometheus is told."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}{PATH}"
+        return f"http://{self._name}:{self.port}{PATH}"
+
+    def is_named(self, host: str) -> bool:
+        """Return whether a Host header names this address, with any port."""
+        name, _, port = host.rpartition(":")
+        return self._name in (host, name if port.isdecimal() else host)
+
+    @property
+    def _name(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def address_of(text: str) -> Address:
@@ -88,10 +96,11 @@ class _Pictured(Collector):
 class Exposition:
     """Answers scrapes."""
 
-    def __init__(self, metrics: Metrics, guard: Guard | None) -> None:
-        """Without a guard whoever reaches the address may read."""
+    def __init__(self, metrics: Metrics, guard: Bearer | None, address: Address) -> None:
+        """Without a guard all who reach the address may read."""
         self._metrics = metrics
         self._guard = guard
+        self._address = address
         self._writing = asyncio.Lock()
         self._written_of: Picture | None = None
         self._written: dict[tuple[str, bool], tuple[bytes, str]] = {}
@@ -107,7 +116,7 @@ class Exposition:
     async def _check(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         if self._guard is None:
             # A page elsewhere may have its own name point here.
-            if not is_here(request.host):
+            if not is_here(request.host) and not self._address.is_named(request.host):
                 return web.Response(status=403, text="This is served on loopback only.\n")
         elif not self._guard.bears(request.headers.get("Authorization", "")):
             return web.Response(
@@ -163,7 +172,7 @@ def _family(family: Family) -> Metric:
     return made
 
 
-def require_token(address: Address, guard: Guard | None) -> None:
+def require_token(address: Address, guard: Bearer | None) -> None:
     """Raise UsageError where anybody on the network could read without a token."""
     if guard is None and not address.is_loopback:
         raise UsageError(
@@ -175,14 +184,14 @@ def require_token(address: Address, guard: Guard | None) -> None:
 
 @contextlib.asynccontextmanager
 async def exposed(
-    metrics: Metrics, address: Address, guard: Guard | None
+    metrics: Metrics, address: Address, guard: Bearer | None
 ) -> AsyncIterator[Address]:
     """Answer scrapes while entered; gives the address with its true port.
 
     UsageError where the address cannot be had, or is open to others without a token.
     """
     require_token(address, guard)
-    application = Exposition(metrics, guard).application()
+    application = Exposition(metrics, guard, address).application()
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:

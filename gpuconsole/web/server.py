@@ -81,6 +81,12 @@ class ConsolePage:
         self._guard = guard
         self._viewer = tuple(viewer)
         self._viewers = 0
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    async def admit(self, guard: Guard) -> None:
+        """Admit those who know another token from now on, and end what others have open."""
+        self._guard = guard
+        await asyncio.gather(*(socket.close() for socket in self._sockets))
 
     def application(self) -> web.Application:
         """Return the application."""
@@ -108,7 +114,7 @@ class ConsolePage:
             return _refusal(403, "That request comes from another page.", request.host)
         if token is not None and request.path == "/":
             if not guard.knows(token):
-                return _refusal(403, "That is not the token of this run.", request.host)
+                return _refusal(403, "That is no valid token, or it has ended.", request.host)
             welcome = web.Response(status=303, headers={"Location": "/"})
             welcome.set_cookie(
                 guard.cookie_name, guard.cookie, httponly=True, samesite="Strict", path="/"
@@ -135,9 +141,13 @@ class ConsolePage:
         if self._viewers >= MOST_VIEWERS:
             return _refusal(503, f"{MOST_VIEWERS} viewers are here already.", request.host)
         self._viewers += 1
+        guard = self._guard
+        socket = web.WebSocketResponse(heartbeat=15, max_msg_size=LARGEST_MESSAGE)
+        self._sockets.add(socket)
         try:
-            socket = web.WebSocketResponse(heartbeat=15, max_msg_size=LARGEST_MESSAGE)
             await socket.prepare(request)
+            if guard is not self._guard:
+                return socket
             viewer = Viewer(self._viewer, socket)
             width, height = (_side(request.query.get(name)) for name in ("width", "height"))
             await viewer.start(width, height)
@@ -147,6 +157,7 @@ class ConsolePage:
                 await viewer.stop()
             return socket
         finally:
+            self._sockets.discard(socket)
             self._viewers -= 1
 
 
@@ -170,11 +181,9 @@ async def _listen(socket: web.WebSocketResponse, viewer: Viewer) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(guard: Guard, viewer: Sequence[str], port: int) -> AsyncIterator[int]:
+async def served(page: ConsolePage, port: int) -> AsyncIterator[int]:
     """Serve on loopback while entered; gives the port. UsageError when it is taken."""
-    runner = web.AppRunner(
-        ConsolePage(guard, viewer).application(), access_log=None, shutdown_timeout=2.0
-    )
+    runner = web.AppRunner(page.application(), access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)

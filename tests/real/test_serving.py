@@ -24,17 +24,36 @@ pytestmark = [
 START_S = 90.0
 
 
+def home(folder: Path) -> dict[str, str]:
+    """Return an environment in which that folder is the home."""
+    return {
+        **{name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"},
+        **{"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
+    }
+
+
 @contextlib.asynccontextmanager
 async def serving(folder: Path, *options: str) -> AsyncIterator[str]:
     """Serve the simulated lab; gives the address that is printed."""
-    environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    async with printing(folder, *options) as lines:
+        yield await printed(lines)
+
+
+async def printed(lines: asyncio.StreamReader) -> str:
+    """Return the next address that is printed."""
+    return (await asyncio.wait_for(lines.readline(), START_S)).decode().strip()
+
+
+@contextlib.asynccontextmanager
+async def printing(folder: Path, *options: str) -> AsyncIterator[asyncio.StreamReader]:
+    """Serve the simulated lab; gives what is printed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "gpuconsole", "serve", "--demo", "--port", "0", *options,
-        stdout=asyncio.subprocess.PIPE, env=environment,
+        stdout=asyncio.subprocess.PIPE, env=home(folder),
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        yield (await asyncio.wait_for(process.stdout.readline(), START_S)).decode().strip()
+        yield process.stdout
     finally:
         process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 30)
@@ -89,3 +108,30 @@ async def test_with_write_a_job_can_be_cancelled(tmp_path: Path) -> None:
         page.forget()
         await page.press("y")
         await page.shows("cancelled")
+
+
+async def test_revoking_ends_what_is_open_and_another_address_is_printed(tmp_path: Path) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with printing(tmp_path) as lines, aiohttp.ClientSession(cookie_jar=jar) as client:
+        first = await printed(lines)
+        own = first.partition("?")[0]
+        assert (await client.get(first)).status == 200
+        link = await client.ws_connect(f"{own}ws", headers={"Origin": own.rstrip("/")})
+        await asyncio.wait_for(link.receive_bytes(), START_S)
+
+        revoking = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gpuconsole", "serve", "--revoke", env=home(tmp_path)
+        )
+        assert await asyncio.wait_for(revoking.wait(), START_S) == 0
+        await asyncio.wait_for(_closed(link), START_S)
+        assert (await client.get(own)).status == 401
+        assert (await client.get(first)).status == 403
+        second = await printed(lines)
+        assert second.startswith(own)
+        assert second != first
+        assert (await client.get(second)).status == 200
+
+
+async def _closed(link: aiohttp.ClientWebSocketResponse) -> None:
+    async for _ in link:
+        pass

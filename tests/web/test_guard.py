@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gpuconsole.web.guard import Guard, is_here, is_own
+from gpuconsole.errors import UsageError
+from gpuconsole.web.guard import Guard, is_here, is_own, issued, revoke
 from gpuconsole.web.page import headers, page
 
 
-def test_every_run_has_a_token_of_its_own() -> None:
-    one, other = Guard(), Guard()
-    assert one.address(1) != other.address(1)
-    assert one.cookie != other.cookie
-    assert not one.admits(other.cookie)
-    assert len(one.address(80).partition("token=")[2]) >= 43, "256 bits"
+def token_of(guard: Guard) -> str:
+    return guard.address(80).partition("token=")[2]
+
+
+def test_every_run_has_a_token_of_its_own(tmp_path: Path) -> None:
+    with issued(tmp_path, 60.0) as one, issued(tmp_path, 60.0) as other:
+        assert one.address(1) != other.address(1)
+        assert one.cookie != other.cookie
+        assert not one.admits(other.cookie)
+        assert len(token_of(one)) >= 43, "256 bits"
+        assert token_of(one) not in "".join(path.name for path in tmp_path.iterdir())
+
+
+def test_a_token_expires_with_its_cookie(tmp_path: Path) -> None:
+    now = 1000.0
+    with issued(tmp_path / "web", 60.0, lambda: now) as guard:
+        token = token_of(guard)
+        now = 1059.9
+        assert guard.knows(token)
+        assert guard.admits(guard.cookie)
+        now = 1060.0
+        assert guard.ended
+        assert not guard.knows(token)
+        assert not guard.admits(guard.cookie)
+    assert not list((tmp_path / "web").iterdir()), "nothing is left of it"
+
+
+def test_a_token_is_revoked_by_removing_its_file(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "web"
+    with issued(folder, 60.0) as one, issued(folder, 60.0) as other:
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert revoke(folder) == 2
+        for guard in (one, other):
+            assert not guard.knows(token_of(guard))
+            assert not guard.admits(guard.cookie)
+    assert revoke(folder) == 0
+    assert revoke(tmp_path / "nothing") == 0
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="Token cannot be issued"), issued(tmp_path / "file", 1.0):
+        pass
 
 
 def test_token_and_cookie_open_and_nothing_else_does() -> None:
@@ -36,7 +77,9 @@ def test_names_of_this_machine_are_served_whatever_the_tunnels_port(host: str) -
 @pytest.mark.parametrize(
     "host",
     ["", "example.org", "127.0.0.1.example.org:80", "localhost.evil:80", "10.0.0.1", "[::1", "a@b",
-     "127.0.0.1@evil.org", "evil.org:127.0.0.1"],
+     "127.0.0.1@evil.org", "evil.org:127.0.0.1", "127.0.0.2", "127.1", "user@127.0.0.1",
+     "evil.org@127.0.0.1:80", "127.0.0.1:80/x", "127.0.0.1:", "127.0.0.1:999999", "[::1]]", "::1",
+     "[0:0:0:0:0:0:0:1]", "localhost.", "127.0.0.1\n", " 127.0.0.1", "127.0.0.１"],
 )  # fmt: skip
 def test_other_names_are_not(host: str) -> None:
     assert not is_here(host)

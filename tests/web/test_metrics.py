@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from gpuconsole.lab import SimulatedHosts  # noqa: E402
 from gpuconsole.session.metrics.lab import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
-from gpuconsole.web.guard import Guard, given_token  # noqa: E402
+from gpuconsole.web.guard import Bearer, given_token  # noqa: E402
 from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
 
 NOW = 1_800_000_000.0
@@ -49,7 +50,7 @@ class Pictures:
 async def serving(
     pictures: Pictures, token: str = "", **headers: str
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
-    guard = Guard(token) if token else None
+    guard = Bearer(None, "T", {"T": token}) if token else None
     async with (
         exposed(pictures, HERE, guard) as address,  # type: ignore[arg-type]
         aiohttp.ClientSession(headers=headers, auto_decompress=False) as client,
@@ -168,9 +169,10 @@ async def test_without_a_token_only_names_of_loopback_are_answered() -> None:
         answer = await client.get(url, headers={"Host": "lab.example.org"})
         assert answer.status == 403
         assert "gpuconsole_host_up" not in await answer.text()
-        for name in ("localhost:1", "[::1]:1", "127.0.0.5", "127.0.0.1:9765"):
+        for name in ("localhost:1", "[::1]:1", "127.0.0.1", "127.0.0.1:9765"):
             assert (await client.get(url, headers={"Host": name})).status == 200
-        for name in ("127.0.0.1.evil.org", "localhost.evil.org", "10.0.0.1", "[", ""):
+        for name in ("127.0.0.5", "evil.org@127.0.0.1", "127.0.0.1.evil.org", "localhost.evil.org",
+                     "10.0.0.1", "[", ""):  # fmt: skip
             assert (await client.get(url, headers={"Host": name})).status in (400, 403)
         assert (await client.get(url.replace("/metrics", "/"))).status == 200
         assert (await client.post(url)).status == 405
@@ -235,6 +237,55 @@ def test_a_token_comes_from_a_file_of_ones_own(tmp_path: Path) -> None:
         given_token(tmp_path / "none", "T", {})
 
 
+def test_another_address_of_loopback_is_answered_where_it_was_chosen() -> None:
+    chosen = address_of("127.8.0.1:9765")
+    assert chosen.is_named("127.8.0.1:9765")
+    assert chosen.is_named("127.8.0.1")
+    for other in ("127.8.0.2:9765", "evil.org@127.8.0.1:9765", "127.8.0.1:x", "x:127.8.0.1", ""):
+        assert not chosen.is_named(other)
+    assert address_of("[::1]:80").is_named("[::1]:8080")
+
+
+def test_a_token_s_file_is_read_again_so_that_it_can_be_rotated_and_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o600)
+    bearer = Bearer(path, "T", {})
+    assert bearer.bears(f"Bearer {TOKEN}")
+    path.write_text(TOKEN[::-1])
+    assert not bearer.bears(f"Bearer {TOKEN}")
+    assert bearer.bears(f"bearer  {TOKEN[::-1]}")
+    path.chmod(0o644)
+    assert not bearer.bears(f"Bearer {TOKEN[::-1]}")
+    path.unlink()
+    assert not bearer.bears(f"Bearer {TOKEN[::-1]}")
+    assert not bearer.bears("Bearer ")
+
+
+def test_a_token_expires_when_its_file_is_old(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o600)
+    now = written = path.stat().st_mtime
+    bearer = Bearer(path, "T", {}, age_s=60.0, clock=lambda: now)
+    assert bearer.bears(f"Bearer {TOKEN}")
+    now = written + 60.0
+    assert not bearer.bears(f"Bearer {TOKEN}")
+    with pytest.raises(UsageError, match="expired"):
+        bearer.token()
+    os.utime(path, (now, now))
+    assert bearer.bears(f"Bearer {TOKEN}")
+
+
+def test_a_variable_s_token_expires_after_the_start() -> None:
+    now = 100.0
+    bearer = Bearer(None, "T", {"T": TOKEN}, age_s=60.0, clock=lambda: now)
+    now = 159.0
+    assert bearer.bears(f"Bearer {TOKEN}")
+    now = 160.0
+    assert not bearer.bears(f"Bearer {TOKEN}")
+
+
 @pytest.mark.parametrize("token", ["short", "", " " * 40, "ключ" * 8, "a b\tc" * 8 + "\x07"])
 def test_a_token_that_cannot_be_used_is_refused(tmp_path: Path, token: str) -> None:
     path = tmp_path / "token"
@@ -291,7 +342,7 @@ def test_a_wrong_token_takes_as_long_as_another(monkeypatch: pytest.MonkeyPatch)
         return real(one, other)
 
     monkeypatch.setattr(hmac, "compare_digest", seen)
-    guard = Guard(TOKEN)
+    guard = Bearer(None, "T", {"T": TOKEN})
     assert guard.bears(f"Bearer {TOKEN}")
     assert not guard.bears("Bearer nonsense")
     assert len(compared) == 2, "each is compared as a whole, in constant time"

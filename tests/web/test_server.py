@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ pytest.importorskip("textual_serve", reason="needs the extra `serve`")
 
 from gpuconsole.errors import UsageError  # noqa: E402
 from gpuconsole.web.guard import Guard  # noqa: E402
-from gpuconsole.web.server import served  # noqa: E402
+from gpuconsole.web.server import ConsolePage, served  # noqa: E402
 
 ECHO = (
     sys.executable, "-c",
@@ -36,6 +36,7 @@ ECHO = (
 @dataclass
 class Site:
     guard: Guard
+    page: ConsolePage
     port: int
     client: aiohttp.ClientSession
 
@@ -52,11 +53,12 @@ class Site:
 
 
 @asynccontextmanager
-async def site() -> AsyncIterator[Site]:
-    guard = Guard("the-token")
+async def site(ended: Callable[[], bool] = lambda: False) -> AsyncIterator[Site]:
+    guard = Guard("the-token", ended)
+    page = ConsolePage(guard, ECHO)
     jar = aiohttp.DummyCookieJar()
-    async with served(guard, ECHO, 0) as port, aiohttp.ClientSession(cookie_jar=jar) as client:
-        yield Site(guard, port, client)
+    async with served(page, 0) as port, aiohttp.ClientSession(cookie_jar=jar) as client:
+        yield Site(guard, page, port, client)
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/focus.js", "/nothing"])
@@ -90,6 +92,8 @@ async def test_other_names_and_other_pages_are_refused() -> None:
         for headers in (
             {"Host": "evil.example"},
             {"Host": f"evil.example:{here.port}"},
+            {"Host": "127.0.0.2"},
+            {"Host": f"evil.example@127.0.0.1:{here.port}"},
             {"Origin": "http://evil.example"},
             {"Origin": "null"},
             {"Origin": f"http://localhost:{here.port}"},
@@ -133,6 +137,36 @@ async def test_a_terminal_is_a_process_that_gets_keys_and_no_shell() -> None:
         await link.close()
 
 
+async def test_a_token_that_has_ended_opens_nothing() -> None:
+    over = False
+    async with site(lambda: over) as here:
+        answer = await here.client.get(here.url(), headers=here.cookies)
+        assert answer.status == 200
+        over = True
+        for path, status in (("/", 401), ("/focus.js", 401), ("/?token=the-token", 403)):
+            answer = await here.client.get(
+                here.url(path), headers=here.cookies, allow_redirects=False
+            )
+            assert answer.status == status
+            assert not answer.cookies
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await here.client.ws_connect(here.url("/ws"), headers=here.cookies | here.origin)
+
+
+async def test_an_open_terminal_ends_with_its_token() -> None:
+    async with site() as here:
+        headers = here.cookies | here.origin
+        link = await here.client.ws_connect(here.url("/ws"), headers=headers)
+        await said(link)
+        await here.page.admit(Guard("another-token"))
+        closed = await asyncio.wait_for(link.receive(), 60)
+        assert closed.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        answer = await here.client.get(here.url(), headers=here.cookies)
+        assert answer.status == 401
+        answer = await here.client.get(here.url("/?token=another-token"), allow_redirects=False)
+        assert answer.status == 303
+
+
 async def said(link: aiohttp.ClientWebSocketResponse) -> bytes:
     return await asyncio.wait_for(link.receive_bytes(), 20)
 
@@ -140,5 +174,5 @@ async def said(link: aiohttp.ClientWebSocketResponse) -> bytes:
 async def test_a_port_that_is_taken_is_told() -> None:
     async with site() as here:
         with pytest.raises(UsageError, match="already in use"):
-            async with served(here.guard, ECHO, here.port):
+            async with served(here.page, here.port):
                 pass

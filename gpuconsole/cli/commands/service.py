@@ -13,7 +13,7 @@ import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
-from gpuconsole.cli.scraping import Scraping
+from gpuconsole.cli.scraping import Scraping, token_options
 from gpuconsole.cli.sessions import drive, open_session, show_console
 from gpuconsole.errors import UsageError
 
@@ -32,18 +32,15 @@ def open_console() -> int:
 @click.option(
     "--metrics", "listen", metavar="HOST:PORT", help="Serve metrics to Prometheus there too."
 )
-@click.option(
-    "--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Token that a scrape must bear; else $GPUCONSOLE_METRICS_TOKEN.",
-)  # fmt: skip
+@token_options
 @common
-def dispatch(listen: str | None, token_file: Path | None) -> int:
+def dispatch(listen: str | None, token_file: Path | None, token_age: float | None) -> int:
     """Start and follow queued jobs until SIGTERM.
 
     For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second
     one stands by. Jobs run on when it ends.
     """
-    scraping = _scraping(listen, token_file)
+    scraping = _scraping(listen, token_file, token_age)
 
     async def work(session: Session) -> dict[str, int]:
         told = 0
@@ -73,11 +70,13 @@ def dispatch(listen: str | None, token_file: Path | None) -> int:
     return 0
 
 
-def _scraping(listen: str | None, token_file: Path | None) -> Scraping | None:
+def _scraping(
+    listen: str | None, token_file: Path | None, token_age: float | None
+) -> Scraping | None:
     if listen is not None:
-        return Scraping(listen, token_file)
-    if token_file is not None:
-        raise UsageError("Wrong usage", "--token-file guards metrics.", "Add --metrics HOST:PORT.")
+        return Scraping(listen, token_file, token_age)
+    if token_file is not None or token_age is not None:
+        raise UsageError("Wrong usage", "A token guards metrics.", "Add --metrics HOST:PORT.")
     return None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +16,28 @@ from gpuconsole.cli.commands.service import stopping
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
+from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.core.places import state_dir
+from gpuconsole.core.units import format_duration
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
+    from gpuconsole.web.guard import Guard
 
 PORT = 8765
+LOOK_EVERY_S = 1.0
+"""How often it is looked whether a token has ended, to end what was opened with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    port: int
+    write: bool
+    age_s: float
+    site: str
+    tokens: Path
+    """The folder with a file for each valid token."""
 
 
 @click.command()
@@ -29,65 +46,110 @@ PORT = 8765
     help="Port on 127.0.0.1; 0 takes any that is free.",
 )  # fmt: skip
 @click.option("--write", is_flag=True, help="Let viewers submit, cancel and change what they see.")
+@click.option(
+    "--token-age", type=TaskValue("run_time", "duration"), default="12h", show_default=True,
+    metavar="TIME", help="How long the address is valid; then another one is printed.",
+)  # fmt: skip
+@click.option("--revoke", is_flag=True, help="End all sessions of browsers now, and do no more.")
 @click.option("--demo", is_flag=True, help="Serve the simulated lab.")
 @common
-def serve(port: int, write: bool, demo: bool) -> int:
+def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) -> int:
     """Serve the console to browsers on this machine.
 
     On loopback only, behind a token in the address that is printed; from elsewhere through
     `ssh -L 8765:127.0.0.1:8765 HOST`. Viewers can only look unless --write is given. All of them
     share one session: hosts are polled once.
     """
+    from gpuconsole.web.guard import TOKENS
+
+    state = (options().state or state_dir()).expanduser()
+    if revoke:
+        return _revoke(state / TOKENS)
     _require_parts()
     if write and options().read_only:
         raise UsageError("Wrong usage", "--write and --read-only contradict each other.", "")
+    wishes = _Wishes(port, write, token_age, "demo" if demo else "", state / TOKENS)
     if demo:
-        return _serve_demo(port, write)
+        return _serve_demo(wishes)
     options().read_only = not write
 
     async def work(session: Session) -> int:
-        state = options().state or state_dir()
-        return await _serve(session, state.expanduser(), port, write, site="")
+        return await _serve(session, state, wishes)
 
     return drive(work, dispatching=write)
 
 
-def _serve_demo(port: int, write: bool) -> int:
+def _revoke(tokens: Path) -> int:
+    from gpuconsole.web.guard import revoke
+
+    revoked = revoke(tokens)
+    if options().as_json:
+        print_document({"revoked": revoked})
+    else:
+        ended = {0: "No address was valid.", 1: "The address is revoked."}
+        note(ended.get(revoked, f"{revoked} addresses are revoked."))
+    return 0
+
+
+def _serve_demo(wishes: _Wishes) -> int:
     from gpuconsole.cli.commands.lab import Laboratory, _fill
 
     async def run(lab: Laboratory) -> int:
         await _fill(lab)
         async with lab.session(dispatching=True) as session:
-            return await _serve(session, lab.state, port, write, site="demo")
+            return await _serve(session, lab.state, wishes)
 
     with tempfile.TemporaryDirectory(prefix="gpuconsole-serve-") as folder:
         return asyncio.run(run(Laboratory(6, 7, 1.0, Path(folder))))
 
 
-async def _serve(session: Session, state: Path, port: int, write: bool, *, site: str) -> int:
+async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
     from gpuconsole.session.share import Share
-    from gpuconsole.web.guard import Guard
-    from gpuconsole.web.server import served
+    from gpuconsole.web.guard import issued
+    from gpuconsole.web.server import ConsolePage, served
 
-    guard, stop = Guard(), asyncio.Event()
+    stop = asyncio.Event()
     # A folder of our own, mode 0700: who reaches the socket sees what a viewer sees.
-    with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder, stopping(stop):
+    with (
+        contextlib.ExitStack() as tokens,
+        tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder,
+        stopping(stop),
+    ):
         socket = Path(folder) / "session"
         viewer = [
             sys.executable, "-m", "gpuconsole.cli.viewer", str(socket), str(state),
-            "write" if write else "look",
+            "write" if wishes.write else "look",
         ]  # fmt: skip
-        async with Share(session, socket, site), served(guard, viewer, port) as found:
-            note(f"Serving {'with writing' if write else 'to look only'}. Open in a browser:")
-            address = guard.address(found)
-            if options().as_json:
-                print_document({"address": address, "writable": write})
-                sys.stdout.flush()
-            else:
-                print(address, flush=True)
-            note("Whoever has this address may come in. Stop with Ctrl-C.")
-            await stop.wait()
+        guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
+        page = ConsolePage(guard, viewer)
+        async with Share(session, socket, wishes.site), served(page, wishes.port) as port:
+            mode = "with writing" if wishes.write else "to look only"
+            note(f"Serving {mode}. Open in a browser:")
+            _announce(guard.address(port), wishes)
+            while not await _stopped(stop, guard):
+                note("The address above has ended, with all that was opened by it. The next one:")
+                guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
+                await page.admit(guard)
+                _announce(guard.address(port), wishes)
     return 0
+
+
+def _announce(address: str, wishes: _Wishes) -> None:
+    if options().as_json:
+        print_document({"address": address, "writable": wishes.write})
+        sys.stdout.flush()
+    else:
+        print(address, flush=True)
+    valid = format_duration(wishes.age_s)
+    note(f"All who have this address may come in, for {valid}. Stop with Ctrl-C.")
+
+
+async def _stopped(stop: asyncio.Event, guard: Guard) -> bool:
+    """Wait for a signal, or until a token has ended; returns whether it was the signal."""
+    while not stop.is_set() and not guard.ended:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+    return stop.is_set()
 
 
 def _require_parts() -> None:

@@ -13,7 +13,7 @@ import click
 from gpuconsole.cli.commands.service import stopping
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
-from gpuconsole.cli.scraping import Scraping
+from gpuconsole.cli.scraping import Scraping, token_options
 from gpuconsole.cli.sessions import drive
 
 if TYPE_CHECKING:
@@ -27,20 +27,17 @@ LISTEN = "127.0.0.1:9765"
     "--listen", default=LISTEN, show_default=True, metavar="HOST:PORT",
     help="Where to answer; port 0 takes any that is free.",
 )  # fmt: skip
-@click.option(
-    "--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Token that a scrape must bear; else $GPUCONSOLE_METRICS_TOKEN.",
-)  # fmt: skip
+@token_options
 @click.option("--demo", is_flag=True, help="Tell of the simulated lab.")
 @common
-def metrics(listen: str, token_file: Path | None, demo: bool) -> int:
+def metrics(listen: str, token_file: Path | None, token_age: float | None, demo: bool) -> int:
     """Serve metrics of hosts, queue and predictions to Prometheus.
 
     On loopback anybody on this machine may read them unless there is a token; any other address
     needs one. It only looks: it starts no jobs. `gpuconsole dispatch --metrics` does both with one
     set of links to the hosts.
     """
-    scraping = Scraping(listen, token_file)
+    scraping = Scraping(listen, token_file, token_age)
     if demo:
         return _demo(scraping)
     options().read_only = True
