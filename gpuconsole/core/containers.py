@@ -168,6 +168,15 @@ class PruneResult:
     results_removed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last bytes of a container's output."""
+
+    data: bytes
+    whole: bool
+    """Whether this is all of the output."""
+
+
 class Engine(Protocol):
     """A container engine on one host. Every method may raise UnreachableError or EngineError."""
 
@@ -221,6 +230,10 @@ class Engine(Protocol):
 
     def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
         """Give the container's output from its beginning, in chunks."""
+        ...
+
+    async def log_tail(self, container: str, size: int) -> LogTail:
+        """Return the end of the container's output: its last lines, of `size` bytes at most."""
         ...
 
     async def inspect(self, container: str) -> ContainerStatus | None:

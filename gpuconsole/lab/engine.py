@@ -16,6 +16,7 @@ from gpuconsole.core.containers import (
     HostNetwork,
     ImageFacts,
     Lease,
+    LogTail,
     PruneResult,
     ResultFile,
 )
@@ -166,6 +167,12 @@ class SimulatedEngine:
             if not follow or gone or found.state_at(now) == "exited":
                 return
             await time.sleep(_FOLLOW_S * time.speed)
+
+    async def log_tail(self, container: str, size: int) -> LogTail:
+        """Return the end of the container's output."""
+        found = self._require(container)
+        data = "".join(f"{line}\n" for line in found.log(0, self._host.time.now())).encode()
+        return LogTail(data[-size:], whole=len(data) <= size)
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name."""

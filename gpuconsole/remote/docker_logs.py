@@ -13,9 +13,19 @@ HEADER = 8
 """Bytes before each frame: stream number, three zeros, length as 32 bits, big end first."""
 
 
-def open_logs(client: docker.APIClient, container: str, follow: bool) -> requests.Response:
-    """Ask for all output of a container from its beginning; with `follow` it stays open."""
-    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "tail": "all", "follow": int(follow)}
+TAIL_LINES = (2000, 100)
+"""Lines asked for as a log's end: fewer where the first bring more than `TAIL_READ_BYTES`. The
+engine keeps long lines in pieces of 16 KiB, each of which counts, so the second is always less."""
+TAIL_READ_BYTES = 4 << 20
+
+
+def open_logs(
+    client: docker.APIClient, container: str, follow: bool, lines: int | None = None
+) -> requests.Response:
+    """Ask for all output of a container from its beginning, or for its last lines; with `follow`
+    it stays open."""
+    tail = "all" if lines is None else lines
+    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "tail": tail, "follow": int(follow)}
     return checked(
         client.get(
             f"{client.base_url}/v{client.api_version}/containers/{container}/logs",
@@ -29,6 +39,9 @@ def open_logs(client: docker.APIClient, container: str, follow: bool) -> request
 
 class Demultiplexer:
     """Strips frame headers from a stream; never holds more than a header, whatever it claims."""
+
+    frames: int = 0
+    """How many frames have begun: a line each, or 16 KiB of a longer one."""
 
     def __init__(self) -> None:
         self._header = bytearray()
@@ -50,3 +63,4 @@ class Demultiplexer:
                 if len(self._header) == HEADER:
                     self._left = int.from_bytes(self._header[4:], "big")
                     self._header.clear()
+                    self.frames += 1

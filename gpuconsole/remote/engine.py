@@ -7,6 +7,7 @@ account it was given can already do there.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from gpuconsole.core.containers import (
     HostNetwork,
     ImageFacts,
     Lease,
+    LogTail,
     PruneResult,
     ResultFile,
 )
@@ -168,6 +170,25 @@ class DockerEngine:
                 # One piece, not one for each line: a chatty script writes thousands a second.
                 if piece := b"".join(frames.feed(chunk)):
                     yield piece
+
+    async def log_tail(self, container: str, size: int) -> LogTail:
+        """Return the end of the container's output, `size` bytes at most, as the engine has it."""
+        for lines in docker_logs.TAIL_LINES:
+            data, read, frames = b"", 0, docker_logs.Demultiplexer()
+            opening = functools.partial(
+                docker_logs.open_logs, container=container, follow=False, lines=lines
+            )
+            doing = f"reading the log of {_short(container)}"
+            async with contextlib.aclosing(self._calls.stream(doing, opening)) as chunks:
+                async for chunk in chunks:
+                    piece = b"".join(frames.feed(chunk))
+                    read += len(piece)
+                    data = (data + piece)[-size:]
+                    if read > docker_logs.TAIL_READ_BYTES:
+                        break
+            if read <= docker_logs.TAIL_READ_BYTES:
+                break
+        return LogTail(data, whole=frames.frames < lines and read == len(data))
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name; None when there is none."""

@@ -17,6 +17,7 @@ from gpuconsole.session.checkpoint import holder_of
 from gpuconsole.session.crowding import Crowding
 from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Choice
 from gpuconsole.session.preempting import interrupt, may_be_preempted
@@ -63,6 +64,7 @@ class Dispatcher:
         self._up: frozenset[str] = frozenset()
         self._back: frozenset[str] = frozenset()
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._copies = LogCopies(bench)
         self._crowding = Crowding(bench, leases.others)
         self._trouble = ""
         self._told: dict[str, str] = {}
@@ -124,6 +126,7 @@ class Dispatcher:
         """Stop looking after jobs, and free the role if it is still this console's."""
         runners, self._runners = self._runners, {}
         await cancel_all([*(task for _, task in runners.values()), *self._sweeps])
+        await self._copies.close()
         await self._crowding.close()
         self._sweeps.clear()
         self._up = frozenset()
@@ -160,7 +163,9 @@ class Dispatcher:
             return
         if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
             return
-        runner = Runner(self._bench, self._epoch, job.id, self._taken, self._leases.silence)
+        runner = Runner(
+            self._bench, self._epoch, job.id, self._taken, self._leases.silence, self._copies
+        )
         self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
 
     def _taken(self, host: str, error: LeaseTakenError) -> None:
@@ -264,8 +269,10 @@ class Dispatcher:
     def _sweep_back(self) -> None:
         """Remove what a dead console left on hosts that have just come into sight."""
         self._sweeps = {task for task in self._sweeps if not task.done()}
+        assert self._epoch is not None
         for name in self._back:
-            self._sweeps.add(asyncio.ensure_future(sweep(self._bench, name)))
+            swept = sweep(self._bench, self._epoch, self._copies, name)
+            self._sweeps.add(asyncio.ensure_future(swept))
 
     def _tell_trouble(self, message: str) -> None:
         if self._trouble != message:

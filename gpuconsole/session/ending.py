@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from gpuconsole.core.containers import LogTail
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, LeaseTakenError, UnreachableError
@@ -14,13 +16,12 @@ from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.entry import Entry
-from gpuconsole.session.follow import follow_part, log_file, read_tail
 from gpuconsole.session.gang import Part
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.observing import Ended, Watch, devices_of, named, read_reports
 from gpuconsole.session.outcome import (
     CANCELLED_RUNNING,
     KILLED_CODES,
-    TAIL_BYTES,
     Outcome,
     blames_peers,
     outcome_of,
@@ -36,6 +37,7 @@ class PartEnd:
 
     part: Part
     outcome: Outcome
+    tail: LogTail
     files: dict[str, bytes]
     """What its reporter left, by names that no other host's files have."""
     at: float
@@ -49,8 +51,9 @@ class PartEnd:
 class Ending:
     """Ends a job's latest attempt. `watch` are the driver's figures of it so far."""
 
-    def __init__(self, bench: Bench, entry: Entry, watch: Watch) -> None:
+    def __init__(self, bench: Bench, entry: Entry, watch: Watch, copies: LogCopies) -> None:
         self._bench = bench
+        self._copies = copies
         self._entry = entry
         self._watch = watch
 
@@ -78,7 +81,8 @@ class Ending:
         devices = devices_of(self._bench.hosts.snapshot(), attempt)
         self._remember(Ended(job, ended, outcome, self._watch, reported, image, devices))
         state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
-        await self._end(parts, ended, state, cause, ended_by, ended_at=status.ended_at)
+        tails = {end.part.rank: end.tail for end in ends}
+        await self._end(parts, ended, state, cause, ended_by, ended_at=status.ended_at, tails=tails)
 
     async def lost(self, parts: Sequence[Part]) -> None:
         """End an attempt of which a container is gone."""
@@ -126,14 +130,12 @@ class Ending:
         job, _ = self._entry.present()
         status, alone = part.status, part.attempt
         assert status is not None
-        path = log_file(self._bench.state, job.id, alone.number, part.rank)
-        if status.state != "created":
-            await follow_part(self._entry, path, part.engine.logs(status.id, follow=False))
-        tail = read_tail(path, TAIL_BYTES)
+        tail = await self._copies.last(self._entry, part)
+        words = tail.data.decode("utf-8", errors="replace")
         host = self._bench.hosts.snapshot().host(alone.host)
         outcome = outcome_of(
             status,
-            tail,
+            words,
             image=_image(self._bench, job, alone.host),
             memory_limit_mib=memory_limit_mib(job, self._bench.settings, host),
             cancelled=job.cancel_requested,
@@ -145,10 +147,11 @@ class Ending:
         return PartEnd(
             part=part,
             outcome=named(outcome, read_reports(files)),
+            tail=tail,
             files={f"{part.rank}/{name}": text for name, text in files.items()},
             at=0.0 if status.ended_at is None else status.ended_at - skew,
             killed=killed,
-            follows=killed or (failed and blames_peers(tail)),
+            follows=killed or (failed and blames_peers(words)),
         )
 
     async def _reports(self, part: Part) -> dict[str, bytes]:
@@ -175,10 +178,11 @@ class Ending:
         ended_by: EndedBy = "own",
         *,
         ended_at: float | None = None,
+        tails: Mapping[int, LogTail] = MappingProxyType({}),
     ) -> None:
-        """Stop what lives, give the devices back, write the end, remove the containers; in that
-        order a console that dies in between finds the work again, or leaves only what a sweep
-        removes."""
+        """Stop what lives, give the devices back, write the end, remove the containers once their
+        logs are here; in that order a console that dies in between finds the work again, or leaves
+        only what a sweep finishes. `tails` are the ends of the logs, by rank."""
         self._entry.require_role()
         await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
         job, _ = self._entry.present()
@@ -197,8 +201,12 @@ class Ending:
             self._entry.move(job, state, ended, detail=cause, queued_at=now)
         else:
             self._entry.move(job, state, ended, cause=cause)
-        with contextlib.suppress(UnreachableError, EngineError):
-            await gang.remove_own(parts, self._bench.journal.id)
+        for part in parts:
+            if part.status is not None and part.status.state != "created":
+                await self._copies.finish(self._entry, part, tails.get(part.rank))
+            else:
+                with contextlib.suppress(UnreachableError, EngineError):
+                    await gang.remove_own([part], self._bench.journal.id)
 
 
 def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:

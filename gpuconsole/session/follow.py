@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO
 
+from gpuconsole.core.containers import LogTail
 from gpuconsole.session.entry import Entry
+
+OVERLAP_BYTES = 4096
+"""The end of a copied log, by which its place in the tail is found."""
 
 
 def log_file(state: Path, job_id: str, attempt: int, rank: int = 0) -> Path:
@@ -46,15 +51,84 @@ async def follow_part(entry: Entry, path: Path, chunks: AsyncIterator[bytes]) ->
         entry.say(f"its log cannot be stored: {error.strerror}")
 
 
-def read_tail(path: Path, size: int) -> str:
-    """Return the last `size` bytes of a file as text; "" where there is none."""
+def complete_log(path: Path, tail: LogTail) -> bool:
+    """Add to a copied log what only the tail has of it; whether the log is whole now.
+
+    False when the copy does not reach into the second half of the tail, or could end at several
+    places of it. OSError when the file cannot be written.
+    """
+    size = _size_in_made_folder(path)
+    if tail.whole:
+        # An engine that dropped the oldest lines has less than the copy.
+        if size < len(tail.data):
+            fresh = path.with_suffix(".log.new")
+            fresh.write_bytes(tail.data)
+            os.replace(fresh, path)
+        return True
+    missing = _missing(path, tail.data)
+    if missing is None:
+        return False
+    with path.open("ab", buffering=0) as file:
+        _write_all(file, missing)
+    return True
+
+
+class CopyMark:
+    """Shows every process that a log is being copied, for as long as this process lives."""
+
+    def __init__(self, log: Path) -> None:
+        self._path = _mark_of(log)
+        self._file = -1
+        # A full disk keeps no log from being copied as far as it goes.
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def remove(self) -> None:
+        """The copy has ended."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def is_being_copied(log: Path) -> bool:
+    """Whether some process is copying this log now."""
+    try:
+        file = os.open(_mark_of(log), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _mark_of(log: Path) -> Path:
+    return log.with_suffix(".copying")
+
+
+def _missing(path: Path, tail: bytes) -> bytes | None:
+    """Return what of the tail the file lacks; None when that cannot be told."""
     try:
         with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - size))
-            return file.read(size).decode("utf-8", errors="replace")
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - len(tail)))
+            last = file.read(len(tail))
     except OSError:
-        return ""
+        return None
+    key = last[-OVERLAP_BYTES:]
+    if len(key) < OVERLAP_BYTES or tail.find(key) != tail.rfind(key):
+        return None
+    place = tail.find(key) + OVERLAP_BYTES
+    if place < max(OVERLAP_BYTES, len(tail) // 2) or not last.endswith(tail[:place]):
+        return None
+    return tail[place:]
 
 
 def _size_in_made_folder(path: Path) -> int:

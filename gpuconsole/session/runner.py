@@ -26,12 +26,12 @@ from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.ending import CANCELLED_BEFORE, Ending
 from gpuconsole.session.entry import Entry
-from gpuconsole.session.follow import follow_part, log_file
 from gpuconsole.session.gang import HostLostError, Part
 from gpuconsole.session.launch import Launch
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.observing import Watch
 from gpuconsole.session.recovery import Step, may_have_container, may_have_run
-from gpuconsole.session.tasks import cancel_all, first
+from gpuconsole.session.tasks import first
 from gpuconsole.state import RoleLostError
 
 ASK_AGAIN_S = 2.0
@@ -56,8 +56,11 @@ class Runner:
         job_id: str,
         on_taken: Callable[[str, LeaseTakenError], None],
         on_silent: Callable[[str, ConsoleError], None],
+        copies: LogCopies,
     ) -> None:
         self._bench = bench
+        self._copies = copies
+        self._followed: set[str] = set()
         self._entry = Entry(bench, epoch, job_id)
         self._on_taken = on_taken
         self._on_silent = on_silent
@@ -65,7 +68,7 @@ class Runner:
         self._pause_s = FIRST_PAUSE_S
         self._gone_since: float | None = None
         self._seen = Watch()
-        self._ending = Ending(bench, self._entry, self._seen)
+        self._ending = Ending(bench, self._entry, self._seen, copies)
 
     @property
     def job(self) -> Job:
@@ -79,26 +82,33 @@ class Runner:
     async def run(self) -> None:
         """Drive the job to an end, or back into the queue. RoleLostError when another console
         has taken over."""
-        while self.job.state.active:
-            self._news.clear()
-            try:
-                pause = await self._advance()
-            except RoleLostError:
-                raise
-            except UnreachableError as error:
-                pause = not (await self._let_go(error) or await self._taken_away(error))
-                if pause:
-                    self._out_of_sight(error)
-            except EngineError as error:
-                # The engine answers, but not as it should: say so and try again.
-                pause = True
-                self._entry.say(f"{error.title}: {error.message}", 500)
-            else:
-                self._gone_since = None
+        try:
+            while self.job.state.active:
+                self._news.clear()
+                if await self._one_step():
+                    await self._rest()
+                else:
+                    self._pause_s = FIRST_PAUSE_S
+        finally:
+            await self._copies.leave(self._followed)
+
+    async def _one_step(self) -> bool:
+        """Do one step, whatever it meets; whether to rest before the next."""
+        try:
+            pause = await self._advance()
+        except RoleLostError:
+            raise
+        except UnreachableError as error:
+            pause = not (await self._let_go(error) or await self._taken_away(error))
             if pause:
-                await self._rest()
-            else:
-                self._pause_s = FIRST_PAUSE_S
+                self._out_of_sight(error)
+        except EngineError as error:
+            # The engine answers, but not as it should: say so and try again.
+            pause = True
+            self._entry.say(f"{error.title}: {error.message}", 500)
+        else:
+            self._gone_since = None
+        return pause
 
     def observe(self, snapshot: FleetSnapshot) -> None:
         """Note how much device memory the job's containers hold, if that is a new peak."""
@@ -222,22 +232,20 @@ class Runner:
     async def _watch(self, parts: Sequence[Part]) -> bool:
         """Follow the logs until one ends, a container ends, or there is news."""
         live = [part for part in parts if part.live]
-        follows = [asyncio.ensure_future(self._follow(part)) for part in live]
-        try:
-            while not any(follow.done() for follow in follows) and not self._news.is_set():
-                again = self._bench.clock.sleep(LOOK_AGAIN_S)
-                await first(_one_of(follows), self._news.wait(), again)
-                if any(follow.done() for follow in follows) or self._news.is_set():
-                    break
-                if not await self._all_live(live):
-                    return False
-        finally:
-            await cancel_all(follows)
+        self._followed |= {part.attempt.container_name for part in live}
+        copies = [self._copies.follow(self._entry, part) for part in live]
+        while not any(copy.done() for copy in copies) and not self._news.is_set():
+            again = self._bench.clock.sleep(LOOK_AGAIN_S)
+            await first(_one_of(copies), self._news.wait(), again)
+            if any(copy.done() for copy in copies) or self._news.is_set():
+                break
+            if not await self._all_live(live):
+                return False
         if self._news.is_set():
             return False
-        for follow in follows:
-            if not follow.cancelled():
-                follow.result()
+        for copy in copies:
+            if copy.done():
+                copy.result()
         # A log that ended says nothing about the job: the link may have broken.
         return await self._all_live(live)
 
@@ -249,13 +257,6 @@ class Runner:
             if seen is None or seen.state not in gang.LIVE:
                 return False
         return True
-
-    async def _follow(self, part: Part) -> None:
-        assert part.status is not None
-        number = part.attempt.number
-        path = log_file(self._bench.state, self._entry.job_id, number, part.rank)
-        with gang.on_host(part.attempt.host):
-            await follow_part(self._entry, path, part.engine.logs(part.status.id, follow=True))
 
     def _mark_running(self, parts: Sequence[Part]) -> None:
         job, attempt = self._entry.present()

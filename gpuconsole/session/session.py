@@ -33,7 +33,7 @@ from gpuconsole.session.clusters import SlurmPlanner, decision_there
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimating import Estimating
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.imaging import Imaging
@@ -225,17 +225,22 @@ class Session(Acting, Asking):
         return log_file(self._journal.folder, job.id, number, rank)
 
     async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
-        """Give cleaned log lines of the latest attempt; with `follow`, until the job ends."""
+        """Give cleaned log lines of the latest attempt; with `follow`, until the job has ended and
+        its log is here."""
         job_id = queue.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
         lines = tail(
             lambda: self.log_path(job_id, rank=rank),
-            lambda: not follow or self.job(job_id).state.ended,
+            lambda: not follow or self._log_is_whole(job_id, rank),
             lambda: self._clock.sleep(LOOK_EVERY_S),
         )
         async for line in lines:
             yield line
+
+    def _log_is_whole(self, job_id: str, rank: int) -> bool:
+        path = self.log_path(job_id, rank=rank)
+        return self.job(job_id).state.ended and not is_being_copied(path)
 
     async def wait(self, reference: str) -> Job:
         """Return the job once it has ended, dispatching meanwhile if nobody else does.

@@ -7,6 +7,9 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.calibrating import JOB_PREFIX
+from gpuconsole.session.entry import Entry
+from gpuconsole.session.gang import Part
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.spec import attempt_key
 
@@ -43,9 +46,12 @@ async def _give_back(engine: Engine, job: Job | None, status: ContainerStatus, h
                     await engine.release(key, part.device_uuids)
 
 
-async def sweep(bench: Bench, host: str) -> None:
-    """Remove this journal's containers of ended attempts from a host. Trouble waits for the next
-    time; a running container is only touched when its attempt was given up as lost."""
+async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str) -> None:
+    """Remove this journal's containers of ended attempts from a host, each once its log is here.
+
+    Trouble waits for the next time; a running container is only touched when its attempt was given
+    up as lost.
+    """
     try:
         engine = await bench.hosts.engine(host)
         found = await engine.own(bench.journal.id)
@@ -54,13 +60,32 @@ async def sweep(bench: Bench, host: str) -> None:
         for status in found:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
-            if job is not None:
-                over = _is_over(job, status)
-            else:
-                # A calibration is no job. One that has not started may be another console's.
-                over = name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")
-            if over:
+            part = None if job is None else _part_of(job, status, engine, host)
+            if job is not None and not _is_over(job, status):
+                continue
+            if part is not None and status.state in ("exited", "dead"):
+                entry = Entry(bench, epoch, name)
+                await copies.finish(entry, part, await copies.last(entry, part))
+            elif job is not None or _is_old_calibration(name, status):
                 await engine.remove(status.id)
-                await _give_back(engine, job, status, host)
+            await _give_back(engine, job, status, host)
     except ConsoleError:
         return
+
+
+def _part_of(job: Job, status: ContainerStatus, engine: Engine, host: str) -> Part | None:
+    """Return the part of a job's attempt whose container this is; None when no attempt knows it."""
+    return next(
+        (
+            Part(rank, part, engine, status)
+            for attempt in job.attempts
+            for rank, part in enumerate(attempt.parts)
+            if part.container_name == status.name and part.host == host
+        ),
+        None,
+    )
+
+
+def _is_old_calibration(name: str, status: ContainerStatus) -> bool:
+    """A calibration is no job. One that has not started may be another console's."""
+    return name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")

@@ -19,6 +19,7 @@ from gpuconsole.core.containers import (
     HostNetwork,
     ImageFacts,
     Lease,
+    LogTail,
     PruneResult,
 )
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
@@ -127,6 +128,10 @@ class Docker:
         self.start_breaks = False
         """Whether a start fails without a word in the container."""
         self.logs_break = False
+        self.log_stands_still = False
+        """Whether no more of any log comes."""
+        self.whole_reads = 0
+        """How often a log was asked for from its beginning without being followed."""
         self.uid = 1000
         self.busy_ports: frozenset[int] = frozenset()
         self.stop_code = 143
@@ -309,20 +314,30 @@ class FakeEngine:
 
     async def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
         await self._at("logs")
+        self._docker.whole_reads += not follow
         sent = 0
         while True:
+            while self._docker.log_stands_still:
+                await self._docker.changed.wait()
             found = self._docker.find(container)
             if found is None:
                 return
             if len(found.log) > sent:
-                yield found.log[sent : sent + 7]
-                sent = min(len(found.log), sent + 7)
+                size = 7 if len(found.log) < 1000 else 10_000
+                yield found.log[sent : sent + size]
+                sent = min(len(found.log), sent + size)
                 continue
             if not follow or found.state != "running" or self._docker.logs_break:
                 return
             await self._docker.changed.wait()
             if not self._docker.reachable:
                 return
+
+    async def log_tail(self, container: str, size: int) -> LogTail:
+        await self._at("log_tail")
+        found = self._docker.find(container)
+        data = b"" if found is None else found.log
+        return LogTail(data[-size:], whole=len(data) <= size)
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         await self._at("inspect")

@@ -12,7 +12,7 @@ from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Container
@@ -173,6 +173,53 @@ async def test_the_board_shows_others_leases_and_not_our_own(lab: Lab) -> None:
     desk.leases.forget("a")
     await desk.leases.refresh()
     assert [lease.user for lease in desk.leases.others(desk.journal.id)["a"]] == ["bob"]
+
+
+LONG = b"".join(b"step %07d\n" % number for number in range(40_000))
+"""More than the end of a log by which an outcome is named."""
+
+
+async def test_the_end_of_a_job_waits_for_no_log(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    path = log_file(lab.state, job_id, 1)
+    lab.docker.write(LONG[:70_000])
+    await lab.clock.until(lambda: path.exists() and path.stat().st_size == 70_000)
+    lab.docker.log_stands_still = True
+    lab.docker.finish(1, LONG[70_000:] + b"ValueError: no such thing\n")
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    assert "ValueError: no such thing" in desk.job(job_id).cause
+    assert not lab.docker.leases, "the device is free"
+    await lab.clock.pass_time(60)
+    assert path.stat().st_size == 70_000
+    assert is_being_copied(path)
+    assert lab.docker.containers, "the container stays until its log is here"
+
+    lab.docker.log_stands_still = False
+    lab.docker.notify()
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert path.read_bytes() == LONG + b"ValueError: no such thing\n"
+    assert lab.docker.whole_reads == 0, "what is followed is not read a second time"
+    assert not is_being_copied(path)
+
+
+async def test_a_log_whose_console_went_is_copied_by_the_next(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.log_stands_still = True
+    lab.docker.finish(0, LONG)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    await desk.stop()
+    path = log_file(lab.state, job_id, 1)
+    assert not is_being_copied(path)
+    lab.docker.log_stands_still = False
+    lab.desk().start()
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert path.read_bytes() == LONG
 
 
 async def test_a_host_out_of_sight_makes_a_job_unknown_and_it_comes_back(lab: Lab) -> None:

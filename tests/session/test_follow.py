@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.session.follow import follow_log, log_file, read_tail
+from gpuconsole.core.containers import LogTail
+from gpuconsole.session.follow import (
+    CopyMark,
+    complete_log,
+    follow_log,
+    is_being_copied,
+    log_file,
+)
 from gpuconsole.session.tail import LINE_LIMIT, LineReader, tail
 
 
@@ -52,11 +59,54 @@ async def test_a_stream_that_breaks_off_early_loses_nothing(tmp_path: Path) -> N
     assert [file.name for file in path.parent.iterdir()] == ["1.log"]
 
 
-def test_a_tail_is_text_whatever_the_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    assert read_tail(path, 10) == ""
-    path.write_bytes(b"0123456789abc\xff")
-    assert read_tail(path, 4) == "abc�"
+LONG = b"".join(b"line %06d\n" % number for number in range(60_000))
+"""A log of which a tail is a part."""
+TAIL = LogTail(LONG[-(256 << 10) :], whole=False)
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 4000, 100_000])
+def test_what_only_the_tail_has_is_added(tmp_path: Path, lacking: int) -> None:
+    path = tmp_path / "1.log"
+    path.write_bytes(LONG[: len(LONG) - lacking])
+    assert complete_log(path, TAIL)
+    assert path.read_bytes() == LONG
+
+
+@pytest.mark.parametrize("held", [b"", LONG[:5000], LONG[: len(LONG) // 2]])
+def test_a_copy_that_is_far_behind_is_left_to_be_read_again(tmp_path: Path, held: bytes) -> None:
+    path = tmp_path / "1.log"
+    path.write_bytes(held)
+    assert not complete_log(path, TAIL)
+    assert path.read_bytes() == held
+
+
+def test_a_log_that_repeats_itself_is_not_completed_by_a_guess(tmp_path: Path) -> None:
+    path = tmp_path / "1.log"
+    path.write_bytes(b"loss nan\n" * 50_000)
+    assert not complete_log(path, LogTail(b"loss nan\n" * 30_000, whole=False))
+    assert path.stat().st_size == 450_000
+
+
+def test_a_tail_that_is_all_replaces_what_is_shorter_only(tmp_path: Path) -> None:
+    path = log_file(tmp_path, "job", 1)
+    assert complete_log(path, LogTail(b"one\ntwo\n", whole=True))
+    assert path.read_bytes() == b"one\ntwo\n"
+    # The engine has dropped the oldest lines.
+    assert complete_log(path, LogTail(b"two\n", whole=True))
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert [file.name for file in path.parent.iterdir()] == ["1.log"]
+
+
+def test_a_copy_is_seen_while_its_process_lives(tmp_path: Path) -> None:
+    path = log_file(tmp_path, "job", 1)
+    assert not is_being_copied(path)
+    mark = CopyMark(path)
+    assert is_being_copied(path)
+    mark.remove()
+    assert not is_being_copied(path)
+    # What a process that was killed left behind says nothing.
+    path.with_suffix(".copying").touch()
+    assert not is_being_copied(path)
 
 
 def test_lines_are_cleaned_and_bounded() -> None:

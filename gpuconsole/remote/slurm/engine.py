@@ -24,6 +24,7 @@ from gpuconsole.core.containers import (
     HostNetwork,
     ImageFacts,
     Lease,
+    LogTail,
     PruneResult,
     ResultFile,
 )
@@ -167,9 +168,9 @@ class SlurmEngine:
     async def logs(self, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Give the run's output from its beginning."""
         folder = await self._run_folder(container)
-        given = 0
+        given, ended = 0, False
         while True:
-            live = follow and not self._followed.locked()
+            live = follow and not ended and not self._followed.locked()
             argv = self._calls.argv(
                 scripts.FOLLOW if live else scripts.REST, folder, str(given + 1)
             )
@@ -179,11 +180,23 @@ class SlurmEngine:
                     yield chunk
             if not follow:
                 return
-            if not live:
+            if not live and not ended:
                 await asyncio.sleep(REST_EVERY_S)
-            seen = await self.inspect(container)
-            if seen is None or seen.state not in LIVE:
+            # What was written between the last look at the log and the run's end is read once more.
+            if ended:
                 return
+            seen = await self.inspect(container)
+            ended = seen is None or seen.state not in LIVE
+
+    async def log_tail(self, container: str, size: int) -> LogTail:
+        """Return the end of the run's output, `size` bytes at most."""
+        folder = await self._run_folder(container)
+        argv = self._calls.argv(scripts.TAIL, folder, str(size + 1))
+        data = b""
+        async with self._transfers:
+            async for chunk in self._link.stream(argv):
+                data = (data + chunk)[-size - 1 :]
+        return LogTail(data[-size:], whole=len(data) <= size)
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a run; None when there is none. UnreachableError while Slurm is away, unless the

@@ -101,6 +101,9 @@ task: should this end in between, it is found by that."""
 REST = 'tail -c "+$2" -- "$1/log"'
 """Gives what a log has from a byte on."""
 
+TAIL = 'tail -c "$2" -- "$1/log"'
+"""Gives the last bytes of a log."""
+
 FOLLOW = """cd "$1" || exit 4
 timeout 300 tail -c "+$2" -f log &
 tail=$!

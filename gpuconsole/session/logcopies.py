@@ -1,0 +1,147 @@
+"""Containers' logs copied into files: while they run, and to the end after their job has ended.
+
+The end of a job waits for no log. What is still missing then is copied in the background, and the
+container stays until its log is whole: an ended container that is still on its host is one whose
+log may be incomplete, whichever console finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpuconsole.core.containers import LogTail
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session import gang
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.entry import Entry
+from gpuconsole.session.follow import CopyMark, complete_log, follow_part, log_file
+from gpuconsole.session.gang import Part
+from gpuconsole.session.outcome import TAIL_BYTES
+from gpuconsole.session.tasks import cancel_all
+
+PARALLEL_COPIES = 2
+"""Logs of ended jobs copied at once: they share the links with everything else."""
+
+
+class LogCopies:
+    """The copies that this console makes for as long as it dispatches."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._live: dict[str, asyncio.Task[None]] = {}
+        self._rests: dict[str, asyncio.Task[None]] = {}
+        self._marks: dict[str, CopyMark] = {}
+        self._slots = asyncio.Semaphore(PARALLEL_COPIES)
+
+    def follow(self, entry: Entry, part: Part) -> asyncio.Task[None]:
+        """Return the copy of a running container's log, begun if it is not being made.
+
+        It ends with the container's output; UnreachableError when the link breaks.
+        """
+        name = part.attempt.container_name
+        copy = self._live.get(name)
+        if copy is None or copy.done():
+            self._mark(entry.job_id, part)
+            copy = asyncio.ensure_future(self._copy(entry, part, follow=True))
+            copy.add_done_callback(_retrieved)
+            self._live[name] = copy
+        return copy
+
+    async def last(self, entry: Entry, part: Part) -> LogTail:
+        """Return the end of an ended container's log, as its engine has it. UnreachableError or
+        EngineError."""
+        assert part.status is not None
+        if part.status.state == "created":
+            return LogTail(b"", whole=True)
+        self._mark(entry.job_id, part)
+        with gang.on_host(part.attempt.host):
+            return await part.engine.log_tail(part.status.id, TAIL_BYTES)
+
+    async def finish(self, entry: Entry, part: Part, tail: LogTail | None) -> None:
+        """Make an ended container's log whole and remove the container: now where the tail is all
+        there is, else in the background."""
+        name = part.attempt.container_name
+        if name in self._rests:
+            return
+        self._mark(entry.job_id, part)
+        live = self._live.pop(name, None)
+        rest = asyncio.ensure_future(self._rest(entry, part, tail, live))
+        self._rests[name] = rest
+        rest.add_done_callback(lambda _: self._over(name))
+        if tail is not None and tail.whole:
+            await asyncio.wait([rest])
+
+    async def leave(self, names: Iterable[str]) -> None:
+        """Stop following these containers; the rests of ended ones go on."""
+        copies = {name: self._live.pop(name) for name in names if name in self._live}
+        await cancel_all(copies.values())
+        for name in copies:
+            self._unmark(name)
+
+    async def close(self) -> None:
+        """Stop all copies. What is missing is copied by the console that dispatches next."""
+        await cancel_all([*self._live.values(), *self._rests.values()])
+        self._live.clear()
+        for name in tuple(self._marks):
+            self._unmark(name)
+
+    async def _copy(self, entry: Entry, part: Part, *, follow: bool) -> None:
+        assert part.status is not None
+        path = self._path(entry.job_id, part)
+        with gang.on_host(part.attempt.host):
+            await follow_part(entry, path, part.engine.logs(part.status.id, follow=follow))
+
+    async def _rest(
+        self, entry: Entry, part: Part, tail: LogTail | None, live: asyncio.Task[None] | None
+    ) -> None:
+        """Copy what is missing. On trouble the container stays for the next sweep of its host."""
+        path = self._path(entry.job_id, part)
+        if live is not None and tail is not None and tail.whole:
+            await cancel_all([live])
+        try:
+            async with self._slots:
+                if live is not None:
+                    await asyncio.wait([live])
+                if tail is None or not _completed(entry, path, tail):
+                    await self._copy(entry, part, follow=False)
+            entry.require_role()
+            await gang.remove_own([part], self._bench.journal.id)
+        except ConsoleError:
+            return
+        finally:
+            if live is not None:
+                await cancel_all([live])
+
+    def _over(self, name: str) -> None:
+        self._rests.pop(name, None)
+        self._unmark(name)
+
+    def _path(self, job_id: str, part: Part) -> Path:
+        return log_file(self._bench.state, job_id, part.attempt.number, part.rank)
+
+    def _mark(self, job_id: str, part: Part) -> None:
+        name = part.attempt.container_name
+        if name not in self._marks:
+            self._marks[name] = CopyMark(self._path(job_id, part))
+
+    def _unmark(self, name: str) -> None:
+        mark = self._marks.pop(name, None)
+        if mark is not None:
+            mark.remove()
+
+
+def _retrieved(copy: asyncio.Task[None]) -> None:
+    """A copy that breaks is begun again, or made whole at the end: its error is no news."""
+    if not copy.cancelled():
+        copy.exception()
+
+
+def _completed(entry: Entry, path: Path, tail: LogTail) -> bool:
+    """Whether the log is whole now; a disk that takes no more is reported like a copy's."""
+    try:
+        return complete_log(path, tail)
+    except OSError as error:
+        entry.say(f"its log cannot be stored: {error.strerror}")
+        return True
