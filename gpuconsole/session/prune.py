@@ -8,9 +8,10 @@ import shutil
 
 from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.fleet import HostState
+from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.follow import is_being_copied, log_file
 
 PARALLEL = 8
 
@@ -22,7 +23,7 @@ async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
     Results folders stay. A host that cannot be asked is not in the answer; EngineError and
     UnreachableError of one never keep another from being pruned.
     """
-    keep = frozenset(job.id for job in bench.journal.jobs() if not job.state.ended)
+    keep = frozenset(job.id for job in bench.journal.jobs() if _is_needed(bench, job))
     hosts = [host for host in bench.hosts.snapshot().hosts if not host.node]
     names = [host.name for host in hosts if host.state is not HostState.DOWN]
     slots = asyncio.Semaphore(PARALLEL)
@@ -39,6 +40,15 @@ async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
     await asyncio.gather(*(one(name) for name in names))
     _remove_old_files(bench)
     return {name: done[name] for name in names if name in done}
+
+
+def _is_needed(bench: Bench, job: Job) -> bool:
+    """Whether a job goes on, or the log of an attempt is still being copied."""
+    return not job.state.ended or any(
+        is_being_copied(log_file(bench.state, job.id, attempt.number, rank))
+        for attempt in job.attempts
+        for rank in range(len(attempt.parts))
+    )
 
 
 def _remove_old_files(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.containers import ContainerSpec, LogTail
 from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.jobs import Mount
 from gpuconsole.errors import EngineError, ImageError
@@ -290,6 +290,21 @@ async def test_a_huge_line_comes_in_bounded_pieces(engine: DockerEngine) -> None
     assert sum(map(len, whole)) == 10_000_005
     # Docker may end a follow early when the container exits; never with other bytes.
     assert b"".join(whole).startswith(b"".join(live))
+    tail = await engine.log_tail(container, 1000)
+    assert (tail.data, tail.whole) == (b"".join(whole)[-1000:], False)
+
+
+async def test_the_end_of_a_log_is_read_without_its_beginning(engine: DockerEngine) -> None:
+    script = "for number in range(9000): print(number)"
+    _, whole = await run(engine, spec("counts", "python", "-c", script))
+    short = await engine.log_tail("counts", 100)
+    assert (short.data, short.whole) == (whole[-100:], False)
+    # Not the size, the number of lines is what ends it.
+    lines = await engine.log_tail("counts", 1 << 20)
+    assert whole.endswith(lines.data)
+    assert (len(lines.data) < len(whole), lines.whole) == (True, False)
+    _, little = await run(engine, spec("little", "python", "-c", "print('a'); print('b')"))
+    assert await engine.log_tail("little", 100) == LogTail(little, whole=True)
 
 
 async def test_missing_image_is_named_with_its_host(engine: DockerEngine) -> None:

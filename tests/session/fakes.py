@@ -383,6 +383,11 @@ class FakeEngine:
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         await self._at("prune")
+        for container in tuple(self._docker.containers.values()):
+            labels = container.spec.labels
+            own = labels.get("gpuconsole.journal") == journal
+            if own and container.state == "exited" and labels["gpuconsole.job"] not in keep_jobs:
+                del self._docker.containers[container.id]
         return PruneResult()
 
     def _known(self, container: str) -> Container:

@@ -13,6 +13,7 @@ from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
 from gpuconsole.session.follow import is_being_copied, log_file
+from gpuconsole.session.prune import prune_hosts
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Container
@@ -195,6 +196,7 @@ async def test_the_end_of_a_job_waits_for_no_log(lab: Lab) -> None:
     await lab.clock.pass_time(60)
     assert path.stat().st_size == 70_000
     assert is_being_copied(path)
+    await prune_hosts(desk.bench)
     assert lab.docker.containers, "the container stays until its log is here"
 
     lab.docker.log_stands_still = False

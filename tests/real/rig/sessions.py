@@ -81,6 +81,14 @@ async def until(condition: Callable[[], object], within_s: float = 45, what: str
         await asyncio.sleep(0.02)
 
 
+def wait_until(condition: Callable[[], object], within_s: float = 120, what: str = "") -> None:
+    """Wait for a condition where no event loop runs, at most so long."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.02)
+
+
 async def job_is(session: Session, job: Job, *states: JobState, within_s: float = 45) -> Job:
     """Return the job once it is in one of the states."""
     deadline = time.monotonic() + within_s
