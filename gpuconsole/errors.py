@@ -4,6 +4,7 @@ ConsoleError
 ├── UsageError            wrong usage, file or local state              exit 2
 │   ├── DocumentError     a YAML file that is wrong, with its place
 │   ├── JournalError      the state folder cannot be used
+│   ├── TrustError        a file or folder that others can change, and that decides something
 │   └── ReadOnlyError     an action refused in read-only mode
 ├── RefusedError               a clear "no"                                   exit 1
 ├── UnreachableError      a host or engine that was asked for            exit 3
@@ -48,6 +49,10 @@ class DocumentError(UsageError):
 
 class JournalError(UsageError):
     """The state folder or its journal cannot be used."""
+
+
+class TrustError(UsageError):
+    """A file or folder that decides what is trusted can be changed, or entered, by others."""
 
 
 class ReadOnlyError(UsageError):

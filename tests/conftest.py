@@ -15,6 +15,9 @@ settings.register_profile(
 )
 settings.load_profile("unhurried")
 
+# Files that tests write as settings are trusted, whatever group an account shares its umask with.
+os.umask(0o022)
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -59,9 +59,12 @@ class Document(Generic[M]):
         return document_error(self.source, [(spot.line, spot.column, f"{spot.prefix}{text}", hint)])
 
 
-def load(path: Path, model: type[M]) -> M:
-    """Read a YAML file as `model`; DocumentError says what is wrong and where."""
-    return load_document(path, model).value
+def load(path: Path, model: type[M], *, trusted: bool = True) -> M:
+    """Read a YAML file as `model`; DocumentError says what is wrong and where.
+
+    TrustError where others can change the file, unless it decides nothing (`trusted=False`).
+    """
+    return load_document(path, model, trusted=trusted).value
 
 
 def parse(text: str, source: str, model: type[M]) -> M:
@@ -69,9 +72,9 @@ def parse(text: str, source: str, model: type[M]) -> M:
     return parse_document(text, source, model).value
 
 
-def load_document(path: Path, model: type[M]) -> Document[M]:
-    """Read a YAML file as `model`, keeping the places of its parts."""
-    return parse_document(read_text(path), str(path), model)
+def load_document(path: Path, model: type[M], *, trusted: bool = True) -> Document[M]:
+    """Read a YAML file as `model` like `load`, keeping the places of its parts."""
+    return parse_document(read_text(path, trusted=trusted), str(path), model)
 
 
 def parse_document(text: str, source: str, model: type[M]) -> Document[M]:

@@ -8,7 +8,9 @@ wants one. Anchors and `<<` merges work; documents that grow by them are refused
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import yaml
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.trust import open_trusted
 from gpuconsole.errors import DocumentError
 
 MAX_BYTES = 4 * 2**20
@@ -78,16 +81,23 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the loader's own contract
 
 
-def read_text(path: Path) -> str:
-    """Read a small UTF-8 file; DocumentError for everything that can be wrong with it."""
+def read_text(path: Path, *, trusted: bool) -> str:
+    """Read a small UTF-8 file; DocumentError for everything that can be wrong with it.
+
+    A `trusted` file decides what the console trusts: TrustError where others can change it.
+    """
     name = clean(str(path), 512)
     try:
-        if path.is_dir():
-            raise DocumentError("Not a file", f"{name} is a folder.", "Name a YAML file.")
-        if path.exists() and not path.is_file():
-            raise DocumentError("Not a file", f"{name} is not a regular file.", "Name a YAML file.")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        handle = open_trusted(path) if trusted else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            mode = os.fstat(handle).st_mode
+            if not stat.S_ISREG(mode):
+                what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+                raise DocumentError("Not a file", f"{name} is {what}.", "Name a YAML file.")
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise DocumentError(
             "No such file", f"{name} does not exist.", "Check the path, or make the file."

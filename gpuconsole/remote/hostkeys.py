@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import asyncssh
 
+from gpuconsole.core.trust import open_trusted
 from gpuconsole.errors import HostKeyError, UsageError
 
 SYSTEM_FILE = Path("/etc/ssh/ssh_known_hosts")
@@ -29,20 +31,24 @@ class OfferedKey:
 
 
 class HostKeyCheck:
-    """Checks the key of one host against known_hosts; read anew for each connection."""
+    """Checks the key of one host against known_hosts, which is read for each connection."""
 
     def __init__(self, host: str, path: Path) -> None:
         self._host = host
         self._path = path
+        self._trusted = b""
         self._known = False
         self.offered: OfferedKey | None = None
+
+    def read(self) -> None:
+        """Read the keys that are trusted; TrustError where others can change one of the files."""
+        # Bytes, so that a missing file means "nothing known", never "do not check".
+        self._trusted = b"".join(_read(path) for path in (self._path, SYSTEM_FILE))
 
     def match(self, host: str, address: str, port: int | None) -> Sequence[Any]:
         """Return the keys known for a host, in the form that asyncssh wants."""
         self.offered = None
-        # Bytes, so that a missing file means "nothing known", never "do not check".
-        data = b"".join(_read(path) for path in (self._path, SYSTEM_FILE))
-        found = asyncssh.match_known_hosts(data, host, address, port)
+        found = asyncssh.match_known_hosts(self._trusted, host, address, port)
         self._known = any(found[:2])
         return found
 
@@ -101,6 +107,11 @@ def trust(offered: OfferedKey, path: Path) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        handle = open_trusted(path)
     except FileNotFoundError:
         return b""
+    try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)

@@ -14,7 +14,7 @@ from typing import Any
 import asyncssh
 
 from gpuconsole.core.text import clean
-from gpuconsole.errors import ConsoleError, UnreachableError, UsageError
+from gpuconsole.errors import ConsoleError, TrustError, UnreachableError, UsageError
 from gpuconsole.remote.failures import (
     LoginError,
     command_failed,
@@ -26,12 +26,14 @@ from gpuconsole.remote.hostkeys import HostKeyCheck
 from gpuconsole.remote.inventory import HostEntry
 from gpuconsole.remote.link import OUTPUT_LIMIT, Completed
 from gpuconsole.remote.session import SshSession
+from gpuconsole.remote.sshconfig import own_config, require_trusted
 from gpuconsole.remote.wakeups import Wakeups
 
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
 """A dead link is noticed after 5 s x (3 + 1); a cut of 4 s is survived."""
 CONNECT_TIMEOUT_S = 5.0
+_FAULTS = (OSError, ValueError, asyncssh.Error, asyncio.TimeoutError, TrustError)
 
 
 class SshLink:
@@ -85,7 +87,7 @@ class SshLink:
             async with self._gate:
                 try:
                     self._connection = await self._connect()
-                except (OSError, ValueError, asyncssh.Error, asyncio.TimeoutError) as error:
+                except _FAULTS as error:
                     raise self._explained(error) from error
 
     async def run(
@@ -176,6 +178,7 @@ class SshLink:
         if self._closed:
             raise UnreachableError("Not connected", f"The link to {self.host} is closed.")
         options = await self._prepared()
+        self.check.read()
         tunnel: dict[str, Any] = {}
         if self._jump is not None:
             tunnel["tunnel"] = self._jump._standing()
@@ -185,7 +188,7 @@ class SshLink:
         """Return address and port to which a direct connection goes; None where none does."""
         try:
             options = await self._prepared()
-        except (OSError, ValueError, asyncssh.Error, asyncio.TimeoutError) as error:
+        except _FAULTS as error:
             raise self._explained(error) from error
         if self._jump is not None or options.tunnel or options.proxy_command:
             return None
@@ -199,6 +202,7 @@ class SshLink:
 
     async def _build_options(self) -> asyncssh.SSHClientConnectionOptions:
         entry = self.entry
+        require_trusted(own_config())
         given: dict[str, Any] = {}
         if entry.user is not None:
             given["username"] = entry.user
@@ -268,6 +272,8 @@ class SshLink:
         return f"{entry.address} port {port}"
 
     def _explained(self, error: BaseException) -> UnreachableError:
+        if isinstance(error, TrustError):
+            return UnreachableError(error.title, f"{self.host}: {error.message}", error.hint)
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
             return self.check.error(clean(str(error), 200))
         if isinstance(error, asyncssh.PermissionDenied):

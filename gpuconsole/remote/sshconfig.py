@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.trust import make_private, open_trusted
 from gpuconsole.errors import UsageError
 
 MAX_INCLUDES = 16
@@ -50,6 +52,21 @@ def read_aliases(path: Path) -> tuple[Alias, ...]:
     return tuple(_resolve(name, blocks) for name in names)
 
 
+def own_config() -> Path:
+    """Return the path of this user's ssh config."""
+    return Path("~/.ssh/config").expanduser()
+
+
+def require_trusted(path: Path) -> None:
+    """Raise TrustError for an ssh config that others can change, or that includes such a file.
+
+    ssh refuses both by itself; asyncssh, which reads the config here, does not look. OSError for a
+    file that cannot be read.
+    """
+    for file in _files(path):
+        os.close(open_trusted(file))
+
+
 def inventory_text(aliases: tuple[Alias, ...], source: str) -> str:
     """Return the YAML of an inventory of these hosts.
 
@@ -74,8 +91,10 @@ def inventory_text(aliases: tuple[Alias, ...], source: str) -> str:
 def write_inventory(text: str, path: Path, *, force: bool = False) -> None:
     """Write the inventory; an existing file is replaced only with `force`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if force else "x", encoding="utf-8") as file:
+        make_private(path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+        # Whatever the umask: an inventory that a group can write would not be read.
+        with os.fdopen(os.open(path, flags, 0o644), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise UsageError(
@@ -124,6 +143,23 @@ def _limited(blocks: Iterator[Block], outer: tuple[str, ...]) -> Iterator[Block]
         else:
             kept = tuple(pattern for pattern in patterns if _matches(pattern, outer))
             yield kept, settings
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Give a config and all that it includes, whether or not it would be read for a host.
+
+    Each is read only after it was given.
+    """
+    pending, seen = [path], set[Path]()
+    while pending:
+        file = pending.pop()
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        yield file
+        for keyword, value in _lines(file):
+            if keyword == "include":
+                pending += _included(value, path.parent)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from textual.theme import Theme
 
 from gpuconsole import documents
 from gpuconsole.core.levels import LEVELS
-from gpuconsole.errors import DocumentError
+from gpuconsole.errors import DocumentError, TrustError
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,15 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def load(path: Path) -> ThemeFile:
-    """Read one theme; DocumentError names the line and what is wrong there."""
+    """Read one theme; DocumentError names the line and what is wrong there.
+
+    A person's own theme must be one that others cannot change; those that come along are as much
+    code as the rest of the package.
+    """
+    own = path.parent != shipped_folder()
     try:
-        said = documents.load(path, ThemeDocument)
-    except DocumentError as error:
+        said = documents.load(path, ThemeDocument, trusted=own)
+    except (DocumentError, TrustError) as error:
         hint = error.hint or "Correct the file, or choose another theme with `:`."
         raise DocumentError("Theme not loaded", error.message, hint) from error
     return ThemeFile(

@@ -126,7 +126,7 @@ async def test_an_inventory_that_others_may_write_runs_no_commands(
     )
     _, error = await done.communicate()
     assert done.returncode == 2
-    assert b"the inventory is writable by others" in error
+    assert b"is writable by everybody" in error
 
 
 CHECKPOINTED = COUNT.replace(

@@ -1,11 +1,14 @@
 """An inventory out of an ssh config."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.errors import UsageError
-from gpuconsole.remote.inventory import parse_inventory
+from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.remote.inventory import HostEntry, load_inventory, parse_inventory
+from gpuconsole.remote.ssh import SshLink
 from gpuconsole.remote.sshconfig import Alias, inventory_text, read_aliases, write_inventory
 
 CONFIG = """\
@@ -92,3 +95,48 @@ def test_an_inventory_is_never_overwritten_unasked(tmp_path: Path) -> None:
     assert path.read_text() == "one"
     write_inventory("two", path, force=True)
     assert path.read_text() == "two"
+
+
+def test_what_init_writes_can_be_read_whatever_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "gpuconsole" / "inventory.yaml"
+    before = os.umask(0)
+    try:
+        write_inventory("version: 1\nhosts:\n  - name: a\n", path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in path.parents[:2]} == {0o700}
+    assert load_inventory(path).hosts
+
+
+def test_names_that_a_shell_would_read_are_no_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "Host i-0$(id) `id` a;b good\n  HostName $(id)\n  User `id`\n  ProxyJump $(id)\n"
+    )
+    aliases = read_aliases(path)
+    assert [alias.name for alias in aliases] == ["good"]
+    (host,) = parse_inventory(inventory_text(aliases, "config"), "init").hosts
+    assert (host.address, host.user, host.jump) == ("good", None, None)
+
+
+@pytest.mark.parametrize("open_file", ["config", "included", "known_hosts"])
+async def test_ssh_files_that_others_can_write_are_not_used(open_file: str) -> None:
+    folder = Path("~/.ssh").expanduser()
+    folder.mkdir(mode=0o700)
+    made = folder.parent / "made"
+    (folder / "config").write_text("Include included\n")
+    (folder / "included").write_text(f'Host *\n  ProxyCommand sh -c "touch {made}; false"\n')
+    (folder / "known_hosts").write_text("")
+    (folder / open_file).chmod(0o666)
+    link = SshLink(HostEntry("a", address="127.0.0.1"))
+    with pytest.raises(UnreachableError) as caught:
+        await link.connect()
+    assert f"{folder / open_file} is writable by everybody" in caught.value.message
+    assert not made.exists()
+    (folder / open_file).chmod(0o600)
+    with pytest.raises(UnreachableError) as caught:
+        await link.connect()
+    assert "writable" not in caught.value.message
+    assert made.exists()
+    await link.close()

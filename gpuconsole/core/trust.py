@@ -1,0 +1,194 @@
+"""Files and folders that decide what the console trusts: only this user and root may change them.
+
+A path is walked from the root, one descriptor after the other, and each component is checked by the
+descriptor through which the next is opened. What was checked is therefore what is read, whatever is
+renamed meanwhile. The rules are those of OpenSSH for its own files, and go for every parent folder:
+
+- The owner is this user or root, of links too.
+- Others cannot write. A sticky folder such as /tmp may be writable: there only the owner of an
+  entry replaces it, and that owner is checked next.
+- The group cannot write, unless it is the owner's private group: of the same name, the primary
+  group of no other account, without members, and no access control list says more. OpenSSH of
+  Debian and Fedora, where the umask of accounts is 002, reads its files so as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import pwd
+import shlex
+import stat
+import sys
+from collections import deque
+from pathlib import Path
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import TrustError
+
+MAX_LINKS = 40
+"""Links in a path at which Linux itself stops."""
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SHOWN = 512
+
+
+def open_trusted(path: Path) -> int:
+    """Open a file that only this user and root can change, and return its descriptor.
+
+    The caller closes it, and looks at what kind of file it is. Raises TrustError that names the
+    component which others can change and the command that closes it, OSError as `os.open` does.
+    """
+    handle, place = _walk(path, _FILE)
+    try:
+        _require_trusted(handle, place)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def require_private(folder: Path) -> None:
+    """Raise TrustError unless a folder is this user's own, closed to all others, and no parent of
+    it can be changed by others; OSError where it cannot be looked at."""
+    handle, place = _walk(folder, _FOLDER)
+    try:
+        found = os.fstat(handle)
+    finally:
+        os.close(handle)
+    name = clean(str(place), _SHOWN)
+    if found.st_uid != os.geteuid():
+        raise TrustError(
+            "Folder of somebody else",
+            f"{name} belongs to {_user(found.st_uid)} ({_described(found)}).",
+            "Choose a folder of your own with --state DIR.",
+        )
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise TrustError(
+            "Folder is open to others",
+            f"{name} may be entered or written by others ({_described(found)}).",
+            f"Look at what is in it, then run: chmod 700 {_quoted(place)}",
+        )
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user alone; OSError why not."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _walk(path: Path, last: int) -> tuple[int, Path]:
+    """Open a path, its last component with the flags `last`; all before it are checked.
+
+    Returns the descriptor and the path that was found behind all links.
+    """
+    names = deque(path.absolute().parts)
+    place, here, links = Path("/"), -1, 0
+    try:
+        while True:
+            name = names.popleft()
+            # For `/`, the first of an absolute path, the folder before it does not matter.
+            found = os.stat(name, dir_fd=None if here < 0 else here, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                # Who can write its folder was refused there, or is refused here as the owner.
+                _require_owner(found, place / name)
+                links += 1
+                if links > MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+                names.extendleft(reversed(Path(os.readlink(name, dir_fd=here)).parts))
+                continue
+            flags = _FOLDER if names else last
+            handle = os.open(name, flags, dir_fd=None if here < 0 else here)
+            if here >= 0:
+                os.close(here)
+            here, place = handle, place.parent if name == ".." else place / name
+            if not names:
+                return here, place
+            _require_trusted(here, place)
+    except BaseException:
+        if here >= 0:
+            os.close(here)
+        raise
+
+
+def _require_trusted(handle: int, place: Path) -> None:
+    found = os.fstat(handle)
+    _require_owner(found, place)
+    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+        return
+    by_all = bool(found.st_mode & stat.S_IWOTH)
+    by_group = bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(handle, found)
+    if by_all or by_group:
+        who = "everybody" if by_all else f"the group {_group(found.st_gid)}"
+        rights = ("g" if by_group else "") + ("o" if by_all else "")
+        raise TrustError(
+            "Bad owner or permissions",
+            f"{clean(str(place), _SHOWN)} is writable by {who} ({_described(found)})."
+            " Anyone who can change it can run commands as you.",
+            f"{_doer(found)}chmod {rights}-w {_quoted(place)}",
+        )
+
+
+def _require_owner(found: os.stat_result, place: Path) -> None:
+    if found.st_uid not in (os.geteuid(), 0):
+        raise TrustError(
+            "Bad owner or permissions",
+            f"{clean(str(place), _SHOWN)} belongs to {_user(found.st_uid)} ({_described(found)})."
+            " Anyone who can change it can run commands as you.",
+            "Copy it to a folder of your own, or run as root:"
+            f" chown -h {_user(os.geteuid())} {_quoted(place)}",
+        )
+
+
+def _is_private_group(handle: int, found: os.stat_result) -> bool:
+    """Whether the group of a file holds its owner alone, and nothing else gives rights to it."""
+    try:
+        owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:
+        return False
+    return (
+        group.gr_name == owner.pw_name
+        and group.gr_gid == owner.pw_gid
+        and set(group.gr_mem) <= {owner.pw_name}
+        and {user.pw_uid for user in pwd.getpwall() if user.pw_gid == owner.pw_gid}
+        <= {owner.pw_uid}
+        and not _has_acl(handle)
+    )
+
+
+def _has_acl(handle: int) -> bool:
+    """Whether an access control list may stand behind the group's bits; yes where none can tell."""
+    if sys.platform != "linux":
+        return True
+    try:
+        return "system.posix_acl_access" in os.listxattr(f"/proc/self/fd/{handle}")
+    except OSError:
+        return True
+
+
+def _described(found: os.stat_result) -> str:
+    return f"mode {stat.S_IMODE(found.st_mode):04o}, owner {_user(found.st_uid)}"
+
+
+def _doer(found: os.stat_result) -> str:
+    return "Run: " if os.geteuid() in (found.st_uid, 0) else "Run as root: "
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _quoted(place: Path) -> str:
+    return clean(shlex.quote(str(place)), _SHOWN)
