@@ -34,7 +34,8 @@ def run_console(
     by default `themes/` beside the user's settings. `bell` is the least severe incident at which
     the terminal rings. `language` is `en`, `zh`, or `auto` for that of the environment. With
     `opened` the caller has entered the session, or wants only pictures. `meanwhile` runs beside
-    the console once it is open, and is given up when it closes.
+    the console once it is open, and is given up when it closes. A signal that asks the program to
+    end closes it too; the exit code is then 128 and the signal's number.
     """
     import asyncio
     import os
@@ -44,6 +45,7 @@ def run_console(
     from gpuconsole.tui.garbage import collect
     from gpuconsole.tui.language import spoken
     from gpuconsole.tui.look import Look
+    from gpuconsole.tui.signals import ending
 
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)
@@ -51,22 +53,29 @@ def run_console(
         site, theme, dict(keys or {}), symbols, theme_folders, bell, spoken(language, os.environ)
     )
     app = ConsoleApp(session, look, opened=opened)
+    code = 0
+
+    def leave(wanted: int) -> None:
+        nonlocal code
+        code = wanted
+        app.leave()
 
     async def drive() -> None:
-        beside = [asyncio.ensure_future(collect(lambda: app.typed_at))]
-        if meanwhile is not None:
-            beside.append(asyncio.ensure_future(_beside(app, meanwhile)))
-        try:
-            await app.run_async()
-        finally:
-            for work in beside:
-                work.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-            if app.opened:
-                await session.__aexit__(None, None, None)
+        with ending(leave):
+            beside = [asyncio.ensure_future(collect(lambda: app.typed_at))]
+            if meanwhile is not None:
+                beside.append(asyncio.ensure_future(_beside(app, meanwhile)))
+            try:
+                await app.run_async()
+            finally:
+                for work in beside:
+                    work.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+                if app.opened:
+                    await session.__aexit__(None, None, None)
 
     asyncio.run(drive())
-    return app.return_code or 0
+    return code or app.return_code or 0
 
 
 async def _beside(app: ConsoleApp, work: Callable[[], Awaitable[None]]) -> None:

@@ -33,6 +33,7 @@ from gpuconsole.tui.recent import Recent
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
+from gpuconsole.tui.terminal import lasting
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
 from gpuconsole.tui.travel import Travel
 from gpuconsole.tui.typeahead import TypeAhead
@@ -40,6 +41,7 @@ from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.jumpable import places_of
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
     from gpuconsole.session.session import Session
@@ -98,12 +100,18 @@ class ConsoleApp(TypeAhead):
         self._beats = 0
         self._trail: list[str] = []
         self._told: dict[str, int] = {}
+        self._begun = False
+        self._leaving = False
 
     # -- life -------------------------------------------------------------------------------
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The stylesheet's own variables, for themes that are not ours."""
         return BUILT_IN.variables()
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what reads keys and draws: Textual's choice, and on a terminal our own."""
+        return lasting(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What is drawn passes these: Textual's, but for a search for named colours, of which we
@@ -128,7 +136,17 @@ class ConsoleApp(TypeAhead):
         """Let go of the past."""
         await self.travel.close()
 
+    def leave(self) -> None:
+        """Close the console, once it has opened: no screen is taken away while it is made."""
+        if self._begun:
+            self.exit()
+        self._leaving = True
+
     def _begin(self) -> None:
+        self._begun = True
+        if self._leaving:
+            self.exit()
+            return
         self._tell_theme_errors()
         self.set_interval(THEMES_EVERY_S, self.look_at_themes)
         aside(self, self._open_session, group="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,12 +82,7 @@ def _scraping(
 @contextlib.contextmanager
 def stopping(stop: asyncio.Event) -> Iterator[None]:
     """Set the event at a signal that asks to end, instead of being interrupted."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in signals:
-        loop.add_signal_handler(number, stop.set)
-    try:
+    from gpuconsole.tui.signals import ending
+
+    with ending(lambda _: stop.set()):
         yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

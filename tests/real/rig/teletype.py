@@ -1,0 +1,134 @@
+"""A program on a terminal of its own, of which every mode is known afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_KEYBOARD = re.compile(rb"\x1b\[([<>])[0-9]*u")
+_ESCAPE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)")
+_INITIAL = {7: True, 25: True}
+"""Private modes that are set on every terminal: lines wrap, the cursor is seen."""
+
+
+class Teletype:
+    """A pseudo terminal, 120 by 36, and the program that leads its session. Use as a context."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self._command = list(command)
+        self._env = {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        self._written = bytearray()
+
+    def __enter__(self) -> Teletype:
+        self._master, self._slave = os.openpty()
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+        self.attributes = self._attributes()
+        name = os.ttyname(self._slave)
+        # A session of its own, of which the terminal is the controlling one: it hears a hang-up.
+        leader = ["setsid", "--ctty", *self._command]
+        with open(name, "r+b", buffering=0) as end:
+            self.process = subprocess.Popen(
+                leader, stdin=end, stdout=end, stderr=end, env=self._env
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for end in (self._master, self._slave):
+            with contextlib.suppress(OSError):
+                os.close(end)
+
+    @property
+    def text(self) -> str:
+        """All that was written so far, without what moves the cursor or sets colours."""
+        return _ESCAPE.sub(b"", bytes(self._written)).decode(errors="replace")
+
+    def until(self, condition: Callable[[bytes], object], within_s: float = 90) -> None:
+        """Wait until what was written fulfils a condition."""
+        deadline = time.monotonic() + within_s
+        while not condition(bytes(self._written)):
+            assert self.process.poll() is None, f"it has ended: {self.text[-2000:]}"
+            assert time.monotonic() < deadline, f"not in time: {self.text[-2000:]}"
+            time.sleep(0.01)
+
+    def shows(self, *words: str) -> None:
+        """Wait until all the words were written."""
+        self.until(lambda _: all(word in self.text for word in words))
+
+    def press(self, keys: bytes) -> None:
+        """Send keys."""
+        os.write(self._master, keys)
+
+    def hang_up(self) -> None:
+        """Take the terminal away, as a window that is closed."""
+        os.close(self._slave)
+        os.close(self._master)
+
+    def ended(self, within_s: float = 60) -> int:
+        """Wait for the program's end; returns its exit code, negative for a signal's."""
+        return self.process.wait(within_s)
+
+    def unrestored(self) -> dict[str, object]:
+        """Return what of the terminal is not as it was before the program began."""
+        # All that it has written must have been read: a mark of our own comes behind it.
+        os.write(self._slave, b"\x00END")
+        deadline = time.monotonic() + 60
+        while not self._written.endswith(b"\x00END"):
+            assert time.monotonic() < deadline, "the terminal is not read"
+            time.sleep(0.01)
+        modes: dict[int, bool] = {}
+        for numbers, letter in _MODE.findall(self._written):
+            modes |= dict.fromkeys(map(int, numbers.split(b";")), letter == b"h")
+        found: dict[str, object] = {
+            f"mode {mode}": on for mode, on in modes.items() if on is not _INITIAL.get(mode, False)
+        }
+        pushed = [way == b">" for way in _KEYBOARD.findall(self._written)]
+        if sum(pushed) != len(pushed) - sum(pushed):
+            found["keyboard protocol"] = pushed
+        if self._attributes() != self.attributes:
+            found["attributes"] = self._attributes()
+        return found
+
+    def left_behind(self) -> list[str]:
+        """Return the command lines of processes of its session that are still there."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                after = (folder / "stat").read_text().rpartition(")")[2].split()
+                if int(after[3]) == self.process.pid and after[0] != "Z":
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+        return found
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the program a signal."""
+        self.process.send_signal(number)
+
+    def _attributes(self) -> list[Any]:
+        return termios.tcgetattr(self._slave)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := os.read(self._master, 65536):
+                self._written += data
