@@ -17,6 +17,7 @@ import click
 from gpuconsole.cli import summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
+from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.remote.vendors import describe as vendors
 from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
@@ -129,8 +130,8 @@ def theme_reference() -> str:
         title = f"## `{section}`" if section else "## A file"
         lines += ["", title, "", (model.__doc__ or "").strip(), "", "| key | means |"]
         lines.append("| --- | --- |")
-        for name, info in model.model_fields.items():
-            lines.append(f"| `{name}` | {' '.join((info.description or '').split())} |")
+        for name, meaning in descriptions(model).items():
+            lines.append(f"| `{name}` | {' '.join(meaning.split())} |")
     example = shipped_folder() / "night.yaml"
     lines += ["", "## An example", "", "A colour is written as `#rrggbb`. This is `night`:", ""]
     lines += ["```yaml", example.read_text(encoding="utf-8").rstrip(), "```"]

@@ -32,7 +32,7 @@ M = TypeVar("M", bound=BaseModel)
 class Section(BaseModel):
     """Base of every model read from a document: unknown keys are refused, values are fixed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @field_validator("*", mode="before")
     @classmethod

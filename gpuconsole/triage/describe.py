@@ -7,6 +7,7 @@ import re
 from gpuconsole.config import Thresholds, TriageSection
 from gpuconsole.core.pages import with_part
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.triage.model import Rule
 from gpuconsole.triage.rules import RULES
 from gpuconsole.triage.xids import XIDS
@@ -45,8 +46,8 @@ def thresholds_table() -> str:
     """Return the table of thresholds as Markdown."""
     limits = Thresholds()
     lines = ["| key below `triage: limits:` | unless set | what it says |", "| --- | --- | --- |"]
-    for name, field in Thresholds.model_fields.items():
-        lines.append(f"| `{name}` | {worded(limits, name)} | {field.description} |")
+    for name, meaning in descriptions(Thresholds).items():
+        lines.append(f"| `{name}` | {worded(limits, name)} | {meaning} |")
     return "\n".join(lines)
 
 
@@ -54,11 +55,11 @@ def telling_table() -> str:
     """Return the table of the settings that say who is told, as Markdown."""
     lines = ["| key below `triage:` | unless set | what it says |", "| --- | --- | --- |"]
     settings = TriageSection()
-    for name, field in TriageSection.model_fields.items():
+    for name, meaning in descriptions(TriageSection).items():
         if name != "limits":
             value = getattr(settings, name)
             shown = f"`{value}`" if isinstance(value, str) and value else "off"
-            lines.append(f"| `{name}` | {shown} | {field.description} |")
+            lines.append(f"| `{name}` | {shown} | {meaning} |")
     return "\n".join(lines)
 
 
