@@ -22,7 +22,7 @@ LABEL_PREFIX = "gpuconsole."
 that it shares), and for leases `lease` (the device's UUID), `since`."""
 
 CHECKPOINT_FOLDER = "checkpoint"
-"""The folder in a job's results folder that all its attempts find again."""
+"""What a job's checkpoint is called among its results once they are fetched."""
 CALIBRATION_FOLDER = "calibrate"
 """The results folder that all calibrations of a host share; it stays empty."""
 
@@ -138,6 +138,11 @@ class HostAccount:
     node_groups: tuple[int, ...] | None = None
     """Groups that own nodes of accelerators there; None where nobody looked."""
 
+    @property
+    def checkpoint_dir(self) -> str:
+        """The job's checkpoint: beside the results, where no container can replace it."""
+        return f"{self.results_dir}.checkpoint"
+
 
 @dataclass(frozen=True, slots=True)
 class HostNetwork:
@@ -212,8 +217,9 @@ class Engine(Protocol):
         """Tell how other hosts reach this one; EngineError where that cannot be told."""
         ...
 
-    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
-        """Make the job's results folder on the host, with a folder in it, and tell who owns it."""
+    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+        """Make the job's results folder on the host, and one for its checkpoint if it wants that;
+        tell who owns them. RefusedError where a script has put something else in their place."""
         ...
 
     async def create(self, spec: ContainerSpec) -> str:
@@ -257,12 +263,18 @@ class Engine(Protocol):
         none when there is no such container or folder."""
         ...
 
-    def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
-        """Give the job's results folder, or a folder in it, as a tar stream."""
+    def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream; RefusedError when it is gone."""
+        ...
+
+    def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's checkpoint as a tar stream; nothing where it has none, RefusedError where
+        a script has put something else in its place."""
         ...
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
-        """List the files in the job's results folder, the largest first."""
+        """List the files of results and checkpoint, the largest first; RefusedError when they are
+        gone."""
         ...
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:

@@ -103,7 +103,7 @@ class SimulatedEngine:
         self._reach()
         return HostNetwork(self._host.site.address, "eth0")
 
-    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
+    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
         """Name the job's results folder."""
         self._reach()
         return HostAccount(1000, 1000, f"/home/ops/.local/state/gpuconsole/results/{job_id}")
@@ -220,10 +220,14 @@ class SimulatedEngine:
         self._reach()
         return {}
 
-    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
-        """Give the job's results folder as a tar stream; a folder in it is simply empty."""
-        ran = self._ran(job_id)
-        yield _EMPTY_TAR if folder else ran.results(self._host.time.now())
+    async def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream."""
+        yield self._ran(job_id).results(self._host.time.now())
+
+    async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's checkpoint as a tar stream, which is simply empty."""
+        self._ran(job_id)
+        yield _EMPTY_TAR
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List what is in that tar."""

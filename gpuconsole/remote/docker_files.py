@@ -1,4 +1,4 @@
-"""Files in and out: code into a container, results folders on the host."""
+"""Files into a container and out of it, through the engine."""
 
 from __future__ import annotations
 
@@ -8,44 +8,13 @@ import re
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 import docker
 
-from gpuconsole.core.containers import HostAccount
-from gpuconsole.core.text import clean
-from gpuconsole.core.vendors import VENDORS
-from gpuconsole.errors import EngineError, UsageError
-from gpuconsole.remote.link import Completed, Link
+from gpuconsole.errors import UsageError
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
-
-# Constant scripts that take arguments: nothing is glued into them. They hold no newline, single
-# quote, backslash or exclamation mark, so every login shell passes them on unharmed.
-_BASE = 'base="$HOME/.local/state/gpuconsole/results"; '
-_PREPARE = (
-    'umask 077; mkdir -p "$base/$1/$2" && id -u && id -g && cd "$base/$1" && pwd -P && '
-    # Which numbers the makers' groups have is each host's own; a name need not be in the image.
-    'for node in $3; do test -c "$node" && stat -c %g "$node"; done | sort -u'
-    # A host without such nodes has a line too, which is empty.
-    ' | tr "[:space:]" " " && echo'
-)
-NODES = " ".join(sorted(
-    {
-        f"{node.format('[0-9]*')}{'/*' if node == '/dev/dri' else ''}"
-        for vendor in VENDORS.values()
-        for node in (*vendor.nodes, *vendor.shared)
-    }
-))  # fmt: skip
-"""Patterns of all makers' nodes, for a shell."""
-_LOCATE = 'cd "$base/$1/$2" && pwd -P'
-_TIDY = (
-    'cd "$base" 2>/dev/null || exit 0; '
-    'for job; do rmdir -- "$job" 2>/dev/null && echo removed; done; '
-    'for left in *; do test -d "$left" && echo "kept $left"; done; true'
-)
-_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
@@ -95,54 +64,6 @@ def read_files(client: docker.APIClient, container: str, folder: str) -> dict[st
                 return {}
         archive.seek(0)
         return small_files(archive)
-
-
-async def prepare(link: Link, host: str, job_id: str, folder: str) -> HostAccount:
-    """Make the job's results folder, and `folder` in it, open to their owner only."""
-    done = await _run(link, _PREPARE, job_id, folder, extra=NODES)
-    uid, gid, folder, groups = _lines(done, 4, f"making the results folder on {host}")
-    # Not root's group: whoever owns more than devices there is not meant.
-    owners = tuple(sorted({int(word) for word in groups.split()} - {0}))
-    return HostAccount(int(uid), int(gid), folder, owners)
-
-
-async def locate(link: Link, host: str, job_id: str, folder: str) -> str:
-    """Return the job's results folder on the host, or `folder` in it; EngineError when there is
-    none."""
-    done = await _run(link, _LOCATE, job_id, folder)
-    return _lines(done, 1, f"looking for the results of {job_id} on {host}")[0]
-
-
-async def tidy(link: Link, host: str, jobs: Sequence[str], keep: frozenset[str]) -> tuple[int, int]:
-    """Remove the empty results folders of these jobs; one with anything in it always stays.
-
-    Returns how many were removed, and how many folders of jobs not in `keep` are left.
-    """
-    done = await _run(link, _TIDY, *jobs)
-    said = _lines(done, 0, f"looking through the results on {host}")
-    left = {line.removeprefix("kept ") for line in said if line.startswith("kept ")}
-    return said.count("removed"), len(left - keep)
-
-
-async def _run(link: Link, script: str, *folders: str, extra: str = "") -> Completed:
-    for folder in filter(None, folders):
-        if not _JOB_ID.fullmatch(folder):
-            raise UsageError("Not a job id", f"{clean(folder, 80)!r} cannot name a folder.")
-    more = (extra,) if extra else ()
-    return await link.run(["sh", "-c", _BASE + script, "sh", *folders, *more])
-
-
-def _lines(done: Completed, count: int, doing: str) -> list[str]:
-    """Return the last `count` lines of output (0: all); a login shell may have said more."""
-    lines = done.stdout.decode(errors="surrogateescape").splitlines()
-    if done.exit_status != 0 or len(lines) < count:
-        said = clean(done.stderr.decode(errors="replace").strip(), 500)
-        raise EngineError(
-            "The results folder cannot be used",
-            f"While {doing}: {said or f'exit status {done.exit_status}'}.",
-            "Look at the rights of ~/.local/state on the host, and at its free space.",
-        )
-    return lines[-count:]
 
 
 def _directory(name: str) -> tarfile.TarInfo:

@@ -42,8 +42,8 @@ from gpuconsole.remote.docker_images import PullProgress, image_facts, is_presen
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
 from gpuconsole.remote.image_store import DockerImageStore
+from gpuconsole.remote.job_folders import JobFolders
 from gpuconsole.remote.link import Link
-from gpuconsole.remote.result_files import list_files
 
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
@@ -68,6 +68,7 @@ class DockerEngine:
         names the link that the host shares with others."""
         self.host = host
         self._link = link
+        self._folders = JobFolders(link, host)
         self._calls = DockerCalls(link, host, socket_path)
         self.images = DockerImageStore(self._calls, host, road)
         self._lease_grace_s = lease_grace_s
@@ -129,9 +130,10 @@ class DockerEngine:
         """Tell how other hosts reach this one, and which ports are taken."""
         return await network.ask(self._link, self.host, self._interface)
 
-    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
-        """Make the job's results folder on the host, with a folder in it, and tell who owns it."""
-        return await docker_files.prepare(self._link, self.host, job_id, folder)
+    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+        """Make the job's results folder on the host, and one for its checkpoint if it wants that;
+        tell who owns them."""
+        return await self._folders.prepare(job_id, checkpoint=checkpoint)
 
     async def create(self, spec: ContainerSpec) -> str:
         """Create the container; one of the same name is returned only if it is this attempt's."""
@@ -215,16 +217,17 @@ class DockerEngine:
         doing = f"reading {folder} of {_short(container)}"
         return await self._calls.run(doing, docker_files.read_files, container, folder)
 
-    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
-        """Give the job's results folder, or a folder in it, as a tar stream."""
-        path = await docker_files.locate(self._link, self.host, job_id, folder)
-        async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
-            yield chunk
+    def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream."""
+        return self._folders.results(job_id)
+
+    def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's checkpoint as a tar stream; nothing where it has none."""
+        return self._folders.checkpoint(job_id, adopt=True)
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
-        """List the files in the job's results folder, the largest first."""
-        folder = await docker_files.locate(self._link, self.host, job_id, "")
-        return await list_files(self._link, self.host, folder)
+        """List the files of results and checkpoint, the largest first."""
+        return await self._folders.listed(job_id)
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended containers and leases of jobs not in `keep_jobs`.
@@ -235,7 +238,7 @@ class DockerEngine:
             "pruning", _prune, keep_jobs, journal, self._lease_grace_s
         )
         folders = [*jobs, CALIBRATION_FOLDER]
-        removed, kept = await docker_files.tidy(self._link, self.host, folders, keep_jobs)
+        removed, kept = await self._folders.tidy(folders, keep_jobs)
         return PruneResult(containers, leases, results_kept=kept, results_removed=removed)
 
 

@@ -1,6 +1,6 @@
 """The folder in which a job keeps its checkpoints: the same for all its attempts.
 
-On each host it is a folder in the job's results. Where rank 0 last ran is the checkpoint that
+On each host it is a folder beside the job's results. Where rank 0 last ran is the checkpoint that
 counts; an attempt on other hosts gets a copy of it through the console before it starts.
 """
 
@@ -11,10 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuconsole.core.containers import CHECKPOINT_FOLDER
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
@@ -54,8 +53,8 @@ async def bring(
 ) -> None:
     """Copy the checkpoint to every host of an attempt that is not where it lies.
 
-    HostLostError when the host that has it is out of sight; UsageError when this machine cannot
-    hold it on its way.
+    HostLostError when the host that has it is out of sight; RefusedError when it is not there any
+    more, or cannot be read safely; UsageError when this machine cannot hold it on its way.
     """
     job = entry.job
     source = holder_of(job, bench.hosts.snapshot())
@@ -71,8 +70,10 @@ async def bring(
             packed = Path(folder) / "checkpoint.tar"
             engine = await bench.hosts.engine(source)
             with packed.open("wb") as file:
-                async for chunk in engine.results(job.id, CHECKPOINT_FOLDER):
+                async for chunk in engine.checkpoint(job.id):
                     file.write(chunk)
+            if not packed.stat().st_size:
+                raise _gone(job, source)
             target = checkpoint_path(job.task)
             await gang.each(
                 needing, lambda part: part.engine.put(containers[part.rank], packed, target)
@@ -83,3 +84,11 @@ async def bring(
             f"It goes from {source} through {bench.state}: {error.strerror}.",
             "Make room there and retry the job.",
         ) from error
+
+
+def _gone(job: Job, source: str) -> RefusedError:
+    return RefusedError(
+        "The checkpoint is gone",
+        f"Job {job.id} last ran on {source}, where its checkpoint folder was removed since.",
+        "Submit it again to begin from the start.",
+    )

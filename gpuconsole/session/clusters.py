@@ -196,7 +196,7 @@ def batch_spec(
     if job.estimate_mib is not None:
         env["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
     if batch.link is not None:
-        target = f"{results}/{CHECKPOINT_FOLDER}"
+        target = account.checkpoint_dir
         env["GPUCONSOLE_CHECKPOINT"] = target
         path = batch.link[0].removeprefix("/workspace/")
         batch = replace(batch, link=None if path.startswith("/") else (path, target))

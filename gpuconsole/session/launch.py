@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, Lease
+from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
 from gpuconsole.errors import ConsoleError, EngineError, UsageError
@@ -141,9 +141,9 @@ class Launch:
 
     async def _spec(self, part: Part, meeting: Meeting | None) -> ContainerSpec:
         job = self._entry.job
-        folder = CHECKPOINT_FOLDER if job.task.checkpoint_dir else ""
+        checkpoint = bool(job.task.checkpoint_dir)
         with gang.on_host(part.attempt.host):
-            account = await part.engine.prepare(job.id, folder)
+            account = await part.engine.prepare(job.id, checkpoint=checkpoint)
         if cluster_of(job.task):
             bench = self._bench
             batch = batch_of(job, bench.hosts.snapshot(), bench.journal.jobs())

@@ -7,16 +7,17 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from gpuconsole.core.containers import Hosts, ResultFile
+from gpuconsole.core.containers import CHECKPOINT_FOLDER, Hosts, ResultFile
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.recovery import may_have_run
 
 SPARE_BYTES = 64 * MIB
 """What is left free on the disk."""
@@ -28,10 +29,13 @@ async def fetch_results(hosts: Hosts, job: Job, folder: Path) -> Path:
     RefusedError when it has not run, UnreachableError when a host is out of sight: then nothing
     has been copied.
     """
-    first, *others = [await hosts.engine(part.host) for part in _parts(job)]
-    await save_results(first.results(job.id), folder)
-    for rank, engine in enumerate(others, start=1):
-        await save_results(engine.results(job.id), folder / f"rank-{rank}")
+    engines = [await hosts.engine(part.host) for part in _parts(job)]
+    for rank, engine in enumerate(engines):
+        target = folder / f"rank-{rank}" if rank else folder
+        streams = {"": engine.results(job.id)}
+        if job.task.checkpoint_dir:
+            streams[CHECKPOINT_FOLDER] = engine.checkpoint(job.id)
+        await save_results(streams, target)
     return folder
 
 
@@ -50,13 +54,15 @@ async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:
 
 
 def _parts(job: Job) -> Sequence[Attempt]:
-    if job.attempt is None:
+    ran = next(filter(may_have_run, reversed(job.attempts)), None)
+    if ran is None:
         raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
-    return job.attempt.parts
+    return ran.parts
 
 
-async def save_results(chunks: AsyncIterator[bytes], folder: Path) -> Path:
-    """Unpack a tar stream into `folder`, which must not exist or be empty; all or nothing.
+async def save_results(streams: Mapping[str, AsyncIterator[bytes]], folder: Path) -> Path:
+    """Unpack tar streams into `folder`, which must not exist or be empty, each into the folder in
+    it that its key names; all or nothing. A stream without a byte has nothing to unpack.
 
     Only regular files and folders below `folder` are made: links, devices and names that lead out
     of it are refused. UsageError says what could not be done.
@@ -64,12 +70,14 @@ async def save_results(chunks: AsyncIterator[bytes], folder: Path) -> Path:
     try:
         _require_new(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            tempfile.TemporaryFile(dir=folder.parent) as archive,
-            tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch,
-        ):
-            await _receive(chunks, archive, folder)
-            await asyncio.to_thread(_place, archive, Path(scratch) / "results", folder)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
+            fresh = Path(scratch) / "results"
+            for name, chunks in streams.items():
+                with tempfile.TemporaryFile(dir=folder.parent) as archive:
+                    if await _receive(chunks, archive, folder):
+                        await asyncio.to_thread(extract, archive, fresh / name)
+            fresh.mkdir(exist_ok=True)
+            _place(fresh, folder)
     except OSError as error:
         raise UsageError(
             "Results cannot be stored", f"{folder}: {error.strerror}.", "Choose another folder."
@@ -79,6 +87,7 @@ async def save_results(chunks: AsyncIterator[bytes], folder: Path) -> Path:
 
 def extract(archive: IO[bytes], folder: Path) -> None:
     """Unpack the regular files and folders of a tar below `folder`; UsageError for a bad one."""
+    folder.mkdir(exist_ok=True)
     try:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
             for member in tar:
@@ -89,9 +98,7 @@ def extract(archive: IO[bytes], folder: Path) -> None:
         ) from error
 
 
-def _place(archive: IO[bytes], fresh: Path, folder: Path) -> None:
-    fresh.mkdir()
-    extract(archive, fresh)
+def _place(fresh: Path, folder: Path) -> None:
     if folder.exists():
         folder.rmdir()
     os.replace(fresh, folder)
@@ -121,7 +128,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None
     target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
-async def _receive(chunks: AsyncIterator[bytes], archive: IO[bytes], folder: Path) -> None:
+async def _receive(chunks: AsyncIterator[bytes], archive: IO[bytes], folder: Path) -> int:
     # The archive and what is unpacked from it lie side by side for a moment.
     limit = (shutil.disk_usage(folder.parent).free - SPARE_BYTES) // 2
     size = 0
@@ -136,6 +143,7 @@ async def _receive(chunks: AsyncIterator[bytes], archive: IO[bytes], folder: Pat
             )
         archive.write(chunk)
     archive.seek(0)
+    return size
 
 
 def _require_new(folder: Path) -> None:

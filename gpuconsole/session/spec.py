@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import (
-    CHECKPOINT_FOLDER,
     LABEL_PREFIX,
     ContainerSpec,
     HostAccount,
@@ -146,8 +145,7 @@ def _own_mounts(task: Task, account: HostAccount) -> tuple[Mount, ...]:
     target = checkpoint_path(task)
     if not target:
         return (results,)
-    folder = f"{account.results_dir}/{CHECKPOINT_FOLDER}"
-    return (results, Mount(folder, target, read_only=False))
+    return (results, Mount(account.checkpoint_dir, target, read_only=False))
 
 
 def cpuset(attempt: Attempt, host: Host | None) -> str:

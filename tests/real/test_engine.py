@@ -20,7 +20,7 @@ import pytest
 from gpuconsole.core.containers import ContainerSpec, LogTail
 from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.jobs import Mount
-from gpuconsole.errors import EngineError, ImageError
+from gpuconsole.errors import EngineError, ImageError, RefusedError
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
@@ -274,9 +274,9 @@ async def test_code_goes_in_and_results_come_out(engine: DockerEngine, tmp_path:
         assert {"./a", "./b"} < set(tar.getnames())
     listed = await engine.list_results("job-7")
     assert [(file.name, file.size_bytes) for file in listed] == [("deep/c d", 3000), ("a", 2)]
-    with pytest.raises(EngineError, match="job-8"):
+    with pytest.raises(RefusedError, match="job-8"):
         await engine.list_results("job-8")
-    with pytest.raises(EngineError, match="job-8"):
+    with pytest.raises(RefusedError, match="job-8"):
         await anext(aiter(engine.results("job-8")))
 
 

@@ -276,7 +276,7 @@ class FakeEngine:
         await self._at("network")
         return HostNetwork(f"10.0.0.{ord(self._name[0])}", "eth0", self._docker.busy_ports)
 
-    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
+    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
         await self._at("prepare")
         return HostAccount(self._docker.uid, 1000, f"/home/u/results/{job_id}")
 
@@ -371,15 +371,22 @@ class FakeEngine:
         found = self._docker.find(container)
         return {} if found is None else dict(found.files)
 
-    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
+    async def results(self, job_id: str) -> AsyncIterator[bytes]:
         await self._at("results")
-        self._docker.sent.append(folder)
+        yield self._tar()
+
+    async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
+        await self._at("results")
+        self._docker.sent.append("checkpoint")
+        yield self._tar()
+
+    def _tar(self) -> bytes:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             member = tarfile.TarInfo("./model.pdparams")
             member.size = 5
             archive.addfile(member, io.BytesIO(b"model"))
-        yield buffer.getvalue()
+        return buffer.getvalue()
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         await self._at("prune")

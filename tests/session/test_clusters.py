@@ -227,10 +227,10 @@ def test_a_run_has_the_clusters_own_paths() -> None:
     spec = batch_spec(one, attempt, batch, image="", account=account, journal="me")
     assert spec.command == ("python", "t.py")
     assert spec.env["GPUCONSOLE_RESULTS"] == "/shared/results/j1"
-    assert spec.env["GPUCONSOLE_CHECKPOINT"] == "/shared/results/j1/checkpoint"
+    assert spec.env["GPUCONSOLE_CHECKPOINT"] == "/shared/results/j1.checkpoint"
     assert (spec.env["A"], spec.env["GPUCONSOLE_ESTIMATE_MIB"]) == ("1", "900")
     assert spec.batch is not None
-    assert spec.batch.link == ("out/state", "/shared/results/j1/checkpoint")
+    assert spec.batch.link == ("out/state", "/shared/results/j1.checkpoint")
     assert spec.labels["gpuconsole.nonce"] == "abc"
     assert not spec.device_uuids
 

@@ -52,7 +52,7 @@ async def test_a_preempted_job_is_stopped_and_goes_on_from_its_checkpoint(lab: L
     results = f"/home/u/results/{job.id}"
     assert spec.mounts == (
         Mount(results, "/results", read_only=False),
-        Mount(f"{results}/checkpoint", "/workspace/out/ckpt", read_only=False),
+        Mount(f"{results}.checkpoint", "/workspace/out/ckpt", read_only=False),
     )
     preempt(desk.journal, job, "Preempted by ada.")
     await lab.clock.until(lambda: len(desk.job(job.id).attempts) == 2)

@@ -31,6 +31,10 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, **values: object) -> tarfile
     return member
 
 
+def stream(content: bytes) -> dict[str, AsyncIterator[bytes]]:
+    return {"": sent(content)}
+
+
 async def sent(content: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(content), 1000):
         yield content[start : start + 1000]
@@ -46,7 +50,7 @@ async def test_files_and_folders_arrive_and_nothing_else(tmp_path: Path) -> None
         (entry("./pipe", tarfile.FIFOTYPE), b""),
         (entry("./link/x"), b"below what would have been a link"),
     )
-    folder = await save_results(sent(content), tmp_path / "out" / "job")
+    folder = await save_results(stream(content), tmp_path / "out" / "job")
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert files == {"a/b.txt", "link/x"}
     assert (folder / "a/b.txt").read_bytes() == b"hello"
@@ -60,19 +64,19 @@ async def test_a_name_that_leads_out_is_refused_and_nothing_is_made(
 ) -> None:
     content = archive((entry("fine.txt"), b"x"), (entry(name), b"x"))
     with pytest.raises(UsageError, match="leads out"):
-        await save_results(sent(content), tmp_path / "out" / "job")
+        await save_results(stream(content), tmp_path / "out" / "job")
     assert not list((tmp_path / "out").iterdir())
 
 
 async def test_garbage_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no archive"):
-        await save_results(sent(b"garbage" * 200), tmp_path / "job")
+        await save_results(stream(b"garbage" * 200), tmp_path / "job")
 
 
 async def test_a_cut_stream_is_damaged(tmp_path: Path) -> None:
     content = archive((entry("big.bin"), b"x" * 50_000))
     with pytest.raises(UsageError, match=r"damaged|no archive"):
-        await save_results(sent(content[:20_000]), tmp_path / "job")
+        await save_results(stream(content[:20_000]), tmp_path / "job")
     assert not (tmp_path / "job").exists()
 
 
@@ -81,12 +85,12 @@ async def test_more_than_the_disk_can_take_is_refused(
 ) -> None:
     monkeypatch.setattr(results, "SPARE_BYTES", 2**60)
     with pytest.raises(UsageError, match="too large"):
-        await save_results(sent(archive((entry("a"), b"x"))), tmp_path / "job")
+        await save_results(stream(archive((entry("a"), b"x"))), tmp_path / "job")
 
 
 async def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
-    folder = await save_results(sent(archive((entry("a"), b"x"))), tmp_path / "job")
+    folder = await save_results(stream(archive((entry("a"), b"x"))), tmp_path / "job")
     with pytest.raises(UsageError, match="not empty"):
-        await save_results(sent(archive((entry("a"), b"y"))), folder)
+        await save_results(stream(archive((entry("a"), b"y"))), folder)
     assert (folder / "a").read_bytes() == b"x"

@@ -32,8 +32,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
+from gpuconsole.remote.job_folders import JobFolders
 from gpuconsole.remote.link import Link
-from gpuconsole.remote.result_files import list_files
 from gpuconsole.remote.slurm import runs, scripts
 from gpuconsole.remote.slurm.arrays import Gatherer
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
@@ -55,7 +55,6 @@ REST_EVERY_S = 3.0
 GZIP = b"\x1f\x8b"
 _PATH = re.compile(r"/[A-Za-z0-9._/+@-]{1,400}")
 """What the folder of all runs may be called: an `#SBATCH` line must hold it."""
-_ACCOUNT = re.compile(r"[0-9]{1,10}")
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
 
 
@@ -105,17 +104,12 @@ class SlurmEngine:
         """Refuse: nodes find each other through Slurm."""
         raise EngineError("Not known", f"{self.host}: nodes meet where Slurm has put them.")
 
-    async def prepare(self, job_id: str, folder: str = "") -> HostAccount:
-        """Make the job's results folder on the shared filesystem, and tell who owns it."""
-        for name in filter(None, (job_id, folder)):
-            _require_name(name)
-        base = await self._folder()
-        doing = f"making folders in {base}"
-        said = await self._calls.ask(scripts.ACCOUNT, base, job_id, folder, doing=doing)
-        words = said.split()
-        if len(words) != 2 or not all(_ACCOUNT.fullmatch(word) for word in words):
-            raise EngineError("Account is not known", f"{self.host} does not tell its user id.")
-        return HostAccount(int(words[0]), int(words[1]), f"{base}/results/{job_id}")
+    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+        """Make the job's folders on the shared filesystem, and tell who owns them."""
+        folders = await self._job_folders()
+        account = await folders.prepare(job_id, checkpoint=checkpoint)
+        # By the name that the nodes know, which need not be where it lies for the login node.
+        return replace(account, results_dir=f"{await self._folder()}/results/{job_id}")
 
     async def create(self, spec: ContainerSpec) -> str:
         """Make the run's folder; one of the same name is taken only if it is this attempt's."""
@@ -251,16 +245,25 @@ class SlurmEngine:
         done = await self._calls.run(scripts.FILES, path, str(ARCHIVE_BYTES))
         return small_files(io.BytesIO(done.stdout)) if done.exit_status == 0 else {}
 
-    async def results(self, job_id: str, folder: str = "") -> AsyncIterator[bytes]:
-        """Give the job's results folder, or a folder in it, as a tar stream."""
-        path = await self._results_folder(job_id, folder)
+    async def results(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's results folder as a tar stream."""
+        folders = await self._job_folders()
         async with self._transfers:
-            async for chunk in self._link.stream(["tar", "-C", path, "-cf", "-", "."]):
+            async for chunk in folders.results(job_id):
+                yield chunk
+
+    async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give the job's checkpoint as a tar stream; nothing where it has none."""
+        folders = await self._job_folders()
+        async with self._transfers:
+            # A run that is under way knows its folder by name: only a new attempt moves it.
+            async for chunk in folders.checkpoint(job_id, adopt=False):
                 yield chunk
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
-        """List the files in the job's results folder, the largest first."""
-        return await list_files(self._link, self.host, await self._results_folder(job_id, ""))
+        """List the files of results and checkpoint, the largest first."""
+        folders = await self._job_folders()
+        return await folders.listed(job_id)
 
     async def prune(self, keep_jobs: frozenset[str], journal: str) -> PruneResult:
         """Remove this journal's ended runs of jobs not in `keep_jobs`, and their results folders
@@ -271,10 +274,10 @@ class SlurmEngine:
             if job not in keep_jobs and status.state not in LIVE:
                 await self.remove(status.id)
                 jobs.append(job)
-        base = await self._folder()
-        said = await self._calls.ask(scripts.TIDY, base, *set(jobs), doing="tidying results")
-        words = said.split()
-        return PruneResult(len(jobs), 0, words.count("kept"), words.count("removed"))
+        await self._calls.ask(scripts.TIDY, await self._folder(), doing="tidying arrays")
+        folders = await self._job_folders()
+        removed, left = await folders.tidy(sorted(set(jobs)), keep_jobs)
+        return PruneResult(len(jobs), 0, results_kept=left, results_removed=removed)
 
     def _require_believable(self, container: str, look: Look) -> None:
         """Raise UnreachableError for a run whose end nobody can tell, for a while: its exit code
@@ -366,11 +369,9 @@ class SlurmEngine:
         _require_name(container)
         return f"{await self._folder()}/runs/{container}"
 
-    async def _results_folder(self, job_id: str, folder: str) -> str:
-        for name in filter(None, (job_id, folder)):
-            _require_name(name)
-        path = f"{await self._folder()}/results/{job_id}"
-        return f"{path}/{folder}" if folder else path
+    async def _job_folders(self) -> JobFolders:
+        base = f"{await self._folder()}/results"
+        return JobFolders(self._link, self.host, base, self._calls.run)
 
     async def _inside(self, container: str, target: str) -> str:
         """Return where a path of a container lies in a run's folder."""

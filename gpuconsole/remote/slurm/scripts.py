@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 HOME = 'printf %s "$HOME/.local/state/gpuconsole/slurm"'
-ACCOUNT = 'umask 077; mkdir -p "$1/runs" "$1/results/$2/$3" && id -u && id -g'
 
 CREATE = """umask 077
 [ -e "$1/labels" ] || { mkdir -p "$1" && tar -C "$1" -xf -; }
@@ -148,9 +147,5 @@ done
 TIDY = """cd "$1/arrays" 2>/dev/null && for group in *; do
   [ ! -d "$group" ] || grep -qs "^$group " ../runs/*/array || rm -rf -- "$group"
 done
-cd "$1/results" 2>/dev/null || exit 0
-shift
-for job; do rmdir -- "$job" 2>/dev/null && echo removed; done
-for left in *; do [ -d "$left" ] && echo kept; done
 exit 0
 """

@@ -1,0 +1,104 @@
+"""A script that lays links where its checkpoints and results lie gets nothing of its host by them.
+
+The account on the host is a usual one, as is its home; the engine is a real one, which would open
+as root whatever path it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session.session import Session
+from tests.real.rig.hosts import USER, Lab, LabHost
+from tests.real.rig.sessions import Desk, job_is, seen
+
+HOME = f"/home/{USER}"
+SECRET = "what only the account may read"
+ATTACK = f"""
+import os, stat, sys, time
+
+results, folder = os.environ["GPUCONSOLE_RESULTS"], os.environ["GPUCONSOLE_CHECKPOINT"]
+mark = os.path.join(folder, "mark")
+
+def attempt(call, *names):
+    try:
+        call(*names)
+        print("done", call.__name__, *names, flush=True)
+    except OSError as error:
+        print("refused", call.__name__, *names, error.strerror, flush=True)
+
+if os.environ["GPUCONSOLE_ATTEMPT"] == "1":
+    with open(mark, "w") as out:
+        out.write("saved")
+    os.link(mark, os.path.join(folder, "latest"))
+    os.symlink("mark", os.path.join(folder, "newest"))
+    os.symlink({HOME!r}, os.path.join(folder, "home"))
+    os.symlink("{HOME}/.ssh/id_lab", os.path.join(folder, "key"))
+    os.mkfifo(os.path.join(folder, "pipe"))
+    for place in (folder, results):
+        attempt(os.rename, place, place + ".moved")
+    inside = os.path.join(results, "checkpoint")
+    if os.path.exists(inside):
+        os.rename(inside, inside + ".moved")
+    os.symlink({HOME!r}, inside)
+    print("laid", flush=True)
+    sys.exit(1)
+
+print("found", *sorted(os.listdir(folder)), flush=True)
+if os.path.exists(mark):
+    print("mark", open(mark).read(), flush=True)
+for place in (folder, os.path.join(folder, "home"), os.path.join(results, "checkpoint")):
+    try:
+        print("STOLEN", open(os.path.join(place, ".ssh", "id_lab")).read(), flush=True)
+    except OSError as error:
+        print("nothing at", place, error.strerror, flush=True)
+    attempt(os.mkdir, os.path.join(place, "planted"))
+"""
+
+
+def desk_of(lab: Lab, folder: Path, hosts: int) -> Desk:
+    """Return a desk on hosts whose account has a key."""
+    for _ in range(hosts):
+        lab.add(devices=1, files={".ssh/id_lab": SECRET}).start_engine()
+    return Desk(lab, folder / "desk")
+
+
+async def attacked(desk: Desk, session: Session) -> Job:
+    """Return the job once its first attempt has laid its links."""
+    await seen(session)
+    task = replace(desk.task(ATTACK, "attack"), checkpoint_dir="runs/ckpt")
+    job = await session.submit(task, force=True)
+    done = await session.wait(job.id)
+    assert "laid" in log(session, job, 1), done.cause
+    return done
+
+
+def log(session: Session, job: Job, attempt: int) -> str:
+    """Return what an attempt has printed."""
+    return session.log_path(job.id, attempt).read_text()
+
+
+def assert_safe(host: LabHost, said: str) -> None:
+    """Hold what a second attempt said, and what is on the host now, against an escape."""
+    assert SECRET not in said
+    assert "STOLEN" not in said
+    assert "mark saved" in said
+    found = host.run(["find", HOME, "-name", "planted", "-not", "-path", "*/results/*"])
+    assert found.stdout == b""
+    assert host.run(["ls", "-A", HOME]).stdout.split() == [b".local", b".ssh"]
+
+
+async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path, 1)
+    async with desk.session() as session:
+        job = await attacked(desk, session)
+        assert "refused rename" in log(session, job, 1)
+        await session.retry(job.id)
+        await job_is(session, job, JobState.SUCCEEDED, within_s=120)
+        said = log(session, job, 2)
+        assert "found home key latest mark newest pipe" in said
+        assert_safe(docker_lab.hosts[0], said)
