@@ -11,16 +11,22 @@ import asyncio
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import docker
 import requests
 from docker.types import CancellableStream
 
 from gpuconsole.errors import ConsoleError, UnreachableError
-from gpuconsole.remote.docker_errors import BROKEN_CONNECTION, status_of, translate, unreachable
+from gpuconsole.remote.docker_errors import (
+    BROKEN_CONNECTION,
+    is_broken,
+    translate,
+    unreachable,
+)
+from gpuconsole.remote.docker_transport import BoundedClient
 from gpuconsole.remote.link import Link
 
 CALL_TIMEOUT_S = 60
@@ -40,9 +46,10 @@ class DockerCalls:
         self.host = host
         self._link = link
         self._socket_path = socket_path
-        self._client: docker.APIClient | None = None
+        self._client: BoundedClient | None = None
         self._path = ""
         self._connecting = asyncio.Lock()
+        self._clients: weakref.WeakSet[BoundedClient] = weakref.WeakSet()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"engine-{host}")
         self._pumps: set[_Pump] = set()
 
@@ -60,7 +67,7 @@ class DockerCalls:
             raise await self._explained(error, doing) from error
 
     async def stream(
-        self, doing: str, opening: Callable[[docker.APIClient], requests.Response]
+        self, doing: str, opening: Callable[[BoundedClient], requests.Response]
     ) -> AsyncGenerator[bytes, None]:
         """Give the body of a response in chunks as they come."""
         client = await self._connected(doing)
@@ -85,31 +92,33 @@ class DockerCalls:
         """Let go of the engine; what runs there runs on."""
         for pump in tuple(self._pumps):
             pump.close()
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        # A call that hangs must not keep the console from leaving.
+        for client in tuple(self._clients):
+            client.abort()
+            client.close()
+        self._client = None
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _on_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         call = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    async def _connected(self, doing: str) -> docker.APIClient:
+    async def _connected(self, doing: str) -> BoundedClient:
         async with self._connecting:
             # Asked each time: a link that was lost forwards again, perhaps from elsewhere.
             path = await self._link.forward_socket(self._socket_path)
             if self._client is None or path != self._path:
                 try:
-                    self._client = await self._on_thread(_connect, path)
+                    self._client = await self._on_thread(BoundedClient, path, CALL_TIMEOUT_S)
                     self._path = path
+                    self._clients.add(self._client)
                 except Exception as error:
                     raise await self._explained(error, doing) from error
             return self._client
 
     async def _explained(self, error: Exception, doing: str) -> Exception:
         """Return the console's error; a broken way is forgotten and its far end looked at."""
-        broken = isinstance(error, (docker.errors.DockerException, *BROKEN_CONNECTION))
-        if not broken or status_of(error) is not None:
+        if not is_broken(error):
             return translate(error, self.host, doing)
         self._client = None
         return await self._fault() or unreachable(self.host, doing, error)
@@ -131,13 +140,6 @@ class DockerCalls:
                 "then connect again.",
             )
         return None
-
-
-def _connect(path: str) -> docker.APIClient:
-    client = docker.APIClient(base_url=f"unix://{path}", timeout=CALL_TIMEOUT_S)
-    # A proxy or .netrc of the console's user has no say on a unix socket.
-    client.trust_env = False
-    return client
 
 
 class _Pump:

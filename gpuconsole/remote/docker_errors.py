@@ -11,6 +11,7 @@ import urllib3
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError, ImageError, UnreachableError
+from gpuconsole.remote.docker_transport import UnboundedAnswerError
 
 BROKEN_CONNECTION = (
     requests.ConnectionError,
@@ -22,6 +23,8 @@ BROKEN_CONNECTION = (
 """What a call raises when the engine or the way to it is gone. `APIError` is an OSError too (by
 way of requests), so look for an answer of the engine first."""
 TEXT_LIMIT = 500
+EXPLANATION_LIMIT = 4096
+"""Characters of an engine's reason that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +110,23 @@ def translate(error: Exception, host: str, doing: str) -> ConsoleError:
         return error
     if isinstance(error, docker.errors.APIError):
         return _answered(str(error.explanation or error), host, doing)
+    if unreadable := _unreadable(error):
+        return EngineError(
+            "Docker's answer cannot be read",
+            f"While {doing}, the engine of {host} {unreadable}.",
+            "Look at what serves the Docker socket there; `gpuconsole check` asks it.",
+        )
     if isinstance(error, BROKEN_CONNECTION):
         return unreachable(host, doing, error)
     return EngineError(
         "Docker cannot be used", f"{host}, while {doing}: {clean(str(error), TEXT_LIMIT)}"
     )
+
+
+def is_broken(error: Exception) -> bool:
+    """Whether a call failed by the engine, or the way to it, being gone."""
+    broken = isinstance(error, (docker.errors.DockerException, *BROKEN_CONNECTION))
+    return broken and status_of(error) is None and not _unreadable(error)
 
 
 def translated(answer: str, host: str, doing: str) -> EngineError:
@@ -168,7 +183,22 @@ def status_of(error: Exception) -> int | None:
     return error.status_code if isinstance(error, docker.errors.APIError) else None
 
 
+def _unreadable(error: BaseException | None) -> str:
+    """Return what the engine did wrong in its answer; "" where none came or it could be read."""
+    while error is not None:
+        if isinstance(error, UnboundedAnswerError):
+            return str(error)
+        if isinstance(error, RecursionError):
+            return "sent an answer that is nested too deep"
+        if isinstance(error, requests.exceptions.InvalidJSONError):
+            return "sent an answer that is not JSON"
+        # The SDK wraps what goes wrong when it connects.
+        error = error.__cause__
+    return ""
+
+
 def _answered(explanation: str, host: str, doing: str) -> EngineError:
+    explanation = explanation[:EXPLANATION_LIMIT]
     said = clean(explanation, TEXT_LIMIT)
     for known in _KNOWN:
         if re.search(known.pattern, explanation, re.IGNORECASE):

@@ -19,6 +19,7 @@ from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ImageError
 from gpuconsole.placement.images import READ
 from gpuconsole.remote.docker_errors import checked
+from gpuconsole.remote.docker_transport import SLOW_HEAD_S, BoundedClient
 
 LINE_LIMIT = 64 * 1024
 """A longer line of progress is not one that an engine writes."""
@@ -53,16 +54,16 @@ def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
     )
 
 
-def open_pull(client: docker.APIClient, image: str) -> requests.Response:
+def open_pull(client: BoundedClient, image: str) -> requests.Response:
     """Ask the engine to pull, with the console user's own Docker login for the registry."""
     repository, tag = parse_repository_tag(image)
     return checked(
         client.post(
-            f"{client.base_url}/v{client.api_version}/images/create",
+            f"{client.streams}/v{client.api_version}/images/create",
             params={"fromImage": repository, "tag": tag or "latest"},
             headers=login_header(client, image),
             stream=True,
-            timeout=(client.timeout, None),
+            timeout=(client.timeout, SLOW_HEAD_S),
         )
     )
 

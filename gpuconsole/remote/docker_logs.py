@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import docker
 import requests
 
 from gpuconsole.remote.docker_errors import checked
+from gpuconsole.remote.docker_transport import BoundedClient
 
 HEADER = 8
 """Bytes before each frame: stream number, three zeros, length as 32 bits, big end first."""
@@ -20,7 +20,7 @@ TAIL_READ_BYTES = 4 << 20
 
 
 def open_logs(
-    client: docker.APIClient, container: str, follow: bool, lines: int | None = None
+    client: BoundedClient, container: str, follow: bool, lines: int | None = None
 ) -> requests.Response:
     """Ask for all output of a container from its beginning, or for its last lines; with `follow`
     it stays open."""
@@ -28,11 +28,11 @@ def open_logs(
     params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "tail": tail, "follow": int(follow)}
     return checked(
         client.get(
-            f"{client.base_url}/v{client.api_version}/containers/{container}/logs",
+            f"{client.streams}/v{client.api_version}/containers/{container}/logs",
             params=params,
             stream=True,
-            # Nothing may come for hours; a broken link ends the socket.
-            timeout=(client.timeout, None),
+            # For the head: of the rest nothing may come for hours; a broken link ends the socket.
+            timeout=client.timeout,
         )
     )
 

@@ -22,6 +22,7 @@ from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, checked, image_error, translated
 from gpuconsole.remote.docker_images import LINE_LIMIT, VALUE_LIMIT, login_header
 from gpuconsole.remote.docker_leases import IMAGE as LEASE_IMAGE
+from gpuconsole.remote.docker_transport import SLOW_HEAD_S, BoundedClient
 
 LISTED = 500
 """Images of one host that are shown; what an engine answers is not ours to believe endless."""
@@ -223,16 +224,18 @@ def _registry_digest(client: docker.APIClient, image: str) -> str:
     return parse_reference(f"{image.partition('@')[0]}@{digest}").digest
 
 
-def _open_save(client: docker.APIClient, image: str) -> requests.Response:
-    url = _url(client, f"images/{quote(image, safe='/:@')}/get")
-    return checked(client.get(url, stream=True, timeout=(client.timeout, None)))
+def _open_save(client: BoundedClient, image: str) -> requests.Response:
+    url = _stream_url(client, f"images/{quote(image, safe='/:@')}/get")
+    return checked(client.get(url, stream=True, timeout=(client.timeout, SLOW_HEAD_S)))
 
 
-def _open_load(client: docker.APIClient, feed: _Feed) -> requests.Response:
-    url = _url(client, "images/load")
+def _open_load(client: BoundedClient, feed: _Feed) -> requests.Response:
+    url = _stream_url(client, "images/load")
     kind = {"Content-Type": "application/x-tar"}
     return checked(
-        client.post(url, data=feed, headers=kind, stream=True, timeout=(client.timeout, None))
+        client.post(
+            url, data=feed, headers=kind, stream=True, timeout=(client.timeout, SLOW_HEAD_S)
+        )
     )
 
 
@@ -243,3 +246,7 @@ def _tag(client: docker.APIClient, image: str, name: str) -> None:
 
 def _url(client: docker.APIClient, path: str) -> str:
     return f"{client.base_url}/v{client.api_version}/{path}"
+
+
+def _stream_url(client: BoundedClient, path: str) -> str:
+    return f"{client.streams}/v{client.api_version}/{path}"
