@@ -56,7 +56,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "fetch": ("ended",),
     "prune": (),
     "render": ("train.py", "--to", "docker"),
-    "demo": ("--headless", "--seconds", "5"),
+    "demo": ("--headless", "--speed", "100"),
     "completion": ("fish",),
 }
 """What is asked of each command; an answer or a clear no, but one document."""
