@@ -320,6 +320,8 @@ class LabSettings(Section):
     awake, by `price_per_hour`; without it all may be awake."""
     stop_grace: Seconds = Field(10.0, ge=0, le=3600)
     """Time between SIGTERM and SIGKILL when a job is cancelled."""
+    set_aside_after: int = Field(3, ge=1, le=100)
+    """A host that could not start so many jobs one after another takes none for a while."""
     lease_grace: Seconds = Field(120.0, ge=10, le=86400)
     """A lease whose job container has been gone for so long is removed by any console."""
     poll: PollLimits = PollLimits()

@@ -18,21 +18,43 @@ Third-party exceptions are translated into these once, where they enter.
 
 from __future__ import annotations
 
+from enum import Enum
+
+
+class Blame(str, Enum):
+    """What an error is due to, where a job could not be started because of it."""
+
+    TASK = "task"
+    """The task itself: it would fail alike on every host."""
+    PLACE = "place"
+    """This task on this host: another host may do, and other tasks may start here."""
+    IMAGE = "image"
+    """The host cannot fetch the image now: other images may do, and so may this one later."""
+    HOST = "host"
+    """The host: no job starts there now."""
+
 
 class ConsoleError(Exception):
     """What happened, where, and what to do.
 
     `title` is a few words, `message` one or two sentences with the place (host, file, line),
-    `hint` the next step a person can take ("" when there is none).
+    `hint` the next step a person can take ("" when there is none). `blame` says what it is due to
+    and `host` on which host it happened ("" where that is not known).
     """
 
     exit_code = 2
+    blame = Blame.TASK
 
-    def __init__(self, title: str, message: str, hint: str = "") -> None:
+    def __init__(
+        self, title: str, message: str, hint: str = "", *, blame: Blame | None = None
+    ) -> None:
         super().__init__(f"{title}: {message}")
         self.title = title
         self.message = message
         self.hint = hint
+        self.host = ""
+        if blame is not None:
+            self.blame = blame
 
     def as_json(self) -> dict[str, dict[str, str]]:
         """Return the `--json` error document."""
@@ -79,10 +101,13 @@ class EngineError(ConsoleError):
     """The container engine answered with an error."""
 
     exit_code = 3
+    blame = Blame.HOST
 
 
 class ImageError(EngineError):
     """An image cannot be had on a host."""
+
+    blame = Blame.TASK
 
 
 class LeaseTakenError(ConsoleError):

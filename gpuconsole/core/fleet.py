@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from gpuconsole.core.faults import FaultStreak
+
 Backend = Literal[
     "gpu", "npu", "xpu", "dcu", "mlu", "gcu", "iluvatar_gpu", "metax_gpu", "musa", "cpu"
 ]
@@ -188,6 +190,15 @@ class Host:
     switch, with `error` or `drained` saying more; "" otherwise. The session fills it in."""
     interruptible: bool = False
     """Whether it may be taken away at any time, so that only jobs that resume may use it."""
+    faults: tuple[FaultStreak, ...] = ()
+    """Jobs that could not start on it lately, and whether it, or an image on it, is set aside; the
+    session fills it in."""
+
+    @property
+    def aside(self) -> FaultStreak | None:
+        """The faults for which the whole host was set aside, where it was."""
+        found = (streak for streak in self.faults if streak.set_aside and not streak.image)
+        return next(found, None)
 
     @property
     def node(self) -> bool:

@@ -138,9 +138,20 @@ class Task:
         return most if self.memory_threshold is None else min(most, self.memory_threshold)
 
 
-EndedBy = Literal["", "own", "oom", "lost-host", "preempted", "crowded-out", "gang"]
-"""Why an attempt ended: by itself, out of memory, with its host, for a job that goes first, for
-the job it shared a device with, or because another host of its gang ended."""
+EndedBy = Literal[
+    "",
+    "own",
+    "oom",
+    "lost-host",
+    "host-fault",
+    "unfit",
+    "preempted",
+    "crowded-out",
+    "gang",
+]
+"""Why an attempt ended: by itself, out of memory, with its host, because a host could not start it,
+because the host does not suit the job, for a job that goes first, for the job it shared a device
+with, or because another host of its gang ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,8 @@ class Attempt:
     """The other hosts of a gang, in the order of their ranks; `host` above has rank 0."""
     shared: bool = False
     """Whether its device was held by another job when it was placed there."""
+    at_fault: str = ""
+    """The host that could not start it, where it ended by a host's fault."""
 
     @property
     def parts(self) -> tuple[Attempt, ...]:

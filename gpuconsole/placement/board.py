@@ -36,7 +36,7 @@ class Spot(NamedTuple):
     kind: int
     """Index of its kind on the board."""
     fault: str
-    """`host`, `engine`, `drained` or `health` when it cannot take any job now, else ""."""
+    """`host`, `engine`, `drained`, `aside` or `health` when it cannot take any job now, else ""."""
     condition: str
     """"" for a device that nobody uses outside the queue, else its UUID: it is like no other."""
     spare_mib: float | None

@@ -23,7 +23,7 @@ def host_fault(host: Host) -> str:
     if host.state is not HostState.UP:
         return "host"
     if host.drained:
-        return "drained"
+        return "drained" if host.aside is None else "aside"
     return "engine" if host.engine_error else ""
 
 

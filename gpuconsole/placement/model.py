@@ -36,6 +36,14 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class Shun:
+    """Why and until when a job does not go to a host that might do."""
+
+    until: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A job that wants devices."""
 
@@ -55,6 +63,8 @@ class Request:
     utilization: float | None = None
     """Percent of a device that it would keep busy."""
     deadline: float | None = None
+    shunned: Mapping[str, Shun] = field(default_factory=dict)
+    """Hosts that could not start it lately, or that cannot fetch its image, by name."""
 
     @property
     def least_on_host(self) -> int:
@@ -105,8 +115,8 @@ class Rejection:
     uuid: str
     model: str
     filter: str
-    """host, engine, drained, health, mig, backend, labels, image, window, quota, memory, leased,
-    reserved, held, exclusive, unknown, preferred, count."""
+    """host, engine, drained, aside, health, mig, backend, labels, image, window, quota, memory,
+    leased, reserved, held, exclusive, unknown, preferred, count."""
     reason: str
 
 

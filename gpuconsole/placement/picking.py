@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +10,7 @@ from itertools import islice
 from gpuconsole.placement.board import Board, Cell, Shelf, Site, Spot
 from gpuconsole.placement.ends import expected_end
 from gpuconsole.placement.links import closest, link_quality
-from gpuconsole.placement.profile import Profile, site_code
+from gpuconsole.placement.profile import PERMANENT, Profile, site_code
 from gpuconsole.placement.scores import Scorer
 
 Chosen = tuple[tuple[Cell, tuple[Spot, ...]], ...]
@@ -55,12 +56,27 @@ def host_code(made: Profile, board: Board, site: Site, count: int) -> str:
     """Return the filter by which a host will not do for `count` devices of this job, or ""."""
     if code := site_code(made, site.host):
         return code
+    if made.shun(site.host.name) is not None:
+        return "aside"
     if made.home is not None and site.place != made.home:
         return "quota"
     user = made.request.user
     own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
     ruling = made.rules.host(made.request, site.host, own, count)
     return "" if ruling is None else ruling.code
+
+
+def fitting_hosts(made: Profile, board: Board) -> frozenset[str]:
+    """Return the hosts that could run a job, or their part of it, were they free and well."""
+    least, found = made.request.least_on_host, set()
+    for site in board.sites:
+        cells = (*site.cells.values(), *site.held)
+        sizes = Counter(spot.kind for cell in cells for spot in cell.spots)
+        able = any(size >= least and not made.views[kind].code for kind, size in sizes.items())
+        drained = site.host.drained and site.host.aside is None
+        if able and not drained and host_code(made, board, site, least) not in PERMANENT:
+            found.add(site.host.name)
+    return frozenset(found)
 
 
 def allowed(made: Profile, board: Board, shelf: Shelf, count: int) -> bool:

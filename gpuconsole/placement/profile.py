@@ -15,7 +15,7 @@ from zlib import crc32
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
 from gpuconsole.placement.board import Board, Kind
-from gpuconsole.placement.model import FREE, Policy, Request, Rules
+from gpuconsole.placement.model import FREE, Policy, Request, Rules, Shun
 from gpuconsole.preflight.cost import Work, roofline
 
 PERMANENT = frozenset({"mig", "backend", "labels", "memory", "image", "interruptible"})
@@ -70,7 +70,12 @@ class Profile:
         """Whether hosts must be asked one by one."""
         task = self.request.task
         unruled = self.rules is FREE and not self.policy.host_per_user
-        return bool(task.labels or task.anti_labels) or not unruled
+        return bool(task.labels or task.anti_labels or self.request.shunned) or not unruled
+
+    def shun(self, host: str) -> Shun | None:
+        """Return why the job does not go to a host now, where it does not."""
+        found = self.request.shunned.get(host)
+        return found if found is not None and self.now < found.until else None
 
     def usable_mib(self, kind: int, spare_mib: float | None) -> float:
         """Return the memory a job may fill: within the threshold and beside what others hold."""
@@ -103,6 +108,7 @@ class Profile:
             self.rules is not FREE and self.request.run_time_s is None,
             () if ends is None else tuple(view.rank is None for view in self.views),
             task.share and self.policy.sharing,
+            tuple(sorted(filter(self.shun, self.request.shunned))),
         )
 
 

@@ -56,7 +56,9 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
         return _held(survey, spot)
     if code in ("exclusive", "unknown", "foreign"):
         return f"{_WISHES[code]}; {_occupied(device)}."
-    if code in ("host", "engine", "drained"):
+    if code == "aside" and (shun := made.shun(host.name)) is not None:
+        return shun.sentence
+    if code in ("host", "engine", "drained", "aside"):
         return _host(survey, host, code)
     if code == "health":
         return f"Device {device.index} {health_fault(device, host)}."
@@ -141,7 +143,7 @@ def _occupied(device: Device) -> str:
 def _host(survey: Survey, host: Host, code: str) -> str:
     if code == "engine":
         return engine_fault(host.name, host.engine_error)
-    if code == "drained":
+    if code in ("drained", "aside"):
         why = clean(host.drained, 200).rstrip(".")
         return f"{host.name} takes no new jobs: {why}."
     age = host.age_s(survey.profile.now)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.board import Cell
 from gpuconsole.placement.conditions import engine_fault
@@ -16,6 +17,8 @@ from gpuconsole.placement.profile import PERMANENT
 from gpuconsole.placement.survey import Survey, time_left
 
 MAX_BLOCKERS = 20
+MAX_ASIDE = 3
+"""Hosts set aside that a reason names."""
 
 _COUNTED = {
     "leased": "in use by jobs",
@@ -27,6 +30,7 @@ _COUNTED = {
     "foreign": "not empty",
     "host": "on hosts out of reach",
     "drained": "on drained hosts",
+    "aside": "on hosts set aside",
     "engine": "on hosts whose Docker engine does not answer",
     "health": "faulty",
     "preferred": "not preferred",
@@ -118,11 +122,22 @@ def _reason(survey: Survey, able: Refused, start: float | None) -> str:
     silent = next((cell.site.host for cell, code in able if code == "engine"), None)
     if silent is not None:
         reason += f" {engine_fault(silent.name, silent.engine_error)}"
-    reason += _ruled(survey, able)
+    reason += _aside(survey, able) + _ruled(survey, able)
     if start is not None:
         wait = format_duration(max(0.0, start - made.now))
         reason += f" {_first(count)} should be free in about {wait}."
     return reason
+
+
+def _aside(survey: Survey, able: Refused) -> str:
+    """Say which hosts are set aside, or shunned by the job, where some are."""
+    hosts = {cell.site.host.name: cell.site.host for cell, code in able if code == "aside"}
+    told = []
+    for host in islice(hosts.values(), MAX_ASIDE):
+        shun = survey.profile.shun(host.name)
+        why = f"{host.name}: {host.drained}." if shun is None else shun.sentence
+        told.append(f" {clean(why, 300)}")
+    return "".join(told)
 
 
 def _ruled(survey: Survey, able: Refused) -> str:
@@ -150,6 +165,8 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
             moment = made.preference_ends
         elif code == "count":
             moment = made.now
+        elif code == "aside":
+            moment = _back(survey, cell)
         elif code == "reserved" and survey.board.reservation is not None:
             moment = survey.board.reservation.when
         if moment < math.inf:
@@ -163,6 +180,13 @@ def _estimated_start(survey: Survey, able: Refused) -> float | None:
     )
     first = min(moments, default=math.inf)
     return None if math.isinf(first) else first
+
+
+def _back(survey: Survey, cell: Cell) -> float:
+    """Return until when a host is set aside, or shunned by the job."""
+    shun, aside = survey.profile.shun(cell.site.host.name), cell.site.host.aside
+    until = max(0.0 if shun is None else shun.until, 0.0 if aside is None else aside.until)
+    return max(until, survey.profile.now)
 
 
 def _first(count: int) -> str:
@@ -214,6 +238,10 @@ def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]
         options.append("Answer preflight's questions: with an estimate it can use part of a card.")
     if "drained" in codes:
         options.append("Take a host back with `gpuconsole undrain`.")
+    if "aside" in codes:
+        options.append(
+            "Repair the hosts that are set aside; `gpuconsole undrain HOST` ends a pause at once."
+        )
     if codes & {"host", "health"}:
         options.append("See `gpuconsole check` about the hosts and devices that are out.")
     return tuple(options)

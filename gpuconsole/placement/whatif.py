@@ -54,7 +54,8 @@ def without_host(snapshot: FleetSnapshot, name: str) -> FleetSnapshot:
     if snapshot.host(name) is None:
         raise KeyError(name)
     hosts = (
-        replace(host, drained="what if") if host.name == name else host for host in snapshot.hosts
+        replace(host, drained="what if", faults=()) if host.name == name else host
+        for host in snapshot.hosts
     )
     return replace(snapshot, hosts=tuple(hosts))
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import requests
 from docker.types import CancellableStream
 
+from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote.docker_errors import (
     BROKEN_CONNECTION,
@@ -35,6 +36,17 @@ THREADS = 8
 """Stopping a container holds one for its whole grace time."""
 BUFFER_LIMIT = 256 * 1024
 CHUNK = 16 * 1024
+
+# Only what is built into a shell, as the account's PATH may lead nowhere. A socket that is not
+# seen is absent where the nearest folder above it can be entered, else nobody can tell.
+_ABSENT, _NO_RIGHTS, _NO_SOCKET, _SHUT = 3, 4, 5, 6
+_LOOK = (
+    f'if test -S "$1"; then test -w "$1" && exit 0; exit {_NO_RIGHTS}; fi; '
+    f'test -e "$1" && exit {_NO_SOCKET}; d=${{1%/*}}; '
+    f'while test -n "$d"; do '
+    f'if test -d "$d"; then test -x "$d" && exit {_ABSENT}; exit {_SHUT}; fi; d=${{d%/*}}; done; '
+    f"exit {_ABSENT}"
+)
 
 T = TypeVar("T")
 
@@ -125,21 +137,42 @@ class DockerCalls:
 
     async def _fault(self) -> UnreachableError | None:
         """Say what is wrong with the socket at the host's end, as far as one can see there."""
-        if (await self._link.run(["test", "-S", self._socket_path])).exit_status != 0:
-            return UnreachableError(
-                "Docker is not there",
-                f"{self.host} has no Docker socket at {self._socket_path}.",
-                "Start Docker there (`sudo systemctl start docker`), or name another "
-                "`docker_socket` in the inventory.",
-            )
-        if (await self._link.run(["test", "-w", self._socket_path])).exit_status != 0:
-            return UnreachableError(
-                "Docker refuses this account",
-                f"The account used on {self.host} may not write to {self._socket_path}.",
-                "Add it to the group that owns the socket (`sudo usermod -aG docker NAME`), "
-                "then connect again.",
-            )
-        return None
+        done = await self._link.run(["/bin/sh", "-c", _LOOK, "sh", self._socket_path])
+        if done.exit_status == 0:
+            return None
+        said = clean(done.stderr.decode(errors="replace").strip(), 200)
+        return socket_fault(self.host, self._socket_path, done.exit_status, said)
+
+
+def socket_fault(host: str, path: str, status: int, said: str) -> UnreachableError:
+    """Return the error for a look at a socket (`_LOOK`) that ended with a status other than 0."""
+    if status == _ABSENT:
+        return UnreachableError(
+            "Docker is not there",
+            f"{host} has no Docker socket at {path}.",
+            "Start Docker there (`sudo systemctl start docker`), or name another "
+            "`docker_socket` in the inventory.",
+        )
+    if status == _NO_SOCKET:
+        return UnreachableError(
+            "Docker is not there",
+            f"{path} on {host} is no socket.",
+            "Name the engine's socket as `docker_socket` in the inventory.",
+        )
+    if status in (_NO_RIGHTS, _SHUT):
+        may_not = "write to" if status == _NO_RIGHTS else "enter the folder of"
+        return UnreachableError(
+            "Docker refuses this account",
+            f"The account used on {host} may not {may_not} {path}.",
+            "Add it to the group that owns the socket (`sudo usermod -aG docker NAME`), "
+            "then connect again.",
+        )
+    return UnreachableError(
+        "Docker does not answer",
+        f"{host}: its socket {path} could not be looked at either:"
+        f" {said or f'exit status {status}'}.",
+        "Log in there as this account and try `docker info`.",
+    )
 
 
 class _Pump:

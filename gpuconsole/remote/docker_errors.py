@@ -10,7 +10,7 @@ import requests
 import urllib3
 
 from gpuconsole.core.text import clean
-from gpuconsole.errors import ConsoleError, EngineError, ImageError, UnreachableError
+from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UnreachableError
 from gpuconsole.remote.docker_transport import UnboundedAnswerError
 
 BROKEN_CONNECTION = (
@@ -34,10 +34,29 @@ class _Known:
     pattern: str
     title: str
     hint: str
+    blame: Blame = Blame.HOST
     kind: type[EngineError] = EngineError
 
 
+# The first that matches: a full disk may be the reason of anything that is said after it.
 _KNOWN = (
+    _Known(
+        r"no space left on device|disk quota exceeded",
+        "The host's disk is full",
+        "Free space where Docker keeps its data: `docker system df`, `gpuconsole prune`.",
+    ),
+    _Known(
+        r"input/output error|structure needs cleaning",
+        "The host's disk fails",
+        "Look at the kernel's log on the host (`dmesg`): the disk may have to be replaced.",
+    ),
+    _Known(
+        r"nvidia-container-cli: requirement error|unsatisfied condition",
+        "The image asks for another driver",
+        "Choose an image for the driver that the host has, or update the driver.",
+        Blame.PLACE,
+        ImageError,
+    ),
     _Known(
         r"could not select device driver|unresolvable CDI devices",
         "No GPU runtime",
@@ -45,14 +64,14 @@ _KNOWN = (
         "--runtime=docker`, then restart Docker.",
     ),
     _Known(
-        r"nvidia-container-cli|error running (prestart )?hook",
+        r"nvidia-container-cli|error running (prestart |createRuntime )?hook",
         "The GPU runtime failed",
         "Run `nvidia-smi` on the host: the driver may need a restart, or the device is gone.",
     ),
     _Known(
-        r"no space left on device",
-        "The host's disk is full",
-        "Free space where Docker keeps its data: `docker system df`, `gpuconsole prune`.",
+        r"unknown or invalid runtime name|unknown runtime specified",
+        "The container runtime is missing",
+        "Install the runtime on the host and register it with Docker, then restart Docker.",
     ),
     _Known(
         r"error gathering device information|no such file or directory.*/dev/",
@@ -63,45 +82,80 @@ _KNOWN = (
         r"bind source path does not exist|invalid mount config",
         "A mounted folder is missing",
         "Create the folder on the host, or take it out of the task's mounts.",
+        Blame.PLACE,
     ),
     _Known(
         r"exec format error|does not match the (specified|detected host) platform",
         "The image is for another processor",
         "Choose an image for the host's architecture.",
+        Blame.PLACE,
         ImageError,
     ),
     _Known(
-        r"executable file not found|exec: .*no such file or directory",
+        r"executable file not found|exec: .*(no such file or directory|permission denied)",
         "The image lacks the program",
         "Choose an image that has Python and Paddle.",
+        Blame.TASK,
         ImageError,
     ),
     _Known(
         r"is already in use by container",
         "The container's name is taken",
         "Remove or rename the container that holds the name.",
+        Blame.PLACE,
+    ),
+    _Known(
+        r"error processing tar file",
+        "The code cannot be unpacked",
+        "Look at what the project ships and at its checkpoints, then submit the job again.",
+        Blame.TASK,
     ),
 )
 
-_PULL_HINTS = (
+_BLAMED = {400: Blame.TASK, 403: Blame.PLACE, 404: Blame.PLACE, 409: Blame.PLACE}
+"""What an answer that no pattern explains is due to, by its HTTP status: a request that the engine
+finds wrong is the task's, what this host forbids or lacks is the pair's, all else the host's."""
+
+_PULLS = (
     (
-        r"access denied|unauthorized|authentication required|no basic auth|incorrect username"
-        r"|denied:|forbidden",
-        "Check the name; if the registry is private, run `docker login` for it on this machine.",
+        r"no space left|disk quota exceeded",
+        "Free space where Docker keeps its data: `docker system df`.",
+        Blame.HOST,
     ),
-    (r"manifest unknown|not found|no such image|does not exist", "Check the image's name and tag."),
     (
         r"no such host|i/o timeout|connection refused|network is unreachable|client\.timeout"
-        r"|deadline exceeded|tls handshake|lookup ",
+        r"|deadline exceeded|tls handshake|lookup |connection reset|no route to host|x509:"
+        r"|server misbehaving|temporary failure in name resolution|http response to https client"
+        r"|unexpected eof|proxyconnect",
         "The host cannot reach the registry: check its network and proxy, or load the image there "
         "with `docker load`.",
+        Blame.IMAGE,
     ),
     (
         r"toomanyrequests|rate limit",
         "The registry limits pulls: run `docker login` on this machine, or wait.",
+        Blame.IMAGE,
     ),
-    (r"no space left", "Free space where Docker keeps its data: `docker system df`."),
+    (
+        r"no matching manifest|cannot be used on this platform",
+        "Choose an image for the host's architecture.",
+        Blame.PLACE,
+    ),
+    (
+        r"access denied|unauthorized|authentication required|no basic auth|incorrect username"
+        r"|denied:|forbidden",
+        "Check the name; if the registry is private, run `docker login` for it on this machine.",
+        Blame.TASK,
+    ),
+    (
+        r"manifest unknown|not found|no such image|does not exist|invalid reference format"
+        r"|must be lowercase",
+        "Check the image's name and tag.",
+        Blame.TASK,
+    ),
 )
+"""What a pull's own words are due to; the first that matches. What matches none (a registry that
+is out of order says a number and little more) is taken for a fault that passes."""
 
 
 def translate(error: Exception, host: str, doing: str) -> ConsoleError:
@@ -109,7 +163,7 @@ def translate(error: Exception, host: str, doing: str) -> ConsoleError:
     if isinstance(error, ConsoleError):
         return error
     if isinstance(error, docker.errors.APIError):
-        return _answered(str(error.explanation or error), host, doing)
+        return _answered(str(error.explanation or error), host, doing, status_of(error))
     if unreadable := _unreadable(error):
         return EngineError(
             "Docker's answer cannot be read",
@@ -144,14 +198,13 @@ def unreachable(host: str, doing: str, error: Exception) -> UnreachableError:
     )
 
 
-def image_error(image: str, host: str, reason: str) -> ImageError:
-    """Return the error for an image that cannot be had, with the registry's own words."""
+def image_error(image: str, host: str, reason: str, blame: Blame | None = None) -> ImageError:
+    """Return the error for an image that cannot be had, with the registry's own words, which also
+    say what it is due to where `blame` does not."""
     said = clean(reason, TEXT_LIMIT)
-    hint = next(
-        (hint for pattern, hint in _PULL_HINTS if re.search(pattern, said, re.IGNORECASE)),
-        "Try `docker pull` on the host.",
-    )
-    return ImageError("Image cannot be had", f"{image} on {host}: {said}", hint)
+    known = ((hint, blame) for words, hint, blame in _PULLS if re.search(words, said, re.I))
+    hint, due = next(known, ("Try `docker pull` on the host.", Blame.IMAGE))
+    return ImageError("Image cannot be had", f"{image} on {host}: {said}", hint, blame=blame or due)
 
 
 def no_registry_has(image: str, host: str) -> ImageError:
@@ -160,6 +213,7 @@ def no_registry_has(image: str, host: str) -> ImageError:
         "Image cannot be had",
         f"{host} does not have {clean(image, 200)}, and no registry can be asked for an id.",
         f"Bring it from a host that has it: gpuconsole image copy {image} --from HOST --to {host}",
+        blame=Blame.PLACE,
     )
 
 
@@ -197,13 +251,13 @@ def _unreadable(error: BaseException | None) -> str:
     return ""
 
 
-def _answered(explanation: str, host: str, doing: str) -> EngineError:
+def _answered(explanation: str, host: str, doing: str, status: int | None = None) -> EngineError:
     explanation = explanation[:EXPLANATION_LIMIT]
-    said = clean(explanation, TEXT_LIMIT)
+    said = f"{host}, while {doing}: {clean(explanation, TEXT_LIMIT)}"
     for known in _KNOWN:
         if re.search(known.pattern, explanation, re.IGNORECASE):
-            return known.kind(known.title, f"{host}, while {doing}: {said}", known.hint)
-    return EngineError("Docker refused", f"{host}, while {doing}: {said}")
+            return known.kind(known.title, said, known.hint, blame=known.blame)
+    return EngineError("Docker refused", said, blame=_BLAMED.get(status or 0, Blame.HOST))
 
 
 def _is_timeout(error: Exception) -> bool:

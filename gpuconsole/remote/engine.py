@@ -34,7 +34,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
-from gpuconsole.errors import EngineError, ImageError
+from gpuconsole.errors import Blame, EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
@@ -48,6 +48,11 @@ from gpuconsole.remote.link import Link
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
 _ID = re.compile(r"[0-9a-f]{64}")
+# Docker looks for it on its own PATH, which is not that of an account.
+_HOOK = (
+    'PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; '
+    "command -v nvidia-container-runtime-hook"
+)
 _STARTED = ("running", "paused", "restarting", "removing", "exited", "dead")
 
 
@@ -81,7 +86,7 @@ class DockerEngine:
     async def info(self) -> EngineInfo:
         """Ask the engine who it is."""
         version, info = await self._calls.run("asking who it is", _ask)
-        hook = await self._link.run(["sh", "-c", "command -v nvidia-container-runtime-hook"])
+        hook = await self._link.run(["/bin/sh", "-c", _HOOK])
         return engine_info(version, info, hook.exit_status == 0)
 
     async def claim(self, leases: Sequence[Lease]) -> None:
@@ -263,7 +268,8 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
         options = create_options(client, _with_python_path(client, spec), init=init)
         return str(client.create_container(**options)["Id"])
     except docker.errors.ImageNotFound as error:
-        raise image_error(spec.image, host, str(error.explanation)) from error
+        # It was there, or was pulled, a moment ago: somebody has removed it since.
+        raise image_error(spec.image, host, str(error.explanation), Blame.PLACE) from error
     except docker.errors.APIError as error:
         if status_of(error) != 409:
             raise
@@ -296,6 +302,7 @@ def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
             "The container's name is taken",
             f"{spec.name} on {host} belongs to something else; it was left alone.",
             f"Look at it with `docker inspect {spec.name}`, and remove it if it is yours.",
+            blame=Blame.PLACE,
         )
     return str(found["Id"])
 

@@ -34,6 +34,8 @@ NODES = " ".join(sorted(
 """Patterns of all makers' nodes, for a shell."""
 _GONE, _LINK = 4, 5
 """Exit codes of the scripts: there is no such folder; something else is in its place."""
+_RIGHTS = "Look at the rights of ~/.local/state on the host, and at its free space."
+_LOST_PATH = "A command was not found: look at PATH in the account's start-up files on the host."
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 # Constant scripts that take arguments: nothing is glued into them. The first argument is the
@@ -228,6 +230,6 @@ class JobFolders:
             raise EngineError(
                 "The results folder cannot be used",
                 f"{self._host}, {doing}: {said or f'exit status {done.exit_status}'}.",
-                "Look at the rights of ~/.local/state on the host, and at its free space.",
+                _LOST_PATH if done.exit_status in (126, 127) else _RIGHTS,
             )
         return lines[-count:]

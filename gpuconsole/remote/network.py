@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gpuconsole.core.containers import HostNetwork
-from gpuconsole.errors import EngineError
+from gpuconsole.errors import Blame, EngineError
 from gpuconsole.remote.link import Link
 
 # No newline, quote or backslash that a login shell could read otherwise; `ip` may lie in sbin.
@@ -43,6 +43,7 @@ async def ask(link: Link, host: str, interface: str = "") -> HostNetwork:
             "No way between hosts",
             f"{host} has {what}, so it cannot take part in a job over several hosts.",
             "Set `interface:` in the inventory to the one that the other hosts reach.",
+            blame=Blame.PLACE,
         )
     busy = frozenset(int(port, 16) for port in _LISTENING.findall(text))
     return HostNetwork(addresses[chosen], chosen, busy)

@@ -16,9 +16,11 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
     signalled, EngineError when the host could not do it."""
     if signal not in SIGNALS or process.pid < 2:
         raise RefusedError("Not sent", f"SIG{signal} to process {process.pid} is not allowed.")
-    found = await link.run(["cat", f"/proc/{process.pid}/cmdline"], timeout=TIMEOUT_S)
+    # Without translation, so that the reason can be told apart.
+    look = ["env", "LC_ALL=C", "cat", f"/proc/{process.pid}/cmdline"]
+    found = await link.run(look, timeout=TIMEOUT_S)
     if found.exit_status:
-        raise _ended(host, process)
+        raise _unseen(host, process, clean(found.stderr.decode("utf-8", "replace"), 300))
     running = clean(found.stdout.decode("utf-8", "replace").replace("\0", " ").strip(), 4096)
     if not _same(running, process.command):
         raise RefusedError(
@@ -26,7 +28,6 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
             f"{host}: {process.pid} was `{process.command}` and is `{clean(running, 120)}`.",
             "Look at the device again.",
         )
-    # Without translation, so that the reason can be told apart.
     argv = ["env", "LC_ALL=C", "kill", f"-{signal}", str(process.pid)]
     done = await link.run(argv, timeout=TIMEOUT_S)
     if done.exit_status:
@@ -55,6 +56,14 @@ def _refused(
     if "no such process" in told.lower():
         return _ended(host, process)
     return EngineError("Signal not sent", f"{host}: `kill -{signal}` of {whose} said: {told}")
+
+
+def _unseen(host: str, process: DeviceProcess, told: str) -> EngineError | RefusedError:
+    if "no such" in told.lower() and "/proc/" in told:
+        return _ended(host, process)
+    return EngineError(
+        "Process cannot be looked at", f"{host}: /proc/{process.pid} cannot be read: {told}"
+    )
 
 
 def _ended(host: str, process: DeviceProcess) -> RefusedError:

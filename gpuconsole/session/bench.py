@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ class Bench:
     """The argument list that runs a task on so many devices, of one host or of each of a gang."""
     default_image: Callable[[str], str]
     """The image of a host for tasks that name none."""
+    chance: Callable[[], float] = random.random
+    """A number in [0, 1), by which pauses differ."""
     launching: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(PARALLEL_LAUNCHES)
     )

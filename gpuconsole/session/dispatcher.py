@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.events import Event
@@ -15,6 +15,7 @@ from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
 from gpuconsole.session.crowding import Crowding
+from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.logcopies import LogCopies
@@ -44,6 +45,7 @@ class Dispatcher:
         bench: Bench,
         outlook: Outlook,
         leases: LeaseBoard,
+        faults: HostFaults,
         owner: str,
         on_trouble: Callable[[Event], None] = lambda event: None,
         look_on: Callable[[int], None] = lambda epoch: None,
@@ -55,6 +57,7 @@ class Dispatcher:
         self._look_on = look_on
         self._outlook = outlook
         self._leases = leases
+        self._faults = faults
         self._owner = owner
         self._epoch: int | None = None
         self._renewed_at = 0.0
@@ -62,6 +65,7 @@ class Dispatcher:
         self._restart_at: dict[str, float] = {}
         self._avoid: dict[tuple[str, str], float] = {}
         self._up: frozenset[str] = frozenset()
+        self._well: frozenset[str] = frozenset()
         self._back: frozenset[str] = frozenset()
         self._sweeps: set[asyncio.Task[None]] = set()
         self._copies = LogCopies(bench)
@@ -129,7 +133,7 @@ class Dispatcher:
         await self._copies.close()
         await self._crowding.close()
         self._sweeps.clear()
-        self._up = frozenset()
+        self._up = self._well = frozenset()
         epoch, self._epoch = self._epoch, None
         if epoch is not None:
             with contextlib.suppress(JournalError):
@@ -164,7 +168,13 @@ class Dispatcher:
         if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
             return
         runner = Runner(
-            self._bench, self._epoch, job.id, self._taken, self._leases.silence, self._copies
+            self._bench,
+            self._epoch,
+            job.id,
+            self._taken,
+            self._leases.silence,
+            self._copies,
+            self._faults,
         )
         self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
 
@@ -186,7 +196,7 @@ class Dispatcher:
         for choice in plan.choices if plan is not None else ():
             job = self._bench.journal.job(choice.job)
             # While a large plan was made somebody may have held or cancelled it.
-            if job is not None and job.state is JobState.QUEUED and self._can_resume(job, choice):
+            if job is not None and job.state is JobState.QUEUED and self._can_start(job, choice):
                 with contextlib.suppress(JobMovedError):
                     self._look_after(self._begin(job, choice))
         for job_id in plan.preempt if plan is not None else ():
@@ -215,10 +225,16 @@ class Dispatcher:
         with contextlib.suppress(JobMovedError):
             self._look_after(interrupt(self._bench.journal, job, "preempted", cause))
 
-    def _can_resume(self, job: Job, choice: Choice) -> bool:
+    def _can_start(self, job: Job, choice: Choice) -> bool:
+        """Whether the job may begin where it is placed: its checkpoint is available, and of a host
+        whose pause is over it is the trial."""
+        assert self._epoch is not None
+        hosts = (choice.host, *(place.host for place in choice.others))
+        return self._can_resume(job, hosts) and self._faults.admits(self._epoch, job, hosts)
+
+    def _can_resume(self, job: Job, chosen: Sequence[str]) -> bool:
         """Whether the job's checkpoint is at hand: where it is placed, or on a host that is up."""
         holder = holder_of(job, self._bench.hosts.snapshot())
-        chosen = (choice.host, *(place.host for place in choice.others))
         if not holder or holder in self._up or set(chosen) == {holder}:
             return True
         detail = f"Its checkpoint lies on {holder}, which is out of sight."
@@ -231,8 +247,9 @@ class Dispatcher:
     def _begin(self, job: Job, choice: Choice) -> Job:
         """Journal an attempt: from here on it belongs to whoever dispatches."""
         last = job.attempt
-        # A try that never got as far as a start counts for nothing: its number is used again.
-        unused = last is not None and last.starting_at is None
+        # A try that never got as far as a start counts for nothing: its number is used again. One
+        # that a host could not start stays, as it tells where not to try.
+        unused = last is not None and last.starting_at is None and not last.at_fault
         kept = job.attempts[:-1] if unused else job.attempts
         number = (last.number if unused else last.number + 1) if last is not None else 1
         nonce = new_nonce()
@@ -261,13 +278,15 @@ class Dispatcher:
         return self._bench.journal.save(job, launching, epoch=self._epoch)
 
     def _note_hosts(self) -> None:
-        """Note which hosts have come into sight since the last tick."""
+        """Note which hosts have come into sight, or start jobs again, since the last tick."""
         hosts = (host for host in self._bench.hosts.snapshot().hosts if not host.node)
-        up = frozenset(host.name for host in hosts if host.state is HostState.UP)
-        self._back, self._up = up - self._up, up
+        self._up = frozenset(host.name for host in hosts if host.state is HostState.UP)
+        streaks = self._bench.journal.streaks().values()
+        well = self._up - {one.host for one in streaks if one.set_aside and not one.image}
+        self._back, self._well = well - self._well, well
 
     def _sweep_back(self) -> None:
-        """Remove what a dead console left on hosts that have just come into sight."""
+        """Remove what a dead console, or a host that failed, left on hosts that are just back."""
         self._sweeps = {task for task in self._sweeps if not task.done()}
         assert self._epoch is not None
         for name in self._back:

@@ -1,31 +1,43 @@
-"""The fleet with its drained hosts marked: by the inventory, or by a person through the journal."""
+"""The fleet with its drained hosts marked: by the inventory, by a person through the journal, or
+set aside by the console because they could not start jobs."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, RefusedError, UsageError
+from gpuconsole.session.faults import is_closed
 from gpuconsole.state import Drain, Journal
 
 LONGEST = 200
 """Letters of a reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the journal knows of hosts that take no jobs."""
+
+    drains: Mapping[str, Drain] = field(default_factory=dict)
+    faults: Mapping[str, tuple[FaultStreak, ...]] = field(default_factory=dict)
+
+
 class DrainedHosts:
     """Hosts whose pictures say what the journal knows of drains."""
 
-    def __init__(self, hosts: Hosts, journal: Journal) -> None:
+    def __init__(self, hosts: Hosts, journal: Journal, clock: Callable[[], float]) -> None:
         self._hosts = hosts
         self._journal = journal
-        self._known: Mapping[str, Drain] = {}
+        self._clock = clock
+        self._known = _Known()
         self._changes = 0
         self._made: tuple[FleetSnapshot, int, FleetSnapshot] | None = None
-        self._marked: dict[str, tuple[Host, str, Host]] = {}
+        self._marked: dict[str, tuple[Host, Host]] = {}
 
     async def start(self) -> None:
         """Begin to poll."""
@@ -47,10 +59,9 @@ class DrainedHosts:
         """Return the present picture; the same one while nothing changed."""
         # Without the journal the last that was known of it holds.
         with contextlib.suppress(JournalError):
-            known = self._journal.drains()
-            if known is not self._known:
-                self._changes += known != self._known
-                self._known = known
+            known = _Known(self._journal.drains(), self._faults(self._journal.streaks()))
+            self._changes += known != self._known
+            self._known = known
         plain = self._hosts.snapshot()
         if not self._changes:
             return plain
@@ -81,8 +92,8 @@ class DrainedHosts:
         return before
 
     def undrain(self, host: str) -> None:
-        """Let jobs start on a host again; RefusedError when it was not drained, or is by the
-        inventory, UsageError when there is no such host."""
+        """Let jobs start on a host again; RefusedError when it was neither drained nor set aside,
+        or is drained by the inventory, UsageError when there is no such host."""
         was = self._journal.undrain(host)
         found = self._hosts.snapshot().host(host)
         if found is not None and found.drained:
@@ -94,17 +105,38 @@ class DrainedHosts:
             _require(self._hosts.snapshot(), host)
             raise RefusedError("Host is not drained", f"{clean(host, 80)} takes jobs.")
 
+    def _faults(self, streaks: Streaks) -> dict[str, tuple[FaultStreak, ...]]:
+        """Return the streaks of each host as they are now."""
+        now = self._clock()
+        found: dict[str, tuple[FaultStreak, ...]] = {}
+        for streak in streaks.values():
+            seen = replace(streak, closed=is_closed(streak, self._journal, now))
+            found[streak.host] = (*found.get(streak.host, ()), seen)
+        return found
+
     def _mark(self, host: Host) -> Host:
-        """Return a host's record; the same one while neither it nor its drain changed."""
-        drain = self._known.get(host.name)
-        if drain is None:
+        """Return a host's record; the same one while neither it nor what is known of it changed."""
+        drain, faults = self._known.drains.get(host.name), self._known.faults.get(host.name, ())
+        if drain is None and not faults:
             self._marked.pop(host.name, None)
             return host
         before = self._marked.get(host.name)
-        if before is None or before[0] is not host or before[1] != drain.text:
-            before = (host, drain.text, replace(host, drained=drain.text))
+        wanted = _marked(host, drain, faults, self._clock())
+        if before is None or before[0] is not host or before[1] != wanted:
+            before = (host, wanted)
             self._marked[host.name] = before
-        return before[2]
+        return before[1]
+
+
+def _marked(host: Host, drain: Drain | None, faults: Sequence[FaultStreak], now: float) -> Host:
+    """Return a host's record with what keeps jobs from it; a person's word goes first."""
+    if drain is not None:
+        return replace(host, drained=drain.text)
+    if host.drained:
+        return host
+    aside = next((streak for streak in faults if not streak.image and streak.closed), None)
+    drained = "" if aside is None else aside.words(now)
+    return replace(host, drained=drained, faults=tuple(faults))
 
 
 def _require(snapshot: FleetSnapshot, name: str) -> None:

@@ -117,6 +117,25 @@ class Ending:
         _, attempt = self._entry.present()
         await self._end(parts, attempt, JobState.FAILED, clean(cause, 1000))
 
+    async def set_back(
+        self, parts: Sequence[Part], attempt: Attempt, failing: str, cause: str
+    ) -> None:
+        """Put a job that a host could not start back to its place in the queue, or end it where
+        `failing` says why. `attempt` has ended by the host's fault; `cause` is what that was."""
+        self._entry.require_role()
+        await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
+        job, _ = self._entry.present()
+        await gang.try_release(parts, job.id)
+        if job.cancel_requested:
+            self._entry.move(job, JobState.CANCELLED, attempt, cause=CANCELLED_BEFORE)
+        elif failing:
+            self._entry.move(job, JobState.FAILED, attempt, cause=clean(failing, 1000))
+        else:
+            self._entry.move(job, JobState.QUEUED, attempt, detail=cause)
+        # A host that cannot start it may not be able to clear it away either: a sweep does later.
+        with contextlib.suppress(UnreachableError, EngineError):
+            await gang.remove_own(parts, self._bench.journal.id)
+
     async def requeue(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
         """Back into the queue, as another console holds a device: nothing of it has run."""
         job, attempt = self._entry.present()

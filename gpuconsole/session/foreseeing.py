@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.capacity import Answer, Ask, where
+from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.forecast import Expected, forecast
+from gpuconsole.placement.model import Holder
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
@@ -185,11 +188,32 @@ def _looked_ahead(gather: Gather, now: float) -> tuple[dict[str, Expected], floa
     return found, time.thread_time() - began
 
 
+def _with_pauses(
+    snapshot: FleetSnapshot, holders: Mapping[str, Holder], now: float
+) -> tuple[FleetSnapshot, Mapping[str, Holder]]:
+    """Return the fleet in which hosts that are set aside are held until their pause ends: they are
+    expected back then."""
+    paused = {host.name: host for host in snapshot.hosts if host_fault(host) == "aside"}
+    if not paused:
+        return snapshot, holders
+    held = dict(holders)
+    for host in paused.values():
+        until = max(host.aside.until if host.aside else now, now + PAUSES_S[0])
+        pause = Holder(f"pause of {host.name}", host.name, "", now, until)
+        for device in host.devices:
+            holder = held.get(device.uuid, pause)
+            ends_at = None if holder.ends_at is None else max(holder.ends_at, until)
+            held[device.uuid] = replace(holder, ends_at=ends_at)
+    hosts = tuple(replace(one, drained="") if one.name in paused else one for one in snapshot.hosts)
+    return replace(snapshot, hosts=hosts), held
+
+
 def _expected(standing: Standing, snapshot: FleetSnapshot, now: float) -> dict[str, Expected]:
+    snapshot, holders = _with_pauses(snapshot, standing.holders, now)
     return forecast(
         standing.requests,
         snapshot,
-        standing.holders,
+        holders,
         standing.policies,
         now,
         standing.rules,

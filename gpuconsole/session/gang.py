@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpuconsole.core.containers import ContainerStatus, Engine
 from gpuconsole.core.jobs import Attempt, Job
-from gpuconsole.errors import EngineError, UnreachableError
+from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.recovery import Step, is_own, joint_step, next_step
 from gpuconsole.session.spec import attempt_key
@@ -48,13 +48,16 @@ class HostLostError(UnreachableError):
 
 @contextlib.contextmanager
 def on_host(host: str) -> Iterator[None]:
-    """Name the host in what cannot be reached."""
+    """Name the host in what cannot be reached, and in what goes wrong there."""
     try:
         yield
     except HostLostError:
         raise
     except UnreachableError as error:
         raise HostLostError(host, error) from error
+    except ConsoleError as error:
+        error.host = error.host or host
+        raise
 
 
 async def look(bench: Bench, attempt: Attempt, but: Sequence[str] = ()) -> tuple[Part, ...]:

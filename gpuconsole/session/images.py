@@ -76,6 +76,10 @@ class ImageBoard:
             return ""
         return _judged(image_fault, *self._known(task, host))
 
+    def image_of(self, task: Task, host: str) -> str:
+        """Return the image in which a task runs on a host."""
+        return task.image or self._default_image(host)
+
     def note(self, task: Task, host: Host) -> str:
         """Return what could not be told about a task's image on a host, or ""."""
         return _judged(image_note, *self._known(task, host))
@@ -92,7 +96,7 @@ class ImageBoard:
         return self.fault(request.task, host)
 
     def _known(self, task: Task, host: Host) -> tuple[str, str, _Facts | None, str, str]:
-        image = task.image or self._default_image(host.name)
+        image = self.image_of(task, host.name)
         key = (host.name, image)
         self._wanted[key] = self._clock.now()
         _, facts = self._seen.get(key, (0.0, None))

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
-from gpuconsole.errors import ConsoleError, EngineError, UsageError
+from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
 from gpuconsole.session import gang
@@ -32,6 +32,8 @@ from gpuconsole.session.spec import (
 )
 
 PROGRESS_EVERY_S = 1.0
+PULL_PAUSES_S = (3.0, 10.0, 30.0)
+"""Pauses between tries of a pull that a network or a registry broke off, doubled at the most."""
 
 
 class Launch:
@@ -47,9 +49,24 @@ class Launch:
         """Make the image present on every host. It comes before the claim: a pull may take an
         hour, and a lease without a container is anyone's to remove after its grace time."""
         self._entry.say("looking for the image")
-        await gang.each(
-            self._parts, lambda part: part.engine.ensure_image(self._image(part), self._progress)
-        )
+        await gang.each(self._parts, self._fetch_image)
+
+    async def _fetch_image(self, part: Part) -> None:
+        """Make the image present on one host; a registry that cannot be reached, or is out of
+        order, is asked again a few times."""
+        image = self._image(part)
+        for tries, pause in enumerate(PULL_PAUSES_S, start=1):
+            try:
+                await part.engine.ensure_image(image, self._progress)
+                return
+            except ImageError as error:
+                if error.blame is not Blame.IMAGE:
+                    raise
+                wait = pause * (1.0 + self._bench.chance())
+                again = f"trying again in {wait:.0f} s ({tries} of {len(PULL_PAUSES_S)})"
+                self._entry.say(f"{again}: {error.message}", 500)
+                await self._bench.clock.sleep(wait)
+        await part.engine.ensure_image(image, self._progress)
 
     async def start(self) -> None:
         """Claim the devices, make the containers, put the code in, start them."""
@@ -81,6 +98,7 @@ class Launch:
                 f"Neither the task nor {host} names a container image.",
                 "Set `image:` in the task file or the inventory, or `images:` by kind of device "
                 "in the lab's settings.",
+                blame=Blame.PLACE,
             )
         return image
 

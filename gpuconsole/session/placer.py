@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Memory
+from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import Observation
@@ -27,13 +28,17 @@ from gpuconsole.placement import (
     need_on,
     pass_over,
 )
+from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.devices import Groups, Room, Wish, free_devices
-from gpuconsole.placement.model import FREE, Rules
+from gpuconsole.placement.model import FREE, Rules, Shun
+from gpuconsole.placement.picking import fitting_hosts
+from gpuconsole.placement.profile import profile
 from gpuconsole.placement.quotas import Limits
 from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.after import Order
 from gpuconsole.session.clusters import cluster_of
+from gpuconsole.session.faults import shunned
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
@@ -168,7 +173,13 @@ class Placer:
         held = holders(jobs, leases, avoid, now, ledger)
         wishes = self._wishes(ready, snapshot, held, ledger)
         return Standing(
-            [_request_of(job, wishes[job.id].devices, ledger) for job in ready],
+            [
+                replace(
+                    _request_of(job, wishes[job.id].devices, ledger),
+                    shunned=self._shunned(job, snapshot, now),
+                )
+                for job in ready
+            ],
             held,
             {job.id: self._policies.of(job.task, snapshot) for job in ready},
             self._policies.lab(snapshot),
@@ -198,8 +209,22 @@ class Placer:
         room = Room(None, self._ceiling(asked, ledger))
         wish = self._wish(asked, memory or Memory(), groups, work, room)
         request = _request(asked, task, wish.devices, memory or Memory(), work, ledger)
+        request = replace(request, shunned=self._shunned(asked, snapshot, now))
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
+
+    def fitting(
+        self, job: Job, jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
+    ) -> frozenset[str]:
+        """Return the hosts that could run a job with the devices it last had, or their part of
+        it, were they free and well."""
+        self._other.follow(jobs, snapshot)
+        attempt = job.attempt
+        devices = 1 if attempt is None else sum(devices_by_host(attempt).values())
+        request, board = _request_of(job, devices, self._other), Board.of(snapshot)
+        rules = self._rules([job.task], snapshot, self._other, now)
+        policy = self._policies.of(job.task, snapshot)
+        return fitting_hosts(profile(request, board, policy, now, rules), board)
 
     def prospects(
         self, asked: Sequence[Job], jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
@@ -217,6 +242,22 @@ class Placer:
             return FREE
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)
+
+    def _shunned(self, job: Job, snapshot: FleetSnapshot, now: float) -> dict[str, Shun]:
+        """Return the hosts to which a job does not go now, though they might do."""
+        images = self._images
+        hosts = [host for host in snapshot.hosts if host.faults]
+        # One that is set aside is left out for all jobs alike.
+        failing = {host.name for host in hosts if host_fault(host) != "aside"}
+        found = shunned(job, failing, now)
+        if images is None:
+            return found
+        for host in hosts:
+            for streak in host.faults:
+                if streak.closed and streak.image == images.image_of(job.task, host.name):
+                    until = max(streak.until, now + PAUSES_S[0])
+                    found[host.name] = Shun(until, f"{host.name}: {streak.words(now)}.")
+        return found
 
     def _note(self, task: Task, chosen: Candidate, snapshot: FleetSnapshot) -> str:
         host = snapshot.host(chosen.host)

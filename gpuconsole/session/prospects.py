@@ -3,9 +3,11 @@ deadline, and what its owner has had of the lab."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, iso_utc, parse_time
 from gpuconsole.placement.fairshare import Share
 from gpuconsole.session.ledger import Ledger, devices_by_host, worked_s
@@ -13,6 +15,8 @@ from gpuconsole.session.ledger import Ledger, devices_by_host, worked_s
 NOTABLE_WAIT_S = 60.0
 LONG = 3.0
 """A wait so many times the usual one is called long."""
+MOST_HOSTS = 3
+"""Hosts that could not start a job and are named."""
 UNEVEN = 0.05
 """Use so far beside what is due is told."""
 
@@ -80,10 +84,12 @@ def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ..
 def _before(job: Job) -> str:
     """Say how the last try ended, where there was one before this state."""
     tries = job.attempts[:-1] if job.state.active else job.attempts
-    ended = [one for one in tries if one.ended_at is not None and one.starting_at is not None]
+    ended = [one for one in tries if one.ended_at is not None and told_apart(one)]
     if not ended:
         return ""
     last = ended[-1]
+    if last.at_fault:
+        return _not_started(ended)
     how = {
         "preempted": "made room for another job",
         "crowded-out": "made room for the job it shared a device with",
@@ -95,6 +101,22 @@ def _before(job: Job) -> str:
     kept = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""
     why = f" ({last.cause.rstrip('.')})" if last.cause else ""
     return f"Try {last.number} on {last.host} {how}{why}{kept}."
+
+
+def told_apart(attempt: Attempt) -> bool:
+    """Whether how an attempt ended is told in a sentence of its own: it had begun, or a host could
+    not start it."""
+    return attempt.starting_at is not None or bool(attempt.at_fault)
+
+
+def _not_started(tries: Sequence[Attempt]) -> str:
+    """Say which hosts could not start a job the last times, and why."""
+    latest = takewhile(lambda one: one.at_fault, reversed(tries))
+    causes: dict[str, str] = {}
+    for one in latest:
+        causes.setdefault(one.at_fault, one.cause.rstrip("."))
+    hosts = list(causes.items())[:MOST_HOSTS]
+    return " ".join(f"It could not start on {host} ({cause})." for host, cause in hosts)
 
 
 def _wait(prospect: Prospect) -> str:

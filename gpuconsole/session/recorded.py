@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.events import Event
+from gpuconsole.core.faults import Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series, sampling_s
 from gpuconsole.core.incidents import Incident
@@ -133,6 +134,10 @@ class RecordedJournal(Journal):
 
     def drains(self) -> Mapping[str, Drain]:
         """Return nothing: hosts were recorded as the session saw them, drained ones marked."""
+        return {}
+
+    def streaks(self) -> Streaks:
+        """Return nothing: they are in the hosts as the session saw them."""
         return {}
 
     def role(self) -> Role:

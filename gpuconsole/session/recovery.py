@@ -102,7 +102,9 @@ def may_have_container(attempt: Attempt) -> bool:
 
 
 def may_have_run(attempt: Attempt) -> bool:
-    """Tell whether an engine may have been told to start an attempt."""
+    """Tell whether an engine may have started an attempt, as far as the journal knows."""
+    if attempt.ended_by in ("host-fault", "unfit"):
+        return False
     return attempt.starting_at is not None or attempt.started_at is not None
 
 

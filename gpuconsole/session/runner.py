@@ -15,6 +15,7 @@ from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
+    Blame,
     ConsoleError,
     EngineError,
     JournalError,
@@ -24,8 +25,10 @@ from gpuconsole.errors import (
 from gpuconsole.placement import engine_fault
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.ending import CANCELLED_BEFORE, Ending
 from gpuconsole.session.entry import Entry
+from gpuconsole.session.faults import HostFaults, could_not_start
 from gpuconsole.session.gang import HostLostError, Part
 from gpuconsole.session.launch import Launch
 from gpuconsole.session.logcopies import LogCopies
@@ -47,7 +50,7 @@ PEAK_STEP = 1.05
 
 class Runner:
     """Drives one job's latest attempt. `on_taken` hears which device another console took,
-    `on_silent` which host's engine could not be asked."""
+    `on_silent` which host's engine could not be asked; `faults` counts what hosts cannot start."""
 
     def __init__(
         self,
@@ -57,9 +60,12 @@ class Runner:
         on_taken: Callable[[str, LeaseTakenError], None],
         on_silent: Callable[[str, ConsoleError], None],
         copies: LogCopies,
+        faults: HostFaults,
     ) -> None:
         self._bench = bench
+        self._epoch = epoch
         self._copies = copies
+        self._faults = faults
         self._followed: set[str] = set()
         self._entry = Entry(bench, epoch, job_id)
         self._on_taken = on_taken
@@ -104,8 +110,9 @@ class Runner:
                 self._out_of_sight(error)
         except EngineError as error:
             # The engine answers, but not as it should: say so and try again.
-            pause = True
-            self._entry.say(f"{error.title}: {error.message}", 500)
+            pause = not await self._set_back_unseen(error)
+            if pause:
+                self._entry.say(f"{error.title}: {error.message}", 500)
         else:
             self._gone_since = None
         return pause
@@ -152,7 +159,7 @@ class Runner:
         elif step in (Step.LAUNCH, Step.START):
             await self._launch(parts)
         elif step is Step.FINISH:
-            await self._ending.finish(parts)
+            await self._finish(parts)
         elif step is Step.PENDING:
             await self._wait_there(parts)
         elif step is Step.STOP:
@@ -215,7 +222,59 @@ class Runner:
             # One of a gang whose engine says why it cannot be started is named by that, at the end.
             unsaid = any(part.status is None or not part.status.error for part in waiting)
             if unsaid or len(waiting) == len(seen):
-                await self._ending.give_up(seen, f"{error.title}: {error.message}")
+                cause = f"{error.title}: {error.message}"
+                if not await self._set_back(seen, error):
+                    await self._ending.give_up(seen, cause)
+
+    async def _finish(self, parts: Sequence[Part]) -> None:
+        """End an attempt whose containers ended, or of which one could not be started."""
+        broken = next((part for part in _unstarted(parts) if part.status), None)
+        if broken is not None and broken.status is not None:
+            error = could_not_start(broken.status.error, broken.attempt.host)
+            if await self._set_back(parts, error):
+                return
+        else:
+            self._faults.started(self._epoch, self.job)
+        await self._ending.finish(parts)
+
+    async def _set_back(self, parts: Sequence[Part], error: ConsoleError) -> bool:
+        """Put a job back into the queue that a host could not start, or end it where its faults
+        follow it; False where the job itself is at fault.
+
+        A gang of which a part has started is put back as often as it may be tried again.
+        """
+        job, attempt = self._entry.present()
+        ran = len(_unstarted(parts)) < len(parts)
+        before = sum(one.ended_by in ("gang", "lost-host") for one in job.attempts)
+        hosts = {part.attempt.host for part in parts}
+        if error.blame is Blame.TASK or error.host not in hosts or cluster_of(job.task):
+            return False
+        if ran and before >= job.task.retries:
+            return False
+        cause = clean(f"{error.title}: {error.message}", 1000)
+        alone: EndedBy = "unfit" if error.blame is Blame.PLACE else "host-fault"
+        ended = replace(
+            attempt,
+            ended_at=self._bench.clock.now(),
+            cause=cause,
+            ended_by="gang" if ran else alone,
+            at_fault=error.host,
+        )
+        tried = replace(job, attempts=(*job.attempts[:-1], ended))
+        failing = self._faults.note(self._epoch, tried, error.host, error)
+        await self._ending.set_back(parts, ended, failing, cause)
+        return True
+
+    async def _set_back_unseen(self, error: EngineError) -> bool:
+        """Put a job back for which nothing was made yet, on a host that does not even tell of
+        that; whether it was."""
+        job, attempt = self._entry.present()
+        if not job.state.active or may_have_container(attempt):
+            return False
+        engines = [await self._bench.hosts.engine(alone.host) for alone in attempt.parts]
+        pairs = zip(attempt.parts, engines, strict=True)
+        parts = [Part(rank, alone, engine) for rank, (alone, engine) in enumerate(pairs)]
+        return await self._set_back(parts, error)
 
     async def _taken(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
         """Another console holds a device: back into the queue, if no part of it runs yet."""
@@ -274,6 +333,7 @@ class Runner:
         )
         note = clean(" ".join(part.status.note for part in parts if part.status).strip(), 500)
         self._entry.move(job, JobState.RUNNING, started, detail=note)
+        self._faults.started(self._epoch, self.job)
 
     async def _let_go(self, error: UnreachableError) -> bool:
         """Part with an attempt of which nothing can have run: cancelled if that is wanted, or back

@@ -29,10 +29,11 @@ from gpuconsole.session.asking import Asking
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
-from gpuconsole.session.clusters import SlurmPlanner, decision_there
+from gpuconsole.session.clusters import SlurmPlanner, decision_there, without_clusters
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images import ImageBoard
@@ -81,7 +82,7 @@ class Session(Acting, Asking):
         self._estimating = Estimating(parts)
         notes = ElasticNotes(parts.journal.folder)
         powered = PoweredHosts(parts.hosts, parts.power.hosts, notes)
-        self.fleet = DrainedHosts(powered, parts.journal)
+        self.fleet = DrainedHosts(powered, parts.journal, parts.clock.now)
         self._bench = bench_of(parts, self.fleet)
         self.images = Imaging(self._bench, self._require_writable)
         self._images = ImageBoard(
@@ -109,7 +110,13 @@ class Session(Acting, Asking):
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
         self.waking = Waking(self._bench, self._placer, self._leases, powered, parts.power)
         self._dispatcher = Dispatcher(
-            self._bench, self._outlook, self._leases, owner, self._news.tell, self._each_second
+            self._bench,
+            self._outlook,
+            self._leases,
+            HostFaults(self._bench, self._fitting),
+            owner,
+            self._news.tell,
+            self._each_second,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -297,6 +304,10 @@ class Session(Acting, Asking):
         """Clear on every reachable host what finished jobs left; results stay."""
         self._require_writable("Pruning")
         return await prune_hosts(self._bench)
+
+    def _fitting(self, job: Job) -> frozenset[str]:
+        """Return the hosts that could run a job, were they free and well."""
+        return self._placer.fitting(job, self.jobs(), without_clusters(self.snapshot()), self.now())
 
     def _dispatch(self) -> None:
         """Take part in dispatching: this session does it whenever nobody else does."""

@@ -10,7 +10,7 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.session.clusters import waits_there, why_there
 from gpuconsole.session.ledger import devices_by_host
 from gpuconsole.session.placing import Why
-from gpuconsole.session.prospects import Prospect, running_sentences, waiting_sentences
+from gpuconsole.session.prospects import Prospect, running_sentences, told_apart, waiting_sentences
 
 NOBODY = Why(
     "queued",
@@ -37,7 +37,7 @@ def why_of(
     host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
     if job.state is JobState.QUEUED:
         # How a try ended that had begun is told in a sentence of its own.
-        begun = prospect is not None and attempt is not None and attempt.starting_at is not None
+        begun = prospect is not None and attempt is not None and told_apart(attempt)
         soon = Why(state, ("" if begun else job.detail) or "It starts at the next occasion.")
         why = waiting.get(job.id)
         if why is None:

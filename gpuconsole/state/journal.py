@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.events import Event, Severity
+from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import drains, history, incidents, role, rows
+from gpuconsole.state import drains, faults, history, incidents, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.drains import Drain
 from gpuconsole.state.role import Role
@@ -60,6 +61,8 @@ class Journal:
         self._dirty = True
         self._drains: Mapping[str, Drain] | None = None
         self._drains_version = -1
+        self._streaks: Streaks | None = None
+        self._streaks_version = -1
         self._incidents: tuple[Incident, ...] | None = None
         self._incidents_version = -1
         found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
@@ -194,13 +197,43 @@ class Journal:
         self._drains_version = -1
 
     def undrain(self, host: str) -> bool:
-        """Let jobs start on a host again; whether it was drained."""
+        """Let jobs start on a host again; whether it was drained, or set aside."""
         with self._writing() as (connection, _):
             was = drains.erase(connection, host)
+            was = faults.erase(connection, host) or was
             if was:
                 _tell(connection, Event("host", host, f"{host} takes jobs again", self._clock()))
-        self._drains_version = -1
+        self._drains_version = self._streaks_version = -1
         return was
+
+    def streaks(self) -> Streaks:
+        """Return the streaks of faults, by host and image; the same while nothing changed."""
+        version = self._database.outside_version()
+        if self._streaks is None or version != self._streaks_version:
+            try:
+                found = faults.read(self._database.query(faults.ALL))
+            except (ValueError, TypeError) as error:
+                raise self._damaged(f"a host's faults cannot be read ({error})") from error
+            if self._streaks is None or found != self._streaks:
+                self._streaks = found
+            self._streaks_version = version
+        return self._streaks
+
+    def save_streak(self, streak: FaultStreak, message: str = "", *, epoch: int) -> None:
+        """Write a streak of faults, and tell every console `message` as a warning."""
+        with self._writing(epoch) as (connection, _):
+            faults.write(connection, streak)
+            if message:
+                _tell(connection, Event("host", streak.host, message, self._clock(), "warning"))
+        self._streaks_version = -1
+
+    def end_streak(self, host: str, image: str, message: str = "", *, epoch: int) -> None:
+        """Forget the faults of a host, or of an image there, and tell every console `message`."""
+        with self._writing(epoch) as (connection, _):
+            faults.erase(connection, host, image)
+            if message:
+                _tell(connection, Event("host", host, message, self._clock()))
+        self._streaks_version = -1
 
     def incidents(self) -> tuple[Incident, ...]:
         """Return the incidents that stand, and the latest that are over; the same tuple while
@@ -299,11 +332,14 @@ class Journal:
         try:
             return rows.read_job(row, tuple(rows.read_attempt(attempt) for attempt in attempts))
         except (ValueError, TypeError, KeyError) as error:
-            raise JournalError(
-                "Journal is damaged",
-                f"{self._database.path}: job {row['id']} cannot be read ({error}).",
-                "Move the file away and start again; jobs that run are not touched.",
-            ) from error
+            raise self._damaged(f"job {row['id']} cannot be read ({error})") from error
+
+    def _damaged(self, what: str) -> JournalError:
+        return JournalError(
+            "Journal is damaged",
+            f"{self._database.path}: {what}.",
+            "Move the file away and start again; jobs that run are not touched.",
+        )
 
     def _tell(self, connection: sqlite3.Connection, job: Job) -> None:
         severity = _SEVERITIES.get(job.state, "information")

@@ -149,6 +149,24 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX standing_incidents ON incidents (id) WHERE ended_at IS NULL",
         "CREATE INDEX incidents_by_end ON incidents (ended_at)",
     ),
+    (
+        "ALTER TABLE attempts ADD COLUMN at_fault TEXT NOT NULL DEFAULT ''",
+        """CREATE TABLE fault_streaks (
+            host TEXT NOT NULL,
+            image TEXT NOT NULL,
+            count INTEGER NOT NULL,
+            jobs TEXT NOT NULL,
+            since REAL NOT NULL,
+            last_at REAL NOT NULL,
+            pauses INTEGER NOT NULL,
+            until REAL NOT NULL,
+            title TEXT NOT NULL,
+            message TEXT NOT NULL,
+            hint TEXT NOT NULL,
+            trial TEXT NOT NULL,
+            PRIMARY KEY (host, image)
+        ) WITHOUT ROWID""",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

@@ -16,6 +16,7 @@ ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
     *("created_at", "creating_at", "starting_at", "started_at", "ended_at", "exit_code"),
     *("cause", "peak_mib", "placement_reasons", "ended_by", "members", "shared"),
+    "at_fault",
 )
 _ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
 

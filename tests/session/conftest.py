@@ -14,6 +14,8 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.drained import DrainedHosts
+from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Planner
@@ -49,6 +51,7 @@ class Desk:
     outlook: Outlook
     leases: LeaseBoard
     hosts: FakeHosts
+    fleet: DrainedHosts
     task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -93,8 +96,9 @@ class Lab:
         journal = MortalJournal(folder, clock=self.clock.now)
         journal.console = console
         hosts = FakeHosts(self.dockers, console, self.devices)
+        fleet = DrainedHosts(hosts, journal, self.clock.now)
         bench = Bench(
-            hosts=hosts,
+            hosts=fleet,
             journal=journal,
             clock=self.clock,
             settings=self.settings,
@@ -102,11 +106,13 @@ class Lab:
             user="ada",
             command=launch_command,
             default_image=lambda host: "paddle",
+            chance=lambda: 0.0,
         )
-        leases = LeaseBoard(hosts, self.clock)
+        leases = LeaseBoard(fleet, self.clock)
         outlook = Outlook(bench, self.planner, leases)
-        dispatcher = Dispatcher(bench, outlook, leases, f"console {len(self.desks)}")
-        desk = Desk(console, journal, bench, dispatcher, outlook, leases, hosts)
+        faults = HostFaults(bench, lambda job: tuple(self.dockers))
+        dispatcher = Dispatcher(bench, outlook, leases, faults, f"console {len(self.desks)}")
+        desk = Desk(console, journal, bench, dispatcher, outlook, leases, hosts, fleet)
         self.desks.append(desk)
         return desk
 

@@ -27,6 +27,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.sharing import fit_together
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.placement import Place
+from gpuconsole.remote.docker_errors import image_error, translated
 from gpuconsole.session.placing import Choice, Plan, Why
 
 START = 1_800_000_000.0
@@ -118,7 +119,12 @@ class Docker:
         self.reachable = True
         self.silent_at: frozenset[str] | None = frozenset()
         """Calls that the engine of a host that is up does not answer; None means all."""
+        self.refuses: dict[str, str] = {}
+        """What it answers to calls that it refuses, by call."""
         self.images = {"paddle"}
+        self.registry = ""
+        """What a pull ends with, where the image is not there."""
+        self.pulls = 0
         self.facts: dict[str, ImageFacts] = {}
         self.pull_blocks = False
         self.containers: dict[str, Container] = {}
@@ -224,6 +230,8 @@ class FakeEngine:
             heard(self._docker, point)
         if not self._docker.reachable:
             raise UnreachableError("Host is out of sight", f"{self._name} does not answer.")
+        if point in self._docker.refuses:
+            raise translated(self._docker.refuses[point], self._name, point)
         if self._docker.silent_at is None or point in self._docker.silent_at:
             raise UnreachableError("Docker refuses", "permission denied on the socket.")
 
@@ -265,6 +273,9 @@ class FakeEngine:
 
     async def ensure_image(self, image: str, progress: Callable[[str], None]) -> None:
         await self._at("image")
+        if image not in self._docker.images and self._docker.registry:
+            self._docker.pulls += 1
+            raise image_error(image, self._name, self._docker.registry)
         if image not in self._docker.images:
             raise ImageError("No such image", f"{image} cannot be had on {self._name}.")
         progress(f"pulling {image} 43 %")
@@ -306,7 +317,7 @@ class FakeEngine:
                 raise EngineError("Container cannot start", f"{self._name} does not say why.")
             if self._docker.start_fails:
                 found.error, found.exit_code = self._docker.start_fails, 128
-                raise EngineError("Container cannot start", found.error)
+                raise translated(found.error, self._name, "starting")
             found.state, found.started_at = "running", self._docker.clock.now()
             found.starts += 1
             self._docker.on_start(found)
@@ -511,7 +522,7 @@ class FirstFree:
             free = [
                 (host, device)
                 for host in snapshot.hosts
-                if host.state is HostState.UP and not host.engine_error
+                if host.state is HostState.UP and not host.engine_error and not host.drained
                 for device in host.devices
                 if device.uuid not in busy
             ]

@@ -184,7 +184,7 @@ def test_what_would_be_done_with_a_task_is_told_before_it_is_queued() -> None:
 
 def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_path: Path) -> None:
     journal = Journal(tmp_path, clock=lambda: 0.0)
-    drains = DrainedHosts(FakeHosts(MIXED), journal)  # type: ignore[arg-type]
+    drains = DrainedHosts(FakeHosts(MIXED), journal, lambda: 0.0)  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as caught:
         drains.drain("hpc/n1", "fan", "ada")
     assert "scontrol update nodename=n1" in caught.value.hint

@@ -131,13 +131,13 @@ async def test_an_image_that_cannot_be_had_fails_with_its_name_and_host(lab: Lab
     assert not lab.docker.leases
 
 
-async def test_an_engine_that_cannot_start_it_is_named(lab: Lab) -> None:
-    lab.docker.start_fails = "unknown device GPU-a-0"
+async def test_a_container_that_no_host_could_start_ends_the_job_with_the_reason(lab: Lab) -> None:
+    lab.docker.start_fails = 'exec: "trane": executable file not found in $PATH'
     desk = lab.desk()
     job_id = lab.submit(desk)
     desk.start()
     await lab.clock.until(lambda: desk.job(job_id).state.ended)
-    assert "unknown device GPU-a-0" in desk.job(job_id).cause
+    assert "executable file not found" in desk.job(job_id).cause
     await lab.clock.until(lambda: not lab.docker.containers)
     assert not lab.docker.leases
 

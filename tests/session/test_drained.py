@@ -19,7 +19,7 @@ def fleet(tmp_path: Path, *names: str) -> tuple[DrainedHosts, FakeHosts, Journal
     clock = VirtualClock()
     hosts = FakeHosts({name: Docker(clock) for name in names}, Console())
     journal = Journal(tmp_path / "state", clock=clock.now)
-    return DrainedHosts(hosts, journal), hosts, journal
+    return DrainedHosts(hosts, journal, clock.now), hosts, journal
 
 
 def test_a_picture_is_marked_and_stays_the_same_while_nothing_changes(tmp_path: Path) -> None:

@@ -93,15 +93,16 @@ class Shell:
 
     def __init__(self, cmdline: bytes | None, kill: Completed | None = None) -> None:
         self.cmdline, self.kill = cmdline, kill or Completed(0, b"", b"")
+        self.unread = b"cat: /proc/4100/cmdline: No such file or directory"
         self.ran: list[tuple[str, ...]] = []
 
     async def run(self, argv, *, stdin: bytes = b"", timeout: float = 30.0) -> Completed:  # type: ignore[no-untyped-def]
         self.ran.append(tuple(argv))
-        if argv[0] == "cat":
-            return Completed(
-                self.cmdline is None, b"" if self.cmdline is None else self.cmdline, b""
-            )
-        return self.kill
+        if "cat" not in argv:
+            return self.kill
+        if self.cmdline is None:
+            return Completed(1, b"", self.unread)
+        return Completed(0, self.cmdline, b"")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,26 @@ async def test_another_command_under_the_pid_is_left_alone() -> None:
     shell = Shell(b"postgres\0")
     with pytest.raises(RefusedError, match="another process"):
         await send(shell, "h", TRAIN, "KILL")  # type: ignore[arg-type]
-    assert [argv[0] for argv in shell.ran] == ["cat"]
+    assert ["cat" in argv for argv in shell.ran] == [True]
+
+
+@pytest.mark.parametrize(
+    ("unread", "title"),
+    [
+        (b"cat: /proc/4100/cmdline: No such file or directory", "It has ended already"),
+        (b"cat: /proc/4100/cmdline: No such process", "It has ended already"),
+        (b"env: 'cat': No such file or directory", "Process cannot be looked at"),
+    ],
+)
+async def test_what_cannot_be_read_has_not_always_ended(unread: bytes, title: str) -> None:
+    from gpuconsole.errors import ConsoleError
+
+    shell = Shell(None)
+    shell.unread = unread
+    with pytest.raises(ConsoleError) as caught:
+        await send(shell, "h", TRAIN, "TERM")  # type: ignore[arg-type]
+    assert caught.value.title == title
+    assert len(shell.ran) == 1
 
 
 @pytest.mark.parametrize(
