@@ -104,7 +104,7 @@ def test_preflight_makes_no_state_and_survives_a_damaged_one(
     words = ("--state", str(folder), "preflight", str(script), "--offline")
     assert answer(capsys, *words)["tier"] == "static"
     assert not (folder / "journal.sqlite").exists()
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "journal.sqlite").write_bytes(b"no database" * 200)
     assert main([*words, "--json"]) == 0
     out, err = capsys.readouterr()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuconsole.cli.output import note
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import state_dir
+from gpuconsole.core.places import state_folder
 from gpuconsole.errors import JournalError
 from gpuconsole.state.assumptions import Assumptions
 
@@ -34,7 +34,7 @@ def remember(task: Task, state: Path | None) -> None:
 
 
 def _store(state: Path | None) -> Assumptions:
-    return Assumptions((state or state_dir()).expanduser())
+    return Assumptions(state_folder(state))
 
 
 def _try(change: Callable[[], object]) -> None:

@@ -16,7 +16,7 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import JOURNAL_NAME, config_path, state_dir
+from gpuconsole.core.places import JOURNAL_NAME, config_path, state_folder
 from gpuconsole.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:
 
 def _history(state: Path | None) -> preflight.Calibration | None:
     """Return what was seen of runs and cards; without it where the journal cannot be read."""
-    folder = (state or state_dir()).expanduser()
+    folder = state_folder(state)
     if not (folder / JOURNAL_NAME).exists():
         return preflight.Calibration()
     from gpuconsole.session.history import recorded

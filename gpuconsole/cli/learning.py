@@ -17,8 +17,9 @@ from gpuconsole.cli import simulating
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.config import LabSettings, load_settings
-from gpuconsole.core.places import state_dir
+from gpuconsole.core.places import state_folder
 from gpuconsole.core.text import clean
+from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.placement.learned import past, train, weights, windows
@@ -203,7 +204,7 @@ def _history(given: Material, dice: Callable[[str], random.Random]) -> windows.H
 
 
 def _file() -> Path:
-    return (options().state or state_dir()).expanduser() / weights.FILE_NAME
+    return state_folder(options().state) / weights.FILE_NAME
 
 
 def _before() -> Learned:
@@ -223,13 +224,14 @@ def _kept(trained: weights.Trained, stopped: bool) -> tuple[Path | None, Path | 
         return None, None
     former = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         if there:
             moment = datetime.fromtimestamp(path.stat().st_mtime, tz=timezone.utc)
             former = path.with_name(f"{path.stem}-{moment:%Y%m%dT%H%M%SZ}{path.suffix}")
             path.replace(former)
         fresh = path.with_suffix(".new")
-        fresh.write_text(weights.dumped(trained), encoding="utf-8")
+        with open(fresh, "w", encoding="utf-8", opener=private) as file:
+            file.write(weights.dumped(trained))
         fresh.replace(path)
     except OSError as error:
         raise JournalError(

@@ -11,7 +11,7 @@ import click
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import MEASURED_NAME, state_dir
+from gpuconsole.core.places import MEASURED_NAME, state_folder
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def known(task: Task, analysis: preflight.Analysis | None, tier: str) -> preflig
 
 
 def _state() -> Path:
-    return (options().state or state_dir()).expanduser()
+    return state_folder(options().state)
 
 
 def _ask(yes: bool) -> None:
@@ -78,7 +78,7 @@ def _ask(yes: bool) -> None:
     if not click.confirm(f"{said}\nGo on, now and from now on?", err=True):
         raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
     make_folder(marker.parent)
-    marker.touch()
+    marker.touch(mode=0o600)
 
 
 class _Telling:

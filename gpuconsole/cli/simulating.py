@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpuconsole.core.places import state_dir
+from gpuconsole.core.places import state_folder
 from gpuconsole.documents import read_text
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.learned import weights
@@ -146,7 +146,7 @@ def policies(
 def _trained(lab: Lab, state: Path | None) -> Policy:
     """Return `rl_based` with the weights of the state folder, else with those that come along,
     where they may be used here."""
-    path = (state or state_dir()).expanduser() / weights.FILE_NAME
+    path = state_folder(state) / weights.FILE_NAME
     trained = weights.read(path if path.exists() else weights.SHIPPED)
     learned, note = trained.usable([host.model for host in lab.hosts for _ in range(host.devices)])
     policy = named_policy("rl_based", learned=learned, note=note)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import platformdirs
 
+from gpuconsole.core.trust import require_private
+
 JOURNAL_NAME = "journal.sqlite"
 """The journal's file in the state folder."""
 MEASURED_NAME = "measured"
@@ -25,3 +27,14 @@ def inventory_path() -> Path:
 def state_dir() -> Path:
     """Return the folder of journal and logs (`$XDG_STATE_HOME` counts on Linux)."""
     return platformdirs.user_state_path("gpuconsole")
+
+
+def state_folder(given: Path | None) -> Path:
+    """Return the state folder: the one given, else the user's own; it need not exist.
+
+    TrustError where others may enter or change it.
+    """
+    folder = (given or state_dir()).expanduser()
+    if folder.is_dir():
+        require_private(folder)
+    return folder

@@ -79,6 +79,11 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file as the `opener` of `open`; a new one is for this user alone."""
+    return os.open(path, flags, 0o600)
+
+
 def _walk(path: Path, last: int) -> tuple[int, Path]:
     """Open a path, its last component with the flags `last`; all before it are checked.
 

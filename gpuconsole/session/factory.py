@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuconsole.config import LabSettings, combined, load_settings, state_dir
+from gpuconsole.config import LabSettings, combined, load_settings
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
+from gpuconsole.core.places import state_folder
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
@@ -103,7 +104,7 @@ def _real_session(
     images = {host.name: host.image for host in lab.hosts}
     return _session(
         _remote_hosts(lab, settings) if fleet else NoHosts(),
-        (state or state_dir()).expanduser(),
+        state_folder(state),
         settings,
         lambda host: images.get(host, DEFAULT_IMAGE),
         read_only=read_only,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from gpuconsole.core.containers import LogTail
+from gpuconsole.core.trust import make_private, private
 from gpuconsole.session.entry import Entry
 
 OVERLAP_BYTES = 4096
@@ -31,7 +32,7 @@ async def follow_log(path: Path, chunks: AsyncIterator[bytes]) -> None:
     before = _size_in_made_folder(path)
     fresh = path.with_suffix(".log.new")
     placed = False
-    with fresh.open("wb", buffering=0) as file:
+    with _opened(fresh, "wb") as file:
         try:
             placed = _place(file, fresh, path, before)
             async for chunk in chunks:
@@ -62,15 +63,20 @@ def complete_log(path: Path, tail: LogTail) -> bool:
         # An engine that dropped the oldest lines has less than the copy.
         if size < len(tail.data):
             fresh = path.with_suffix(".log.new")
-            fresh.write_bytes(tail.data)
+            with _opened(fresh, "wb") as file:
+                _write_all(file, tail.data)
             os.replace(fresh, path)
         return True
     missing = _missing(path, tail.data)
     if missing is None:
         return False
-    with path.open("ab", buffering=0) as file:
+    with _opened(path, "ab") as file:
         _write_all(file, missing)
     return True
+
+
+def _opened(path: Path, mode: str) -> IO[bytes]:
+    return open(path, mode, buffering=0, opener=private)
 
 
 class CopyMark:
@@ -81,7 +87,7 @@ class CopyMark:
         self._file = -1
         # A full disk keeps no log from being copied as far as it goes.
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_SH)
 
@@ -132,7 +138,7 @@ def _missing(path: Path, tail: bytes) -> bytes | None:
 
 
 def _size_in_made_folder(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     return path.stat().st_size if path.exists() else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
+from gpuconsole.core.trust import make_private, private
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
@@ -154,8 +155,9 @@ class Launch:
         kept = line_file(self._bench.state, self._entry.job_id, attempt.number)
         # A full disk must not keep a job from starting for the sake of lines to read.
         with contextlib.suppress(OSError):
-            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.write_text(docker_lines(attempt, specs) + "\n", encoding="utf-8")
+            make_private(kept.parent)
+            with open(kept, "w", encoding="utf-8", opener=private) as file:
+                file.write(docker_lines(attempt, specs) + "\n")
 
     async def _spec(self, part: Part, meeting: Meeting | None) -> ContainerSpec:
         job = self._entry.job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sqlite3
 import uuid
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.places import JOURNAL_NAME
+from gpuconsole.core.trust import require_private
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
@@ -71,6 +74,8 @@ class Database:
             filesystem.make_folder(folder)
             filesystem.require_local(folder)
             filesystem.require_writable(folder)
+        elif folder.is_dir():
+            require_private(folder)
         with plain_errors(self.path):
             self._connection = self._connect()
             try:
@@ -108,6 +113,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
+            _keep_private(self.path)
             return _open(str(self.path))
         if not self.path.exists():
             return _open(":memory:")
@@ -159,6 +165,23 @@ class Database:
 
     def _scalar(self, statement: str) -> Any:
         return self._connection.execute(statement).fetchone()[0]
+
+
+def _keep_private(path: Path) -> None:
+    """Make the journal's file for this user alone, or close one that was open to others.
+
+    SQLite gives the files beside it the rights of the journal itself. An existing one is never
+    opened here: to close it again would end SQLite's locks of this process on it.
+    """
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(f"{path}{end}", 0o600)
+    except OSError:
+        # SQLite says what is wrong with the place, as for every other fault of the file.
+        return
 
 
 def _is_full(path: Path) -> bool:

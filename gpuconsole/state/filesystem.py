@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gpuconsole.core.trust import make_private, require_private
 from gpuconsole.errors import JournalError
 
 # Shared memory of the write-ahead log is not coherent between machines on any of these.
@@ -57,10 +58,12 @@ def require_local(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the state folder for this user alone; JournalError says why it cannot be."""
+    """Make a folder of state for this user alone; JournalError says why it cannot be, TrustError
+    why one that exists will not do."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError as error:
+        make_private(folder)
+        require_private(folder)
+    except (FileExistsError, NotADirectoryError) as error:
         raise JournalError(
             "State folder is a file", f"{folder} is not a folder.", REMEDY
         ) from error

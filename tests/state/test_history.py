@@ -105,7 +105,7 @@ def test_where_there_is_no_journal_there_is_no_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", range(1, VERSION))
 def test_an_older_journal_is_brought_up_with_its_jobs(tmp_path: Path, version: int) -> None:
     folder = tmp_path / "state"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     old = sqlite3.connect(folder / "journal.sqlite")
     for step in MIGRATIONS[:version]:
         for statement in step:

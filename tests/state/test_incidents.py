@@ -119,7 +119,7 @@ def test_read_only_reads_and_refuses(tmp_path: Path) -> None:
 
 
 def older(folder: Path, version: int) -> None:
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     old = sqlite3.connect(folder / "journal.sqlite")
     for step in MIGRATIONS[:version]:
         for statement in step:

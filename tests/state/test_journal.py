@@ -365,7 +365,7 @@ def test_a_folder_that_is_a_file_and_one_that_cannot_be_made(tmp_path: Path, clo
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder root cannot write")
 def test_a_read_only_folder_is_named(clock: Clock) -> None:
     with pytest.raises(JournalError, match="read-only"):
-        Journal(Path("/proc/self"), clock=clock)
+        Journal(Path("/proc/self/fd"), clock=clock)
 
 
 def test_read_only_looks_and_writes_nothing(tmp_path: Path, clock: Clock) -> None:
@@ -420,7 +420,7 @@ def test_a_folder_that_may_not_be_written_can_be_looked_at(tmp_path: Path, clock
     job = journal.add(a_job())
     journal.close()
     for path in (*folder.iterdir(), folder):
-        path.chmod(0o555 if path.is_dir() else 0o444)
+        path.chmod(0o500 if path.is_dir() else 0o400)
     code = (
         "import sys, time; from pathlib import Path; from gpuconsole.state import Journal;"
         "print(Journal(Path(sys.argv[1]), clock=time.time, read_only=True).jobs()[0].id)"
@@ -434,7 +434,7 @@ def test_a_folder_that_may_not_be_written_can_be_looked_at(tmp_path: Path, clock
     looked = subprocess.run(
         [*words, sys.executable, "-c", code, str(folder)], capture_output=True, text=True
     )
-    folder.chmod(0o755)
+    folder.chmod(0o700)
     assert looked.stdout.strip() == job.id, looked.stderr
 
 

@@ -92,11 +92,11 @@ def _show(found: HostCalibration) -> None:
 
 
 def _reliability() -> int:
-    from gpuconsole.config import state_dir
+    from gpuconsole.core.places import state_folder
     from gpuconsole.preflight.reliability import reliability
     from gpuconsole.session.history import recorded
 
-    found = reliability(recorded((options().state or state_dir()).expanduser()).observations)
+    found = reliability(recorded(state_folder(options().state)).observations)
     if options().as_json:
         print_document(_reliability_document(found))
     else:

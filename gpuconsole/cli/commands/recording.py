@@ -91,12 +91,13 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
 
 
 async def _opened(file: Path | None, at: str | None) -> ReplaySession:
-    from gpuconsole.config import load_settings, state_dir
+    from gpuconsole.config import load_settings
     from gpuconsole.core.moments import parse_moment
+    from gpuconsole.core.places import state_folder
     from gpuconsole.session.recording import FOLDER
     from gpuconsole.session.replay import open_replay
 
-    source = file or (options().state or state_dir()).expanduser() / FOLDER
+    source = file or state_folder(options().state) / FOLDER
     session = await open_replay(source, load_settings())
     reel = session.reel
     try:

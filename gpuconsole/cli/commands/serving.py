@@ -17,7 +17,7 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.cli.tasks import TaskValue
-from gpuconsole.core.places import state_dir
+from gpuconsole.core.places import state_folder
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import UsageError
 
@@ -62,7 +62,7 @@ def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) ->
     """
     from gpuconsole.web.guard import TOKENS
 
-    state = (options().state or state_dir()).expanduser()
+    state = state_folder(options().state)
     if revoke:
         return _revoke(state / TOKENS)
     _require_parts()

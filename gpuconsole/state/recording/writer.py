@@ -15,6 +15,7 @@ from pathlib import Path
 from gpuconsole.core.events import Event
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.trust import make_private
 from gpuconsole.errors import UsageError
 from gpuconsole.state.recording import log
 from gpuconsole.state.recording.envelope import SUFFIX, Header, block_bytes, header_bytes
@@ -155,7 +156,7 @@ class RingWriter:
         return not 0.0 <= age < SEGMENT_S or writer.size >= most
 
     def _next(self, batch: Batch) -> FileWriter:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.folder)
         header = replace(self._header(batch), started_at=batch.first)
         stamp = datetime.fromtimestamp(batch.first, tz=timezone.utc).strftime(_STAMP)
         self._count += 1
