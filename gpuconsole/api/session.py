@@ -22,6 +22,7 @@ from gpuconsole.session.placing import Why
 from gpuconsole.session.retrying import is_due
 from gpuconsole.session.session import Session
 from gpuconsole.session.tasks import cancel_all
+from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -204,7 +205,7 @@ class LabSession:
         TimeoutError when it has not by then; RefusedError when it is held.
         """
         try:
-            return await asyncio.wait_for(self._session.wait(reference), timeout_s)
+            return await within(timeout_s, self._session.wait(reference))
         except asyncio.TimeoutError:
             # Until Python 3.10 asyncio has a class of its own.
             raise TimeoutError(f"job {reference} has not ended in {timeout_s:g} s") from None

@@ -24,6 +24,7 @@ from gpuconsole.remote.inventory import HostEntry, Inventory, SlurmSection
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.sources import NoSourceError
 from gpuconsole.remote.ssh import SshLink
+from gpuconsole.waiting import within
 
 Result = Literal["ok", "warn", "fail", "skip"]
 SSH_STEPS = ("name resolution", "tcp", "host key", "login")
@@ -214,14 +215,14 @@ class _HostCheck:
         loop = asyncio.get_running_loop()
         where = f"{address} port {port}"
         try:
-            found = await asyncio.wait_for(loop.getaddrinfo(address, port), 5.0)
+            found = await within(5.0, loop.getaddrinfo(address, port))
         except (OSError, asyncio.TimeoutError) as error:
             raise self._fail(
                 "name resolution", unreachable(self._entry.name, address, error, 5.0)
             ) from error
         self._add("name resolution", "ok", str(found[0][4][0]))
         try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), 5.0)
+            _, writer = await within(5.0, asyncio.open_connection(address, port))
         except (OSError, asyncio.TimeoutError) as error:
             raise self._fail("tcp", unreachable(self._entry.name, where, error, 5.0)) from error
         writer.close()
@@ -236,7 +237,7 @@ class _HostCheck:
         for way in sources.WAYS:
             frames = sources.frames(self._link, base, way, 1.0, self._clock)
             try:
-                host = await asyncio.wait_for(_whole(frames), FRAME_WAIT_S + 5)
+                host = await within(FRAME_WAIT_S + 5, _whole(frames))
             except NoSourceError as error:
                 refused.append(str(error))
                 continue
@@ -283,7 +284,7 @@ class _HostCheck:
 
         engine = DockerEngine(self._link, self._entry.name, self._entry.docker_socket)
         try:
-            info = await asyncio.wait_for(engine.info(), 20.0)
+            info = await within(20.0, engine.info())
         except (ConsoleError, asyncio.TimeoutError) as error:
             if isinstance(error, ConsoleError):
                 self._add("docker", "fail", f"{error.title}: {error.message}", error.hint)
@@ -309,7 +310,7 @@ class _HostCheck:
         image = self._entry.image
         try:
             path = await self._link.forward_socket(self._entry.docker_socket)
-            present = await asyncio.wait_for(_has_image(path, image), 10.0)
+            present = await within(10.0, _has_image(path, image))
         except (ConsoleError, OSError, ValueError, asyncio.TimeoutError) as error:
             self._add("image", "warn", f"{image}: {clean(str(error), 200) or 'no answer'}")
             return

@@ -22,6 +22,7 @@ from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.poller import SlurmPoller
 from gpuconsole.remote.ssh import SshLink
 from gpuconsole.remote.wakeups import Wakeups
+from gpuconsole.waiting import within
 
 TICK_S = 0.5
 MANY_HOSTS = 64
@@ -92,7 +93,7 @@ class RemoteHosts:
         endings = [engine.close() for engine in engines.values()]
         endings += [link.close() for link in self._links.values()]
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*endings, return_exceptions=True), CLOSE_S / 2)
+            await within(CLOSE_S / 2, asyncio.gather(*endings, return_exceptions=True))
 
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture; the same object while nothing changed."""

@@ -14,6 +14,7 @@ from gpuconsole.errors import EngineError
 from gpuconsole.remote.failures import command_failed, command_too_slow, output_too_long
 from gpuconsole.remote.lines import LineQueue
 from gpuconsole.remote.link import ERROR_TAIL, LINE_LIMIT, OUTPUT_LIMIT, Completed
+from gpuconsole.waiting import within
 
 CHUNK = 64 * 1024
 CLOSE_GRACE_S = 1.0
@@ -37,7 +38,7 @@ class LocalLink:
             # As a shell would on any other host.
             return Completed(127, b"", error.message.encode())
         try:
-            return await asyncio.wait_for(self._complete(process, stdin, argv), timeout)
+            return await within(timeout, self._complete(process, stdin, argv))
         except asyncio.TimeoutError as error:
             raise command_too_slow(self.host, argv, timeout) from error
         finally:
@@ -185,12 +186,12 @@ class LocalChannel(asyncio.SubprocessProtocol):
             pipe.close()
         self._lines.end()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), CLOSE_GRACE_S)
+            await within(CLOSE_GRACE_S, self._ended.wait())
         if self._transport.get_returncode() is None:
             _kill_group(self._transport.get_pid())
         self._transport.close()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), CLOSE_GRACE_S)
+            await within(CLOSE_GRACE_S, self._ended.wait())
 
     def _pipe(self, fd: int) -> asyncio.BaseTransport | None:
         return None if self._transport is None else self._transport.get_pipe_transport(fd)

@@ -14,6 +14,7 @@ from gpuconsole.remote.inventory import HostEntry, unread
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.sources import NoSourceError
 from gpuconsole.remote.ssh import SshLink
+from gpuconsole.waiting import within
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 30.0
@@ -73,7 +74,7 @@ class HostPoller:
             longest = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures, 8))
             self._hurried.clear()
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._hurried.wait(), self._random() * longest)
+                await within(self._random() * longest, self._hurried.wait())
 
     def tick(self, now: float) -> None:
         """Look for missing frames; `now` is the event loop's time. Call about once a second."""

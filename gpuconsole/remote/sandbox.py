@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
+from gpuconsole.waiting import within
 
 HIDDEN = ("/home", "/root", "/tmp", "/run", "/var/tmp", "/mnt", "/media", "/srv")
 """Folders that the child sees empty, but for what it is given below them."""
@@ -134,7 +135,7 @@ class Sandbox:
         assert process.stdout is not None
         left = ends - asyncio.get_running_loop().time()
         try:
-            return await asyncio.wait_for(process.stdout.readline(), max(0.0, left))
+            return await within(max(0.0, left), process.stdout.readline())
         except asyncio.TimeoutError:
             raise SandboxTimeoutError(
                 "Measuring took too long",

@@ -15,6 +15,7 @@ from gpuconsole.remote.lines import ChunkQueue, LineQueue
 from gpuconsole.remote.link import ERROR_TAIL, LINE_LIMIT
 from gpuconsole.remote.shell import REMOTE_COMMAND, Cleared, script
 from gpuconsole.remote.wakeups import Wakeups
+from gpuconsole.waiting import within
 
 CLOSE_GRACE_S = 1.0
 
@@ -131,7 +132,7 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
         self.write_eof()
         self.queue.end()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.closed.wait(), CLOSE_GRACE_S)
+            await within(CLOSE_GRACE_S, self.closed.wait())
         self._abort()
 
     def kill(self) -> None:

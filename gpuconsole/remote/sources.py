@@ -16,6 +16,7 @@ from gpuconsole.remote import launch, smi
 from gpuconsole.remote.frames import FrameError, Picture
 from gpuconsole.remote.link import Channel, Link
 from gpuconsole.remote.toolrounds import ToolRounds
+from gpuconsole.waiting import within
 
 HELLO_TIMEOUT_S = 15.0
 """How long Python may take to start: a loaded host, or one whose home is on a slow network."""
@@ -106,7 +107,7 @@ async def _hello(channel: Channel, interval: float, python: str) -> None:
     nonce = secrets.token_hex(16)
     channel.write(launch.payload(nonce, interval))
     try:
-        await asyncio.wait_for(_read_hello(channel, nonce.encode(), python), HELLO_TIMEOUT_S)
+        await within(HELLO_TIMEOUT_S, _read_hello(channel, nonce.encode(), python))
     except asyncio.TimeoutError:
         raise NoSourceError(f"{python} started nothing within {HELLO_TIMEOUT_S:g} s") from None
 

@@ -28,6 +28,7 @@ from gpuconsole.remote.link import OUTPUT_LIMIT, Completed
 from gpuconsole.remote.session import SshSession
 from gpuconsole.remote.sshconfig import own_config, require_trusted
 from gpuconsole.remote.wakeups import Wakeups
+from gpuconsole.waiting import within
 
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
@@ -96,7 +97,7 @@ class SshLink:
         """Run a command to its end."""
         session = await self._start(argv, lines=False)
         try:
-            return await asyncio.wait_for(self._complete(session, stdin, argv), timeout)
+            return await within(timeout, self._complete(session, stdin, argv))
         except asyncio.TimeoutError as error:
             raise command_too_slow(self.host, argv, timeout) from error
         finally:
@@ -149,7 +150,7 @@ class SshLink:
         if connection is not None:
             connection.close()
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(connection.wait_closed(), 1.0)
+                await within(1.0, connection.wait_closed())
             connection.abort()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -182,7 +183,8 @@ class SshLink:
         tunnel: dict[str, Any] = {}
         if self._jump is not None:
             tunnel["tunnel"] = self._jump._standing()
-        return await asyncssh.connect(self.entry.address, options=options, **tunnel)
+        connecting = asyncssh.connect(self.entry.address, options=options, **tunnel)
+        return await within(self._timeout, connecting, lost=asyncssh.SSHClientConnection.abort)
 
     async def target(self) -> tuple[str, int] | None:
         """Return address and port to which a direct connection goes; None where none does."""
@@ -197,7 +199,7 @@ class SshLink:
     async def _prepared(self) -> asyncssh.SSHClientConnectionOptions:
         if self._options is None:
             # Reads ssh config and keys; built once, shared by all connections to come.
-            self._options = await asyncio.wait_for(self._build_options(), self._timeout)
+            self._options = await within(self._timeout, self._build_options())
         return self._options
 
     async def _build_options(self) -> asyncssh.SSHClientConnectionOptions:
@@ -217,7 +219,8 @@ class SshLink:
             config=(),
             client_factory=lambda: _Client(self),
             known_hosts=self.check.match,
-            connect_timeout=self._timeout,
+            # How long connecting may take is bound where it is awaited.
+            connect_timeout=None,
             login_timeout=self._timeout,
             keepalive_interval=KEEPALIVE_S,
             keepalive_count_max=KEEPALIVE_COUNT,
@@ -243,7 +246,7 @@ class SshLink:
             self._standing(), self.host, argv, lines=lines, wakeups=self._wakeups
         )
         try:
-            return await asyncio.wait_for(starting, self._timeout)
+            return await within(self._timeout, starting, lost=SshSession.kill)
         except ConsoleError:
             raise
         except asyncio.TimeoutError as error:

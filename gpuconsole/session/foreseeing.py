@@ -22,6 +22,7 @@ from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.placer import Placer, Standing
+from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from gpuconsole.placement.whatif import Comparison
@@ -129,7 +130,7 @@ class Foresight:
     async def where(self, ask: Ask) -> Answer:
         """Return where so many devices with so much memory are free now."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._leases.refresh(), PATIENCE_S)
+            await within(PATIENCE_S, self._leases.refresh())
         standing, snapshot = await asyncio.to_thread(self._gatherer())
         held = {uuid: holder.user for uuid, holder in standing.holders.items()}
         return where(ask, snapshot, held)

@@ -24,6 +24,7 @@ from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.recording import frames
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
+from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -343,7 +344,7 @@ async def record_into(
     running = asyncio.ensure_future(recorder.run())
     began = session.now()
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        await within(seconds, stop.wait())
     except asyncio.TimeoutError:
         pass
     finally:

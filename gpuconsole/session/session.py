@@ -61,6 +61,7 @@ from gpuconsole.session.triage import Triage
 from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.session.whys import why_of
 from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.waiting import within
 
 __all__ = ["Event", "Parts", "Session", "Why"]
 
@@ -195,7 +196,7 @@ class Session(Acting, Asking):
         """Wait for the first frames, then as long for leases, and plan why jobs wait."""
         await self.first_frames(wait_s)
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._leases.refresh(), wait_s)
+            await within(wait_s, self._leases.refresh())
         await self._outlook.renew()
         await self.foresight.renew()
         return self.snapshot()

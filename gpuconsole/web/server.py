@@ -14,6 +14,7 @@ from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
 from gpuconsole.errors import UsageError
+from gpuconsole.waiting import within
 from gpuconsole.web.guard import Guard, is_here, is_own
 from gpuconsole.web.page import FOCUS, headers, page
 
@@ -65,7 +66,7 @@ class Viewer(AppService):
             return
         await self.send_meta({"type": "quit"})
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(process.wait(), LEAVE_S)
+            await within(LEAVE_S, process.wait())
         if process.returncode is None:
             process.kill()
             await process.wait()

@@ -20,6 +20,7 @@ from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.core.places import state_folder
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import UsageError
+from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -148,7 +149,7 @@ async def _stopped(stop: asyncio.Event, guard: Guard) -> bool:
     """Wait for a signal, or until a token has ended; returns whether it was the signal."""
     while not stop.is_set() and not guard.ended:
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+            await within(LOOK_EVERY_S, stop.wait())
     return stop.is_set()
 
 
