@@ -26,6 +26,7 @@ from gpuconsole.remote.docker_transport import SLOW_HEAD_S, BoundedClient
 
 LISTED = 500
 """Images of one host that are shown; what an engine answers is not ours to believe endless."""
+GIVEN_UP = "the transfer was given up"
 _NAMES = 50
 _LAYERS = 256
 
@@ -77,7 +78,7 @@ class DockerImageStore:
 
     async def load(self, chunks: AsyncIterator[bytes]) -> None:
         """Take an image from a tar stream; what was taken in part the engine drops."""
-        feed = _Feed(chunks, asyncio.get_running_loop())
+        feed = Feed(chunks, asyncio.get_running_loop())
         doing, answer = "taking an image", _Answer()
         try:
             async with contextlib.aclosing(
@@ -100,7 +101,7 @@ class DockerImageStore:
         await self._calls.run(f"naming {name}", _tag, image, name)
 
 
-class _Feed:
+class Feed:
     """Chunks of an async source for a thread that sends them: it asks for one at a time, so that
     no more is held than is on its way."""
 
@@ -117,13 +118,17 @@ class _Feed:
 
     def __next__(self) -> bytes:
         if self._closed:
-            raise OSError("the transfer was given up")
+            raise OSError(GIVEN_UP)
         chunk = asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
         if chunk is None:
             raise StopIteration
         return chunk
 
     async def _next(self) -> bytes | None:
+        if self._closed:
+            # The end came between the thread's wish and this turn of the loop: the source is not
+            # ours any more, and may be closing.
+            raise OSError(GIVEN_UP)
         self._reading = asyncio.current_task()
         try:
             # An empty chunk would end the transfer as the protocol has it.
@@ -229,7 +234,7 @@ def _open_save(client: BoundedClient, image: str) -> requests.Response:
     return checked(client.get(url, stream=True, timeout=(client.timeout, SLOW_HEAD_S)))
 
 
-def _open_load(client: BoundedClient, feed: _Feed) -> requests.Response:
+def _open_load(client: BoundedClient, feed: Feed) -> requests.Response:
     url = _stream_url(client, "images/load")
     kind = {"Content-Type": "application/x-tar"}
     return checked(
