@@ -36,6 +36,8 @@ with open({log!r}, "a") as log:
     log.write(wanted + "\\n")
 if wanted in ("", "void", "none"):
     sys.exit(0)
+if os.path.exists({broken!r}):
+    sys.exit(open({broken!r}).read())
 devices = json.load(open({devices!r}))
 names = list(devices) if wanted == "all" else wanted.split(",")
 root = config["root"]["path"]
@@ -97,6 +99,7 @@ class LabDocker:
         self.root = root
         self.socket = root / "docker.sock"
         self.hook_log = root / "hook.log"
+        self._broken = root / "broken"
         self._popen = popen
         self._toolkit = toolkit
         self._live_restore = live_restore
@@ -110,6 +113,15 @@ class LabDocker:
         """Change which devices the host has."""
         devices = {uuid: index for index, uuid in enumerate(uuids)}
         (self.root / "devices.json").write_text(json.dumps(devices))
+
+    def break_hook(self) -> None:
+        """Let the GPU runtime fail as it does where the driver is not loaded."""
+        words = "initialization error: nvml error: driver not loaded"
+        self._broken.write_text(f"nvidia-container-cli: {words}")
+
+    def repair_hook(self) -> None:
+        """Let the GPU runtime work again."""
+        self._broken.unlink()
 
     def start(self, deadline_s: float = 30.0) -> LabDocker:
         """Start the engine and wait until it answers."""
@@ -193,6 +205,7 @@ class LabDocker:
                 "python": python,
                 "log": str(self.hook_log),
                 "devices": str(self.root / "devices.json"),
+                "broken": str(self._broken),
             }
             _program(folder / "nvidia-container-runtime-hook", HOOK.format(**names))
 
