@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+from gpuconsole.core.faults import FaultStreak
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.state import Journal
 from tests.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
@@ -93,6 +96,34 @@ def test_a_host_that_is_drained_again_or_is_unknown_is_said_so(
     assert unknown.code == 2
     assert "No such host" in unknown.err
     assert "It has: gone." in unknown.err
+
+
+def test_a_host_that_is_set_aside_is_seen_in_every_status() -> None:
+    from rich.console import Console
+
+    from gpuconsole.cli import views
+    from gpuconsole.cli.commands.fleet import picture
+
+    streak = FaultStreak(
+        *("a", "", 3, ("j1", "j2"), 10.0, 20.0, 1, 90.0, "The GPU runtime failed", "a: nvml"),
+        closed=True,
+    )
+    host = Host("a", HostState.UP, faults=(streak,), drained=streak.words(30.0))
+    snapshot = FleetSnapshot(1, 30.0, (host,))
+    (shown,) = picture(snapshot, 30.0)["hosts"]
+    assert shown["drained"].startswith("set aside until ")
+    assert shown["faults"] == [
+        {
+            "image": None, "closed": True, "until": "1970-01-01T00:01:30.000Z", "faults": 3,
+            "since": "1970-01-01T00:00:10.000Z", "title": "The GPU runtime failed",
+            "message": "a: nvml", "hint": None, "jobs": ["j1", "j2"], "trial": None,
+        }
+    ]  # fmt: skip
+    console = Console(width=200, file=io.StringIO())
+    console.print(*views.fleet(snapshot, 30.0))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "up, set aside, never seen" in text
+    assert "after 3 faults: The GPU runtime failed" in text
 
 
 def test_submit_passes_on_what_orders_and_limits_a_job(

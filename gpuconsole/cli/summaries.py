@@ -11,7 +11,7 @@ SUMMARIES: Mapping[str, str] = {
     "status": "Show one picture of the fleet.",
     "calibrate": "Measure what a Paddle process costs on a host's card.",
     "drain": "Let no new job start on a host; what runs there goes on.",
-    "undrain": "Let jobs start on a drained host again.",
+    "undrain": "Let jobs start on a drained host, or one set aside, again.",
     "record": "Record the fleet into one file that can be sent to a colleague.",
     "replay": "Look at a recording with the console's own screens.",
     "incidents": "Show what is wrong in the lab, or one incident with its evidence.",

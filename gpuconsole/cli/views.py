@@ -48,7 +48,8 @@ def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     age = host.age_s(now)
     seen = "never seen" if age is None else f"{format_duration(age)} old"
     blank = (text(""),) * 5
-    drained = ", drained" if host.drained else ""
+    word = "drained" if host.aside is None else "set aside"
+    drained = f", {word}" if host.drained else ""
     state = text(f"{host.power or host.state.value}{drained}, {seen}", style)
     trouble = "; ".join(one for one in (host.drained, host.error) if one)
     return text(host.name, style), state, *blank, text(trouble, style)

@@ -46,11 +46,14 @@ class FaultStreak:
 
     def words(self, now: float) -> str:
         """Return why no job starts there, as the end of a sentence."""
-        what = f"jobs with {self.image} are set aside" if self.image else "set aside"
-        times = "1 fault" if self.count == 1 else f"{self.count} faults"
+        faults = "fault" if self.count == 1 else "faults"
+        what = f"jobs with {self.image} are " if self.image else ""
         if self.until > now:
-            return f"{what} until {clock_words(self.until, now)} after {times}: {self.title}"
-        return f"{what} after {times} ({self.title}) while job {self.trial} is tried there"
+            until = clock_words(self.until, now)
+            words = f"set aside until {until} after {self.count} {faults}: {self.title}"
+        else:
+            words = f"set aside while job {self.trial} is tried there: {self.title}"
+        return what + words
 
     def as_json(self) -> dict[str, Any]:
         """Return the streak as `status --json` shows it."""

@@ -257,7 +257,8 @@ def _host_holds(term: Term, host: Host) -> bool:
 
 
 def _in_state(host: Host, text: str) -> bool:
-    if bool(host.drained) and "drained".startswith(text):
+    words = ("drained",) if host.aside is None else ("drained", "aside")
+    if host.drained and _means(text, words):
         return True
     return host.state.value.startswith(text)
 

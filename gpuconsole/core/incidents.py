@@ -56,6 +56,7 @@ Confidence = Literal["high", "medium", "low"]
 
 ActionKind = Literal[
     "drain",
+    "undrain",
     "cancel",
     "preempt",
     "retry",
@@ -71,7 +72,7 @@ HARMFUL: frozenset[ActionKind] = frozenset(
     {"drain", "cancel", "preempt", "end-process", "stop-container"}
 )
 """Actions that are asked about before they are done."""
-WRITING: frozenset[ActionKind] = HARMFUL | {"retry", "snooze", "resolve"}
+WRITING: frozenset[ActionKind] = HARMFUL | {"undrain", "retry", "snooze", "resolve"}
 """Actions that change something outside the screen; read-only consoles lack them."""
 
 

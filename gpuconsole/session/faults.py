@@ -164,8 +164,9 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
             continue
         until = (attempt.ended_at or now) + pause_s(unfit)
         title = attempt.cause.partition(":")[0]
-        again = f"it is not tried there again until {clock_words(until, now)}"
-        found[host] = Shun(until, f"{host} could not start it ({title}): {again}.")
+        moment = clock_words(until, now)
+        told = f"{host} could not start it ({title}): it is not tried there again until {moment}."
+        found[host] = Shun(until, told)
     return found
 
 

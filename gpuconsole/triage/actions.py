@@ -48,6 +48,8 @@ def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> t
         found += _about_processes(incident, host, jobs)
     if incident.rule in _DRAIN and host is not None and not host.drained:
         found.append(_drain(host, jobs))
+    if incident.rule == "set-aside" and host is not None and host.faults:
+        found.append(_undrain(host))
     for job in hit[:MOST_JOBS]:
         found += _about_job(incident, job)
     if host is not None:
@@ -113,6 +115,14 @@ def _drain(host: Host, jobs: Sequence[Job]) -> Action:
         keep = f"{verb} going: {names}{', ...' if len(running) > 3 else ''}."
     preview = (f"No new job starts on {host.name}.", keep, "Nothing is run on the host itself.")
     return Action("drain", f"drain {host.name}", host.name, preview)
+
+
+def _undrain(host: Host) -> Action:
+    preview = (
+        f"Jobs start on {host.name} again at once; nothing is run on the host itself.",
+        "Where the cause is still there, it is set aside again.",
+    )
+    return Action("undrain", f"undrain {host.name}", host.name, preview)
 
 
 def _about_job(incident: Incident, job: Job) -> list[Action]:

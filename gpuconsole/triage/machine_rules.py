@@ -10,6 +10,8 @@ from gpuconsole.triage.model import Finding, Scene, Signal
 
 DISK_CRITICAL_SHARE = 0.2
 """Of the share of a disk that should be free: below this part of it containers fail to start."""
+MOST_STREAKS = 3
+"""Reasons why something is set aside that evidence quotes."""
 LONGEST = 300
 """Letters of foreign text that evidence quotes."""
 
@@ -79,6 +81,31 @@ def engine_silent(scene: Scene) -> Finding | None:
         "high",
         "the host itself answers",
         jobs=tuple(job.id for job in scene.jobs),
+    )
+
+
+def set_aside(scene: Scene) -> Finding | None:
+    """Jobs could not start on a host, one after another: the queue leaves it, or an image on it,
+    alone for a while."""
+    streaks = [streak for streak in scene.host.faults if streak.set_aside]
+    if not streaks:
+        return None
+    whole = scene.host.aside
+    signals: list[Signal] = []
+    for streak in streaks[:MOST_STREAKS]:
+        said = f"{streak.title}: {streak.message}"
+        signals.append(("image" if streak.image else "engine", clean(said, LONGEST)))
+        if streak.hint:
+            signals.append(("remedy", clean(streak.hint, LONGEST)))
+    count = sum(streak.count for streak in streaks)
+    times = "once" if count == 1 else f"{count} times in a row"
+    return Finding(
+        "set aside: jobs cannot start" if whole else "an image cannot be fetched",
+        tuple(signals),
+        "high",
+        f"jobs could not start {times}, and none did",
+        jobs=tuple(dict.fromkeys(job for streak in streaks for job in streak.jobs)),
+        severity=Severity.CRITICAL if whole else Severity.WARNING,
     )
 
 

@@ -33,6 +33,12 @@ HOST_RULES: tuple[Rule, ...] = (
         "engine_for", test=machine_rules.engine_silent,
     ),
     Rule(
+        "set-aside", "set aside: jobs cannot start", _CRITICAL,
+        "Jobs of this queue could not start on the host one after another, so it takes none for a"
+        " while. A warning where only an image cannot be fetched there.",
+        "fault_for", test=machine_rules.set_aside, blind=True,
+    ),
+    Rule(
         "devices-unread", "devices cannot be read", _WARNING,
         "The host is up, and the tool that tells of its devices hangs, fails or prints what cannot"
         " be read.",

@@ -11,10 +11,12 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.errors import Blame, EngineError
+from gpuconsole.errors import Blame, EngineError, RefusedError
 from gpuconsole.session.faults import PATIENCE_S, TRIES, next_streak, verdict
+from gpuconsole.session.foreseeing import Change, Foresight
 from gpuconsole.session.launch import PULL_PAUSES_S
 from gpuconsole.session.placer import Placer
+from gpuconsole.session.whys import why_of
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import START, Container, VirtualClock
 
@@ -235,6 +237,94 @@ async def test_on_the_only_host_a_job_waits_and_says_why(one: Lab) -> None:
     assert "The host's disk is full" in reason
     one.docker.refuses = {}
     await one.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING, within=2000)
+
+
+async def test_why_names_the_hosts_that_could_not_start_it(two: Lab) -> None:
+    two.dockers["a"].start_fails = two.dockers["b"].start_fails = HOOK
+    desk = two.desk()
+    jobs = [two.submit(desk, f"train-{number}") for number in range(3)]
+    desk.start()
+
+    def why(job_id: str) -> str:
+        job, now = desk.job(job_id), two.clock.now()
+        placer = Placer(two.settings)
+        (prospect,) = placer.prospects([job], desk.journal.jobs(), desk.fleet.snapshot(), now)
+        waiting = desk.outlook.plan.waiting
+        return why_of(job, waiting, prospect=prospect, now=now).reason
+
+    await two.clock.until(
+        lambda: any({one.at_fault for one in desk.job(job).attempts} == {"a", "b"} for job in jobs)
+    )
+    await two.clock.pass_time(2)
+    job_id = next(
+        job for job in jobs if {one.at_fault for one in desk.job(job).attempts} == {"a", "b"}
+    )
+    assert desk.job(job_id).state is JobState.QUEUED
+    reason = why(job_id)
+    for host in ("a", "b"):
+        assert f"It could not start on {host} (The GPU runtime failed: {host}, while" in reason
+    assert reason.count("It could not start on") == 2
+    for docker in two.dockers.values():
+        docker.start_fails = ""
+    await two.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING, within=200)
+    assert "It could not start on" in why(job_id)
+
+
+async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
+    one.docker.start_fails = HOOK
+    desk = one.desk()
+    jobs = [one.submit(desk, f"train-{number}") for number in range(2)]
+    desk.start()
+    await one.clock.until(lambda: aside(desk) is not None, within=120)
+    placer = Placer(one.settings)
+    foresight = Foresight(desk.bench, placer, desk.leases)
+    known = await foresight.renew()
+    streak = aside(desk)
+    assert streak is not None
+    first, second = sorted(known[job].starts_at for job in jobs)
+    assert first == pytest.approx(streak.until, abs=1)
+    assert second > first, "the first one holds the device then"
+    gone = await foresight.what_if(Change("drain", "a"))
+    assert gone.untold_after == 2, "what if a person drains it: no pause ends that"
+    rejected = placer.decide(
+        desk.job(jobs[0]).task, None, [], desk.bench.hosts.snapshot(), {}, one.clock.now()
+    )
+    (refused,) = rejected.rejections
+    assert refused.filter == "aside"
+    assert "set aside until" in refused.reason
+    assert rejected.waiting is not None
+    assert rejected.waiting.estimated_start == streak.until
+
+
+def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
+    lab = made_of(tmp_path / "state", "a", "b")
+    desk = lab.desk()
+    epoch = desk.journal.take_role("me")
+    assert epoch is not None
+    now = lab.clock.now()
+    faulty_a = FaultStreak("a", count=3, until=now + 30, title="No GPU runtime", pauses=1)
+    desk.journal.save_streak(faulty_a, "a: set aside", epoch=epoch)
+    plain = desk.hosts.snapshot()
+    seen = desk.fleet.snapshot()
+    assert seen.revision > plain.revision
+    assert seen.hosts[0].drained.startswith("set aside until ")
+    assert seen.hosts[1] is plain.hosts[1]
+    assert desk.fleet.snapshot() is seen
+    desk.fleet.drain("a", "new fans", "ada")
+    assert desk.fleet.snapshot().hosts[0].drained == "drained by ada: new fans"
+    assert desk.fleet.snapshot().hosts[0].aside is None
+    desk.fleet.undrain("a")
+    assert desk.fleet.snapshot().hosts[0].faults == ()
+    # The pause ends with time alone; then a trial is waited for.
+    desk.journal.save_streak(faulty_a, epoch=epoch)
+    lab.clock.time += 31
+    half_open = desk.fleet.snapshot().hosts[0]
+    assert (half_open.drained, half_open.aside is not None) == ("", True)
+    desk.journal.end_streak("a", "", epoch=epoch)
+    assert desk.fleet.snapshot().hosts[0].faults == ()
+    with pytest.raises(RefusedError, match="takes jobs"):
+        desk.fleet.undrain("a")
+    desk.journal.close()
 
 
 async def test_what_a_task_asks_of_the_only_host_in_vain_fails_it(one: Lab) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
@@ -18,6 +19,22 @@ IMPATIENT = Thresholds.model_validate(
     {name: 0 for name in Thresholds.model_fields if name.endswith("_for")}
 )
 """Everything opens at once."""
+
+
+ASIDE = FaultStreak(
+    "a",
+    count=3,
+    jobs=("ana-x", "ana-y"),
+    since=NOW - 60,
+    last_at=NOW - 5,
+    pauses=1,
+    until=NOW + 25,
+    title="The GPU runtime failed",
+    message="a, while starting x: nvml error",
+    hint="Run `nvidia-smi` on the host.",
+    closed=True,
+)
+"""Faults for which host a is set aside."""
 
 
 def device(index: int = 0, host: str = "a", **more: Any) -> Device:

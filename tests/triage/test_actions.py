@@ -10,7 +10,7 @@ from gpuconsole.core.incidents import HARMFUL, Incident
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.triage import RULES, actions_for, ticket
 from gpuconsole.triage.actions import MOST_ACTIONS
-from tests.triage.labs import NOW, device, found, host, job, process
+from tests.triage.labs import ASIDE, NOW, device, found, host, job, process
 
 TRAIN = job("train", "GPU-a0")
 SAVING = replace(TRAIN, task=replace(TRAIN.task, checkpoint_dir="ckpt"))
@@ -44,6 +44,21 @@ def test_a_drained_host_is_not_drained_again() -> None:
     incident = found(LOST)["gpu-lost"]
     drained = replace(LOST, drained="drained by ana")
     assert "drain" not in [one.kind for one in actions_for(incident, drained, ())]
+
+
+def test_a_host_that_is_set_aside_quotes_its_engine_and_can_be_taken_back() -> None:
+    aside = host(faults=(ASIDE,), drained="set aside until 12:50")
+    incident = found(aside)["set-aside"]
+    assert incident.jobs == ("ana-x", "ana-y")
+    assert [(one.source, one.text) for one in incident.evidence] == [
+        ("engine", "The GPU runtime failed: a, while starting x: nvml error"),
+        ("remedy", "Run `nvidia-smi` on the host."),
+    ]
+    actions = actions_for(incident, aside, ())
+    assert [one.kind for one in actions] == [
+        *("undrain", "open-host", "ticket", "snooze", "resolve")
+    ]
+    assert "undrain" not in HARMFUL
 
 
 def test_a_failed_job_may_be_tried_again() -> None:

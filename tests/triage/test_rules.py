@@ -14,7 +14,7 @@ from gpuconsole.core.jobs import JobState, Member
 from gpuconsole.placement.conditions import FATAL_XIDS
 from gpuconsole.triage.rules import RULES
 from gpuconsole.triage.xids import XIDS, xid_of
-from tests.triage.labs import NOW, device, failed, found, host, job, lab, process
+from tests.triage.labs import ASIDE, NOW, device, failed, found, host, job, lab, process
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
@@ -90,6 +90,8 @@ def test_what_is_ordinary(one: Device) -> None:
         ({"facts": HostFacts(disk_total_mib=1e6, disk_free_mib=4.9e4)}, "disk-full", WARNING),
         ({"facts": HostFacts(disk_total_mib=1e6, disk_free_mib=0.9e4)}, "disk-full", CRITICAL),
         ({"engine_error": "permission denied"}, "engine-silent", WARNING),
+        ({"faults": (ASIDE,), "drained": "set aside"}, "set-aside", CRITICAL),
+        ({"faults": (replace(ASIDE, image="reg/img:1"),)}, "set-aside", WARNING),
     ],
 )
 def test_a_host_in_trouble(more: dict[str, Any], rule: str, severity: Severity) -> None:
@@ -106,6 +108,8 @@ def test_a_host_in_trouble(more: dict[str, Any], rule: str, severity: Severity) 
         {"state": HostState.CONNECTING, "sampled_at": None},
         {"state": HostState.STALE},
         {"clock_skew_s": None},
+        # Too few in a row to set anything aside.
+        {"faults": (replace(ASIDE, until=0.0),)},
         {"clock_skew_s": 4.9},
         {"facts": HostFacts(disk_total_mib=1e6, disk_free_mib=5.1e4)},
         {"facts": HostFacts(disk_total_mib=0.0, disk_free_mib=0.0)},

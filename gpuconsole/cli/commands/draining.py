@@ -59,7 +59,7 @@ def _again(before: Drain, reason: str) -> str:
 @click.argument("host", shell_complete=completing.hosts)
 @common
 def undrain(host: str) -> int:
-    """Let jobs start on a drained host again."""
+    """Let jobs start on a drained host, or one set aside, again."""
 
     async def work(session: Session) -> None:
         session.fleet.undrain(host)

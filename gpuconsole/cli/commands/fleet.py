@@ -63,6 +63,7 @@ def _host(host: Host, now: float) -> dict[str, Any]:
         "address": host.address or None,
         "labels": dict(host.labels),
         "drained": host.drained or None,
+        "faults": [streak.as_json() for streak in host.faults],
         "power": host.power or None,
         "interruptible": host.interruptible,
         "devices": [_device(device, now) for device in host.devices],

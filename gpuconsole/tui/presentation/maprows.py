@@ -164,7 +164,8 @@ def _last_words(view: MapView, host: Host, sums: HostSums) -> str:
     if view.metric == "free":
         return " ".join(free_words(device) for device in host.devices)
     owners = (view.picture.owner_name(device) for device in host.devices)
-    drained = view.ink.say("drained") if host.drained else ""
+    word = "drained" if host.aside is None else "set aside"
+    drained = view.ink.say(word) if host.drained else ""
     names = dict.fromkeys(filter(None, (drained, *owners)))
     return ", ".join(names) or "-"
 

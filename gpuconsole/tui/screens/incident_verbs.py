@@ -74,6 +74,12 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
             session.fleet.drain(target, reason, session.user)
 
         _ask(screen, drained, f"{target} takes no new jobs.")
+    elif action.kind == "undrain":
+
+        async def undrained() -> None:
+            session.fleet.undrain(target)
+
+        _ask(screen, undrained, f"{target} takes jobs again.")
     elif action.kind == "cancel":
         _ask(screen, lambda: session.cancel(target), "The job is being cancelled.")
     elif action.kind == "preempt":
