@@ -32,6 +32,10 @@ real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
 	$(BIN)/python -m pytest -m real -n $(SHARDS) --dist loadfile tests/real $(ARGS)
 
+reliability: $(VENV)/.dev       ## break things on purpose, and write docs/reliability.md from it
+	$(MAKE) real ARGS="-m fault tests/session --junitxml=.reliability.xml $(ARGS)"
+	$(BIN)/python docs/reliability.py .reliability.xml
+
 bench: $(VENV)/.dev             ## measure the figures of the README
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 

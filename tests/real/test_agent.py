@@ -89,6 +89,7 @@ async def test_a_process_is_told_with_user_and_command_and_can_be_hostile(lab: L
         child.wait()
 
 
+@pytest.mark.fault("A GPU falls off the bus", "Only that device is marked lost")
 async def test_a_lost_gpu_costs_only_itself(lab: Lab) -> None:
     machine = lab.add(devices=2)
     async with polling(lab) as hosts:
@@ -102,6 +103,7 @@ async def test_a_lost_gpu_costs_only_itself(lab: Lab) -> None:
         assert host.devices[1].error == ""
 
 
+@pytest.mark.fault("One NVML call hangs", "Only its field is unknown")
 async def test_a_hung_call_costs_only_its_field(lab: Lab) -> None:
     machine = lab.add(devices=2)
     async with polling(lab) as hosts:
@@ -123,6 +125,7 @@ async def test_a_hung_call_costs_only_its_field(lab: Lab) -> None:
         assert host.devices[0].error == ""
 
 
+@pytest.mark.fault("The whole driver hangs", "The host stays up and says so")
 async def test_a_driver_that_hangs_whole_leaves_the_host_up(lab: Lab) -> None:
     machine = lab.add(devices=2)
     async with polling(lab) as hosts:
@@ -210,6 +213,10 @@ async def test_without_python_nvidia_smi_is_followed_and_ends_with_the_console(l
     await gone(lambda: running(machine.pids(), "nvidia-smi"))
 
 
+@pytest.mark.fault(
+    "A host with neither Python nor a vendor's tool",
+    "The host says what is missing",
+)
 async def test_neither_python_nor_tool_is_said(lab: Lab) -> None:
     lab.add(devices=1, python=False, programs={"nvidia-smi": "#!/bin/sh\nexit 9\n"})
     async with polling(lab) as hosts:
@@ -253,6 +260,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.fault("The console is killed", "No agent is left on the host")
 @pytest.mark.parametrize("hang", [False, True])
 async def test_the_agent_ends_with_a_console_that_was_killed(
     lab: Lab, tmp_path: Path, hang: bool
@@ -273,6 +281,7 @@ async def test_the_agent_ends_with_a_console_that_was_killed(
     await gone(machine.agents)
 
 
+@pytest.mark.fault("The cable of the console is pulled", "The agent ends by itself")
 async def test_the_agent_ends_when_the_cable_is_pulled(lab: Lab) -> None:
     machine = lab.add(devices=1)
     async with polling(lab) as hosts:

@@ -95,6 +95,10 @@ async def test_a_job_wakes_its_host_which_sleeps_again(docker_lab: Lab, tmp_path
         await until(lambda: only(session).power == "asleep", what="known to sleep")
 
 
+@pytest.mark.fault(
+    "A command that wakes a host fails",
+    "The host shows it; jobs wait with that reason",
+)
 async def test_a_wake_command_that_fails_is_shown_at_its_host(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -143,6 +147,7 @@ CHECKPOINTED = COUNT.replace(
 )
 
 
+@pytest.mark.fault("An interruptible host is taken away", "Its job goes on elsewhere")
 async def test_a_host_taken_away_gives_its_job_back(
     docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

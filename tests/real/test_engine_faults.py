@@ -46,6 +46,7 @@ async def engine(lab: LabDocker) -> AsyncIterator[DockerEngine]:
     sweep(lab)
 
 
+@pytest.mark.fault("The GPU toolkit is missing", "Named, with the command that installs it")
 async def test_no_toolkit_is_named_with_the_remedy(engine: DockerEngine) -> None:
     info = await engine.info()
     assert not info.gpu_runtime
@@ -75,6 +76,7 @@ async def test_no_socket_is_named(tmp_path: Path) -> None:
     await engine.close()
 
 
+@pytest.mark.fault("Docker is not running behind its socket", "Named as that")
 async def test_a_socket_that_nobody_serves_is_named(tmp_path: Path) -> None:
     path = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as bound:
@@ -98,6 +100,7 @@ class _Stranger(LocalLink):
         return "/nonexistent/forward.sock"
 
 
+@pytest.mark.fault("The account may not use the Docker socket", "Named, with the group to join")
 async def test_no_rights_on_the_socket_are_named(lab: LabDocker) -> None:
     lab.root.chmod(0o755)
     engine = DockerEngine(_Stranger("box"), "box", str(lab.socket))
@@ -124,6 +127,10 @@ async def test_a_hung_engine_costs_its_timeout_and_comes_back(
     await engine.close()
 
 
+@pytest.mark.fault(
+    "Docker restarts while a log is followed",
+    "The follow ends; the engine is found again",
+)
 async def test_a_restart_under_a_follow_ends_it_and_the_engine_is_found_again(
     lab: LabDocker, engine: DockerEngine
 ) -> None:
@@ -163,6 +170,7 @@ async def test_an_engine_gone_under_a_follow_is_told_by_the_next_call(tmp_path: 
         await engine.close()
 
 
+@pytest.mark.fault("Something else answers at the Docker socket", "A sentence, no traceback")
 async def test_something_else_on_the_socket_is_no_traceback(tmp_path: Path) -> None:
     path = str(tmp_path / "other.sock")
 
@@ -205,6 +213,7 @@ def small() -> Iterator[LabDocker]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.mark.fault("Docker's disk is full", "Named as that")
 async def test_a_full_disk_is_named(small: LabDocker, tmp_path: Path) -> None:
     bundle = tmp_path / "big.tar"
     with tarfile.open(bundle, "w") as tar:

@@ -121,6 +121,10 @@ async def test_two_that_both_saw_it_free_cannot_both_have_it(
     assert await holders(ann) == {A: winner}
 
 
+@pytest.mark.fault(
+    "A lease whose job is gone, and a fresh one in its place",
+    "Only the stale one is removed",
+)
 async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_place(
     console: Callable[..., DockerEngine], lab: LabDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +197,10 @@ async def test_a_swept_lease_does_not_open_a_busy_device(
     assert await holders(ann) == {A: "ann"}
 
 
+@pytest.mark.fault(
+    "A console sleeps between claim and start and loses its lease",
+    "Its container does not start",
+)
 async def test_a_launch_that_lost_its_lease_does_not_start(
     console: Callable[..., DockerEngine], lab: LabDocker
 ) -> None:
@@ -209,6 +217,10 @@ async def test_a_launch_that_lost_its_lease_does_not_start(
     assert status.state == "created"
 
 
+@pytest.mark.fault(
+    "Labels of other containers hold hostile text",
+    "Shown clean, nothing else happens",
+)
 async def test_hostile_labels_do_no_harm(
     console: Callable[..., DockerEngine], lab: LabDocker
 ) -> None:
@@ -222,6 +234,7 @@ async def test_hostile_labels_do_no_harm(
     assert caught.value.holder == "[red]x (job unknown)"
 
 
+@pytest.mark.fault("Two consoles claim one device at once, 50 times", "One wins each time")
 async def test_fifty_races_have_one_winner_each(console: Callable[..., DockerEngine]) -> None:
     consoles = {"ann": console(), "bob": console()}
     winners = []

@@ -56,6 +56,10 @@ while True:
 """
 
 
+@pytest.mark.fault(
+    "A host is cut off while its jobs run",
+    "They become unknown, never failed, and come back with log and results whole",
+)
 async def test_a_host_cut_off_hides_its_jobs_and_brings_them_back(
     docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +94,10 @@ def _said(log: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
+@pytest.mark.fault(
+    "Docker restarts and takes its containers along",
+    "The job ends with that cause; the device is free",
+)
 async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -128,6 +136,10 @@ async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
         assert (fetched / "runs").read_text() == "ran\n"
 
 
+@pytest.mark.fault(
+    "Docker restarts with live-restore",
+    "The job runs on in one attempt, its log without gap",
+)
 async def test_an_engine_that_keeps_containers_alive_costs_a_job_nothing(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -147,6 +159,10 @@ async def test_an_engine_that_keeps_containers_alive_costs_a_job_nothing(
         await ran_once(session, job, tmp_path / "out")
 
 
+@pytest.mark.fault(
+    "A GPU is lost, another has ECC errors",
+    "Only these get no job; the others of the host work on",
+)
 async def test_broken_devices_are_marked_alone_and_get_no_job(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -187,6 +203,10 @@ async def test_broken_devices_are_marked_alone_and_get_no_job(
         await job_is(session, holding, JobState.SUCCEEDED)
 
 
+@pytest.mark.fault(
+    "A script runs out of device memory",
+    "The job ends as `oom` with the sizes asked for and free",
+)
 async def test_memory_that_runs_out_is_named_with_its_sizes(
     docker_lab: Lab, tmp_path: Path
 ) -> None:

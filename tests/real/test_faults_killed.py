@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import Lab
@@ -66,6 +68,10 @@ def _says(word: str) -> Callable[[Job], bool]:
     return lambda job: job.state is JobState.LAUNCHING and word in job.detail
 
 
+@pytest.mark.fault(
+    "The console is killed while a host is out of sight",
+    "The next console finds the job again; it was started once",
+)
 async def test_killed_while_the_host_is_out_of_sight(docker_lab: Lab, tmp_path: Path) -> None:
     host = docker_lab.add()
     host.start_engine()
@@ -85,6 +91,10 @@ async def test_killed_while_the_host_is_out_of_sight(docker_lab: Lab, tmp_path: 
         await ran_once(session, job, tmp_path / "out")
 
 
+@pytest.mark.fault(
+    "The console is killed during a pull",
+    "The next one pulls on and starts the job once",
+)
 async def test_killed_while_the_image_is_pulled(docker_lab: Lab, tmp_path: Path) -> None:
     host = docker_lab.add()
     engine = host.start_engine()

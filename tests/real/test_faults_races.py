@@ -48,6 +48,10 @@ def recorded(engine: LabDocker) -> Iterator[list[dict[str, Any]]]:
         client.close()
 
 
+@pytest.mark.fault(
+    "Two consoles launch on one GPU at the same moment, 50 times",
+    "One container each time",
+)
 async def test_one_gpu_never_has_two_containers(
     docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,10 @@ async def test_a_gang_trains_to_the_same_loss_as_one_process(
     assert other["losses"] == pytest.approx(one["losses"], abs=1e-4)
 
 
+@pytest.mark.fault(
+    "One host of a gang fails",
+    "It is named; the others are stopped, all devices free",
+)
 async def test_the_host_that_fails_first_is_named_and_the_other_is_stopped(
     desk: Desk, session: Session, engines: list[LabDocker]
 ) -> None:
@@ -164,6 +168,10 @@ def both_let_go(docker_lab: Lab, job: Job) -> None:
         let_go(host, job)
 
 
+@pytest.mark.fault(
+    "The console is killed while a gang starts or runs",
+    "The next one takes it over; each part is started once",
+)
 async def test_a_killed_console_leaves_a_gang_that_its_heir_takes_over(
     desk: Desk, docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -220,6 +228,7 @@ def running(journal: Journal, job_id: str) -> bool:
     return job.state is JobState.RUNNING
 
 
+@pytest.mark.fault("One host of a gang is cut off", "The gang is unknown and comes back whole")
 async def test_a_cut_host_makes_a_gang_unknown_and_it_comes_back(
     desk: Desk, session: Session, docker_lab: Lab
 ) -> None:

@@ -68,6 +68,7 @@ def untouched(console: Terminal) -> bool:
     return "owned" not in console.ask("#{pane_title} #{buffer_sample}")
 
 
+@pytest.mark.fault("Process names with escape sequences", "Shown clean on every screen")
 def test_a_hostile_process_is_shown_harmlessly(docker_lab: Lab, tmp_path: Path) -> None:
     host = docker_lab.add()
     host.start_engine()
@@ -103,6 +104,10 @@ def test_a_hostile_process_is_shown_harmlessly(docker_lab: Lab, tmp_path: Path) 
         process.wait()
 
 
+@pytest.mark.fault(
+    "A script prints escape sequences and binary data",
+    "Shown clean; the stored log is byte for byte",
+)
 def test_a_script_that_prints_anything_is_shown_harmlessly(docker_lab: Lab, tmp_path: Path) -> None:
     host = docker_lab.add()
     host.start_engine()

@@ -61,6 +61,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.fault(
+    "The console's disk fills up",
+    "No job is lost; it works again once there is room",
+)
 def test_a_disk_that_fills_up_loses_no_job_and_works_again_once_there_is_room(disk: Path) -> None:
     journal = Journal(disk / "state", clock=time.time)
     kept = [journal.add(a_job())]
@@ -78,6 +82,10 @@ def test_a_disk_that_fills_up_loses_no_job_and_works_again_once_there_is_room(di
     again.close()
 
 
+@pytest.mark.fault(
+    "The console's disk is read-only",
+    "Work is refused with a sentence, looking works",
+)
 def test_a_read_only_disk_is_refused_for_work_and_fine_for_looking(disk: Path) -> None:
     journal = Journal(disk / "state", clock=time.time)
     job = journal.add(a_job())

@@ -76,6 +76,10 @@ def _says(word: str) -> Callable[[Job], bool]:
     return lambda job: job.state is JobState.LAUNCHING and word in job.detail
 
 
+@pytest.mark.fault(
+    "SIGKILL of the console in each state of a job",
+    "The job ends once, with a whole log, in one attempt",
+)
 @pytest.mark.parametrize(
     "moment",
     [

@@ -104,6 +104,7 @@ async def test_commands_that_fail_say_so(lab: Lab) -> None:
                 pass
 
 
+@pytest.mark.fault("The account's shell lets nobody in", "The host says so")
 async def test_a_login_shell_that_lets_nobody_in_is_said(lab: Lab) -> None:
     host = lab.add(shell="/usr/sbin/nologin")
     async with linked(entry(lab, host)) as link:
@@ -131,6 +132,7 @@ async def test_an_unknown_key_is_shown_and_trusted_only_when_asked(
         assert (await link.run(["echo", "in"])).stdout == b"in\n"
 
 
+@pytest.mark.fault("A host key has changed", "Refused; the old line stays")
 async def test_a_changed_key_is_refused_and_never_trusted_over_the_old(lab: Lab) -> None:
     host = lab.add()
     known = entry(lab, host)
@@ -161,6 +163,10 @@ async def test_a_wrong_key_and_a_missing_one_are_told_apart(lab: Lab, tmp_path: 
             await link.connect()
 
 
+@pytest.mark.fault(
+    "Names that do not resolve, closed ports, no route",
+    "Each is named as what it is",
+)
 async def test_what_stops_a_connection_is_said(lab: Lab) -> None:
     host = lab.add()
     good = entry(lab, host)
@@ -249,6 +255,10 @@ async def polled(lab: Lab) -> AsyncIterator[RemoteHosts]:
         await hosts.close()
 
 
+@pytest.mark.fault(
+    "Packets of a host are dropped",
+    "Its figures are marked stale and go on afterwards; other hosts see nothing",
+)
 async def test_a_cut_host_is_stale_then_goes_on_and_the_others_see_nothing(lab: Lab) -> None:
     lab.add()
     away = lab.add()
@@ -271,6 +281,10 @@ async def test_a_cut_host_is_stale_then_goes_on_and_the_others_see_nothing(lab: 
         assert host(1).error == ""
 
 
+@pytest.mark.fault(
+    "sshd is killed with all sessions and comes back",
+    "The host comes back by itself",
+)
 async def test_a_host_that_restarts_comes_back_and_one_that_is_away_is_refused_at_once(
     lab: Lab,
 ) -> None:

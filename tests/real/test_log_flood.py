@@ -31,6 +31,10 @@ def _peak_mib(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+@pytest.mark.fault(
+    "A job writes 36 MiB of log and ends",
+    "Its end is named and its device free at once; the log is whole, memory bounded",
+)
 def test_a_flood_of_lines_holds_up_neither_end_nor_device(docker_lab: Lab, tmp_path: Path) -> None:
     host = docker_lab.add()
     engine = host.start_engine()

@@ -109,6 +109,7 @@ def assert_nothing_is_lost(session: Session, job: Job, whole: dict[int, float]) 
     assert together == pytest.approx(whole, abs=1e-6)
 
 
+@pytest.mark.fault("A job is preempted", "It goes on from its last checkpoint")
 async def test_a_preempted_job_goes_on_from_its_last_checkpoint(
     docker_lab: Lab, tmp_path: Path
 ) -> None:

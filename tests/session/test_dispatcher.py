@@ -606,6 +606,10 @@ async def run_with_a_death(state: Path, ending: Ending, dies_at: int | None) -> 
     return replace(job, detail=str(lab.desks[0].console.points))
 
 
+@pytest.mark.fault(
+    "The console dies at every point of a job's life, on a simulated engine",
+    "Started once, its log whole, nothing left behind",
+)
 @pytest.mark.parametrize(
     ("ending", "state"),
     [
