@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# A machine that others share may stand still for a moment: no random test fails by the clock.
-settings.register_profile(
-    "unhurried", parent=settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-)
-settings.load_profile("unhurried")
+from tests.profiles import load_profile
+
+load_profile()
+os.umask(0o022)  # rights of files that tests make do not depend on who runs them
 
 # Files that tests write as settings are trusted, whatever group an account shares its umask with.
 os.umask(0o022)
@@ -21,12 +20,18 @@ os.umask(0o022)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give one new home folder after the other; pytest's own counting reads all there are."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _isolated_user(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keep every test away from the settings, state and colours of whoever runs it."""
-    home = tmp_path_factory.mktemp("home")
+def _isolated_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test away from the settings, state and colours of the user who runs it."""
+    home = next(homes)
+    home.mkdir()
     for name, folder in {
         "HOME": home,
         "XDG_CONFIG_HOME": home / "config",

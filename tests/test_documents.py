@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
@@ -195,7 +195,6 @@ def test_a_document_can_place_later_findings(tmp_path: Path) -> None:
     assert error.hint == "Choose another."
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab:-&*[]{}'\"\n\t #!?|>%@~0.<é\x07"), max_size=60))
 def test_any_text_is_a_model_or_a_document_error(text: str) -> None:
     try:

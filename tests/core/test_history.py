@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.fleet import Device, Host, HostFacts, HostState
@@ -165,7 +165,6 @@ def test_what_is_no_number_is_not_told() -> None:
     assert history.device("x", "power_w", T0, T0 + 1).values == [None]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=1, max_size=60),
     st.integers(1, 40),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
@@ -62,7 +62,6 @@ QUEUES = st.integers(0, 5).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(fleets(), QUEUES, st.sampled_from(POLICIES))
 def test_a_plan_never_overcommits(
     fleet: tuple[FleetSnapshot, dict[str, Holder]], queue: tuple[Request, ...], policy: str
@@ -105,7 +104,6 @@ def _stands_for(one: Device, other: Device, offered: set[str]) -> bool:
     return one.uuid in offered and alike and is_empty(one) and is_empty(other)
 
 
-@settings(max_examples=60, deadline=None)
 @given(fleets(), requests("j"), st.sampled_from(POLICIES))
 def test_a_decision_is_repeatable_and_accounts_for_every_device(
     fleet: tuple[FleetSnapshot, dict[str, Holder]], request: Request, policy: str

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState, PeerLink
@@ -169,7 +169,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from("tfkhsdp"), JSON))
 def test_no_line_does_more_than_fail(frame: dict[str, Any]) -> None:
     try:

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.remote.shell import NOISE_LIMIT, REMOTE_COMMAND, Cleared, script
@@ -11,7 +11,6 @@ from gpuconsole.remote.shell import NOISE_LIMIT, REMOTE_COMMAND, Cleared, script
 ARGUMENTS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 
 
-@settings(max_examples=40, deadline=None)
 @given(ARGUMENTS)
 def test_arguments_arrive_as_they_were(words: list[str]) -> None:
     argv = ["printf", "%s\\0", *words] if words else ["printf", ""]

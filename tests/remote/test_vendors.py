@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.fleet import Device, DeviceProcess
@@ -335,7 +335,6 @@ def mangled() -> st.SearchStrategy[tuple[Reader, Texts, str]]:
     return st.sampled_from(EXAMPLES).flatmap(spoil)
 
 
-@settings(max_examples=200, deadline=None)
 @given(mangled())
 def test_whatever_a_tool_prints_is_devices_or_a_named_error(
     case: tuple[Reader, Texts, str],

@@ -507,10 +507,8 @@ def test_any_task_gets_a_name(words: str, identity: str) -> None:
 
 
 @settings(
-    max_examples=15,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=None,
 )
 @given(
     name=st.text(max_size=40), user=st.text(max_size=20),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.events import Event
@@ -133,7 +133,6 @@ _HOSTS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(_HOSTS, min_size=1, max_size=12))
 def test_any_hosts_come_back(hosts: list[Host]) -> None:
     import tempfile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.config import Thresholds
@@ -79,7 +79,6 @@ def shown(incident: Any, host: Host, now: float) -> str:
 JOB = job("train", "GPU-0", "GPU-1")
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(hosts, min_size=1, max_size=4), st.sampled_from([IMPATIENT, Thresholds()]))
 def test_every_answer_can_be_kept_and_shown(pictures: list[Host], limits: Thresholds) -> None:
     made = Lab(Watch(limits), jobs=(JOB,))
@@ -99,7 +98,6 @@ def test_every_answer_can_be_kept_and_shown(pictures: list[Host], limits: Thresh
 LEASE = Lease("GPU-1", "elsewhere", "elsewhere-1", "bob", "theirs", NOW - 60)
 
 
-@settings(max_examples=100, deadline=None)
 @given(hosts, st.sampled_from([IMPATIENT, Thresholds()]), st.booleans())
 def test_only_rules_that_could_not_hold_are_not_asked(
     picture: Host, limits: Thresholds, held: bool

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.config import Thresholds
@@ -82,7 +82,6 @@ def test_what_comes_back_later_is_a_new_one_of_the_same_id() -> None:
     assert second.since > first.since + CLEAR
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=200))
 def test_opening_and_ending_take_turns_and_never_flap(seen: list[bool]) -> None:
     made = patient(fault_for=6)
@@ -98,7 +97,6 @@ def test_opening_and_ending_take_turns_and_never_flap(seen: list[bool]) -> None:
         assert at - before >= (CLEAR if what == "closed" else 6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.booleans(), min_size=20, max_size=120))
 def test_an_incident_stands_only_while_its_cause_was_there_lately(seen: list[bool]) -> None:
     made = patient(fault_for=6)

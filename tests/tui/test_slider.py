@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -61,7 +61,6 @@ def test_ascii_alone() -> None:
     assert line.isascii()
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(60, 240),
     st.floats(0, 1e6),
