@@ -20,6 +20,7 @@ from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import sections
 from gpuconsole.cli.tasks import TaskValue
+from tests.waiting import DEADLINE_S
 
 SCRIPT = """
 import paddle
@@ -228,7 +229,11 @@ def test_help_and_preflight_import_neither_screen_nor_ssh_nor_docker(
         "print(codes, sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert done.stderr.splitlines()[-1] == "[0, 0] []"
 
@@ -240,7 +245,7 @@ def test_a_closed_pipe_is_no_error(lab: Lab) -> None:
         [sys.executable, "-m", "gpuconsole", "--help"],
         stdout=writer,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
     os.close(writer)
@@ -543,7 +548,7 @@ def test_dispatch_ends_cleanly_on_sigterm(lab: Lab, tmp_path: Path) -> None:
     assert child.stderr is not None
     assert "Dispatching" in child.stderr.readline()
     child.send_signal(signal.SIGTERM)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=DEADLINE_S)
     assert child.returncode == 0, err
     assert json.loads(out)["stopped"] is True
     assert "Traceback" not in err

@@ -16,6 +16,7 @@ import pytest
 from gpuconsole.cli import main
 from gpuconsole.core.units import parse_time
 from tests.tui.recorded import LOST, START, write_recording
+from tests.waiting import DEADLINE_S
 
 INVENTORY = "version: 1\nhosts:\n  - name: here\n    local: true\n"
 
@@ -144,6 +145,6 @@ def test_ctrl_c_ends_a_recording_well(tmp_path: Path) -> None:
     assert "stop with Ctrl-C" in line
     # It has listened since before that line.
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, err
     assert json.loads(out)["bytes"] == (tmp_path / "a.gpurec").stat().st_size

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.cli import main
+from tests.waiting import DEADLINE_S
 
 FIGURES = (
     *("mean_jct_s", "p50_jct_s", "p95_jct_s", "mean_wait_s", "p99_wait_s", "allocation_rate"),
@@ -178,7 +179,11 @@ def test_it_needs_neither_screen_nor_ssh() -> None:
         "sys.stderr.write(repr([m for m in ('textual', 'asyncssh', 'docker') if m in sys.modules]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith("[]")

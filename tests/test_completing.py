@@ -14,6 +14,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.state import Journal
+from tests.waiting import DEADLINE_S
 
 Complete = Callable[..., list[str]]
 INVENTORY = (
@@ -49,7 +50,7 @@ def complete(state: Path, tmp_path: Path) -> Complete:
                 "COMP_CWORD": words[-1] if words else "",
                 "GPUCONSOLE_INVENTORY": str(inventory),
             },
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
         assert done.stderr == ""
         assert done.returncode == 0
@@ -105,7 +106,11 @@ def test_a_tab_pays_for_no_session(state: Path) -> None:
         "sys.stderr.write(repr([m for m in heavy if m in sys.modules]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert "2p1job" in done.stdout
     assert done.stderr == "[]"
@@ -114,10 +119,10 @@ def test_a_tab_pays_for_no_session(state: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_one_document_too(shell: str) -> None:
     command = [sys.executable, "-m", "gpuconsole", "completion", shell]
-    plain = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
     assert "_GPUCONSOLE_COMPLETE" in plain.stdout
     done = subprocess.run(
-        [*command, "--json"], capture_output=True, text=True, timeout=60, check=True
+        [*command, "--json"], capture_output=True, text=True, timeout=DEADLINE_S, check=True
     )
     document = json.loads(done.stdout)
     assert document == {"shell": shell, "script": plain.stdout.removesuffix("\n")}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import gpuconsole
+from tests.waiting import DEADLINE_S
 
 HEAVY = ("textual", "asyncssh", "docker")
 ALLOWED = {"tui": {"textual"}, "remote": {"asyncssh", "docker"}}
@@ -41,7 +42,7 @@ def test_each_room_imports_only_what_it_may() -> None:
             [sys.executable, "-c", PROBE, json.dumps(names), json.dumps(HEAVY)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_S,
             check=False,
         )
         assert done.returncode == 0, f"{room}: {done.stderr}"
@@ -60,7 +61,11 @@ def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:
         "sys.stderr.write(repr([m for m in ('textual', 'asyncssh', 'docker') if m in sys.modules]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert "Usage" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -75,7 +80,11 @@ def test_help_imports_no_command() -> None:
         "sys.stderr.write(repr([m for m in slow if m in sys.modules]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert "preflight" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -100,7 +109,7 @@ def test_a_plain_preflight_imports_only_what_it_uses(tmp_path: Path) -> None:
     own = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [sys.executable, "-c", probe, str(script)],
-        capture_output=True, text=True, timeout=60, check=True, env=own,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=True, env=own,
     )  # fmt: skip
     assert '"verdicts"' in done.stdout
     assert done.stderr.strip() == "[]"

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from gpuconsole.cli.entry import sections
+from tests.waiting import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "gpuconsole.1"
@@ -52,7 +53,7 @@ def test_mandoc_finds_no_fault() -> None:
         pytest.skip("mandoc is not installed")
     done = subprocess.run(
         ["mandoc", "-T", "lint", "-W", "warning", str(PAGE)],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     # The page changes with the commands, not with a day.
     faults = [line for line in done.stdout.splitlines() if "missing date" not in line]
@@ -64,7 +65,7 @@ def test_groff_finds_no_fault() -> None:
         pytest.skip("groff is not installed")
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-z", str(PAGE)],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -73,7 +74,7 @@ def test_man_shows_every_command_and_option() -> None:
     if shutil.which("man") is None or shutil.which("groff") is None:
         pytest.skip("man is not installed")
     shown = subprocess.run(
-        ["man", "-l", str(PAGE)], capture_output=True, text=True, timeout=30, check=True,
+        ["man", "-l", str(PAGE)], capture_output=True, text=True, timeout=DEADLINE_S, check=True,
         env={**os.environ, "MANWIDTH": "400", "MANPAGER": "cat", "LC_ALL": "C.UTF-8"},
     ).stdout  # fmt: skip
     shown = shown.replace("\u2010", "-")

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import gpuconsole
+from tests.waiting import DEADLINE_S
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "api.md").read_text(encoding="utf-8")
@@ -88,7 +89,11 @@ def test_importing_costs_nothing() -> None:
         " or name in ('asyncio', 'asyncssh', 'textual', 'docker', 'pydantic', 'click', 'rich')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert done.stdout == "[]\n"
 
@@ -100,7 +105,11 @@ def test_the_api_pays_for_no_screen() -> None:
         "if m in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
     )
     assert done.stdout == "[]\n"
 

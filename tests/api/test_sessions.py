@@ -14,6 +14,7 @@ import pytest
 import gpuconsole
 from gpuconsole import BlockingSession, DemoOptions, JobState, Update
 from tests.api.test_public import SCRIPT
+from tests.waiting import DEADLINE_S
 
 FAST = DemoOptions(speed=60)
 STEADY = {"pool": "dev"}
@@ -162,7 +163,7 @@ def test_a_program_that_forgets_to_close_ends_quietly(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("6\n", "")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from gpuconsole.core.incidents import IncidentState, Severity, worst_first
 from gpuconsole.lab import SimulatedHosts
 from gpuconsole.lab.incidents import noted_before
 from gpuconsole.session.factory import DemoOptions, open_session
+from tests.waiting import until
 
 START = 1_700_000_000.0
 KINDS = {"unreachable", "heat", "idle-memory", "low-load", "disk-full"}
@@ -45,13 +45,10 @@ async def test_the_demo_shows_them_at_once_and_they_stand_while_it_is_watched(
 ) -> None:
     demo = DemoOptions()
     async with open_session(None, tmp_path / "state", demo=demo) as session:
+        opened_at = session.now()
         first = {one.rule for one in session.triage.incidents() if one.ended_at is None}
         assert first == KINDS
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + 20.0
-        while not session.triage.looked_at or session.now() - session.triage.looked_at > 5:
-            assert loop.time() < deadline
-            await asyncio.sleep(0.02)
+        await until(lambda: (session.triage.looked_at or 0.0) >= opened_at)
         now = session.now()
         stand = [one for one in session.triage.incidents() if one.state(now) is IncidentState.OPEN]
         assert {one.rule for one in stand} == KINDS

@@ -1,6 +1,5 @@
 """The demo's jobs, driven by the real queue and placement: every kind of end is seen."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.lab.jobs import demo_tasks, submit_demo_jobs
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.session import Session
-
-DEADLINE_S = 30.0
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -46,22 +44,18 @@ async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_pat
             "eight-cards": JobState.QUEUED,
             "too-big": JobState.QUEUED,
         }
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DEADLINE_S
         # More jobs of the sweep than devices: the last one is told when it should start.
         last = session.job("sweep[lr=0.001]").id
-        while last not in await session.foresight.renew():
-            assert loop.time() < deadline, states(session)
-            await asyncio.sleep(0.05)
-        while any(states(session)[name] is not state for name, state in wanted.items()):
-            assert loop.time() < deadline, states(session)
-            await asyncio.sleep(0.05)
+
+        async def foreseen() -> bool:
+            return last in await session.foresight.renew()
+
+        await until(foreseen)
+        await until(lambda: wanted.items() <= states(session).items())
         assert "Out of memory" in session.job("runs-out").cause
         assert "8" in session.why("eight-cards").reason
         assert session.why("too-big").options
-        while not (held := held_by(session, "encoder-base")):
-            assert loop.time() < deadline, "the container never showed in a frame"
-            await asyncio.sleep(0.05)
+        held = await until(lambda: held_by(session, "encoder-base"), "the container in a frame")
         estimate = session.job("encoder-base").estimate_mib
         assert estimate is not None
         assert 0 < held <= estimate

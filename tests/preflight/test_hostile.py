@@ -40,10 +40,10 @@ def test_a_huge_script_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     with open(path, "wb") as file:
         file.truncate(50 * 2**20)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(UsageError, match="50 MiB"):
         analyse(path)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:

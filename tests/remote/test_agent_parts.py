@@ -21,6 +21,7 @@ from gpuconsole.remote.agent.machine import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
 from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Worker
 from gpuconsole.remote.local import LocalLink
+from tests.waiting import DEADLINE_S, wait_until
 
 ID = "0123456789abcdef" * 4
 OLD_PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python3"))
@@ -74,15 +75,8 @@ def release() -> Iterator[threading.Event]:
 
 def round_of(made: Worker) -> dict[str, Any]:
     made.poke()
-    made.wait(time.monotonic() + 5)
+    made.wait(time.monotonic() + DEADLINE_S)
     return made.values
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_hung_step_is_left_behind_and_taken_up_again(
@@ -159,7 +153,7 @@ async def test_the_agent_starts_without_a_driver_and_says_so(
     link = LocalLink("here")
     frames = sources.agent(link, Host("here"), str(python), 0.2, time.time)
     try:
-        host = await asyncio.wait_for(anext(frames), 20)
+        host = await asyncio.wait_for(anext(frames), DEADLINE_S)
         assert host.state is HostState.UP
         assert host.facts.memory_total_mib
         if not host.devices:

@@ -7,6 +7,7 @@ import pytest
 from gpuconsole.remote.lines import HIGH_WATER, LOW_WATER, LineQueue
 from gpuconsole.remote.session import SshSession
 from gpuconsole.remote.wakeups import Wakeups
+from tests.waiting import DEADLINE_S
 
 
 def queue(limit: int = 10) -> tuple[LineQueue, list[bool]]:
@@ -78,11 +79,11 @@ async def test_readers_are_woken_together() -> None:
     lines[2].feed(b"d\n")
     await asyncio.sleep(0)
     assert not woken
-    await asyncio.wait({readers[0], readers[2]}, timeout=30.0)
+    await asyncio.wait({readers[0], readers[2]}, timeout=DEADLINE_S)
     assert woken == [(2, b"c"), (0, b"a")]
     assert await lines[2].next() == b"d", "what is there is not waited for"
     lines[1].end()
-    await asyncio.wait_for(readers[1], 30.0)
+    await asyncio.wait_for(readers[1], DEADLINE_S)
     assert woken[2:] == [(1, None)]
 
 
@@ -94,7 +95,7 @@ async def test_a_reader_that_gave_up_holds_up_nobody() -> None:
     one.feed(b"a\n")
     two.feed(b"b\n")
     gone.cancel()
-    assert await asyncio.wait_for(stays, 30.0) == b"b"
+    assert await asyncio.wait_for(stays, DEADLINE_S) == b"b"
     assert await one.next() == b"a", "the line waits for the next reader"
 
 

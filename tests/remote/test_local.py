@@ -9,6 +9,7 @@ import pytest
 
 from gpuconsole.errors import EngineError
 from gpuconsole.remote.local import LocalLink
+from tests.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ async def test_a_channel_talks_line_by_line_and_ends_when_closed(link: LocalLink
 async def test_a_channel_that_ignores_its_input_is_killed(link: LocalLink) -> None:
     channel = await link.open(["sh", "-c", "echo $$; exec sleep 1000"])
     pid = int(await channel.read_line() or b"0")
-    await asyncio.wait_for(channel.close(), 5)
+    await asyncio.wait_for(channel.close(), DEADLINE_S)
     assert not alive(pid)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter import hook
+from tests.waiting import DEADLINE_S
 
 PADDLE = """
 import types
@@ -81,7 +82,7 @@ class Bench:
 
     def run(self, script: str, **variables: str) -> tuple[int, str, str]:
         process = self.popen(script, **variables)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=DEADLINE_S)
         return process.returncode, out, err
 
     def reports(self) -> list[dict[str, Any]]:
@@ -212,7 +213,7 @@ def test_what_was_seen_outlives_a_signal(bench: Bench, number: signal.Signals, s
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=DEADLINE_S)
     assert process.returncode == -number
     report = bench.report()
     assert (report["allocated"], report["steps"]) == (77, steps)

@@ -23,6 +23,7 @@ from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.engine import SlurmEngine
 from gpuconsole.remote.slurm.parse import Picture, Row
 from gpuconsole.remote.slurm.runs import FORGOTTEN, Look, pack, read_look, status_of, status_of_row
+from tests.waiting import DEADLINE_S
 
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 GONE = "slurm_load_jobs error: Invalid job id specified"
@@ -265,7 +266,7 @@ async def test_many_logs_are_followed_over_few_sessions(
     state.write_text("COMPLETED")
     for run in runs:
         (run / "exit").write_text("0 1795281009\n")
-    said = await asyncio.wait_for(asyncio.gather(*reads), 20)
+    said = await asyncio.wait_for(asyncio.gather(*reads), DEADLINE_S)
     assert said == [f"begin {run.name}\nend\n".encode() for run in runs]
     assert most <= engines.FOLLOWED + engines.TRANSFERS
 

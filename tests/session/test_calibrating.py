@@ -22,6 +22,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.remote.reporter.probe import MARK
 from gpuconsole.session.calibrating import calibrate
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.sweep import sweep
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Container
@@ -227,10 +228,11 @@ async def test_what_a_killed_console_left_is_swept_once_it_has_ended(
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     heir = lab.desk(state=lab.state)
-    await sweep(heir.bench, "a")
+    copies = LogCopies(heir.bench)
+    await sweep(heir.bench, 1, copies, "a")
     assert lab.docker.running
     lab.docker.finish(3)
-    await sweep(heir.bench, "a")
+    await sweep(heir.bench, 1, copies, "a")
     assert not lab.docker.containers
 
 

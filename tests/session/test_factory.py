@@ -14,6 +14,7 @@ import pytest
 from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.errors import JournalError, UnreachableError, UsageError
 from gpuconsole.session.factory import DemoOptions, open_session
+from tests.waiting import DEADLINE_S
 
 SCRIPT = """
 import paddle
@@ -38,7 +39,7 @@ async def test_the_demo_runs_a_job_from_submit_to_its_results(script: Path, tmp_
     async with session:
         assert session.simulated
         job = await session.submit(Task("demo", script=str(script), args=("--steps", "5")))
-        ended = await asyncio.wait_for(session.wait(job.id), 60)
+        ended = await asyncio.wait_for(session.wait(job.id), DEADLINE_S)
         assert ended.state is JobState.SUCCEEDED
         lines = [line async for line in session.logs(job.id, follow=False)]
         assert lines[0].startswith("SIMULATED")

@@ -35,6 +35,7 @@ from gpuconsole.session.kubernetes import LARGEST_BUNDLE, UNNAMED, manifest
 from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
+from tests.waiting import DEADLINE_S
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "kubernetes.md"
 VERSIONS = ("1.29", "1.33", "1.37")
@@ -391,7 +392,9 @@ def test_a_gang_is_an_indexed_job_whose_pods_find_each_other(write: Write, task:
 
 
 def test_a_gang_waits_for_names_that_are_not_known_yet() -> None:
-    known = subprocess.run([sys.executable, "-c", WAIT, "localhost", "127.0.0.1"], timeout=60)
+    known = subprocess.run(
+        [sys.executable, "-c", WAIT, "localhost", "127.0.0.1"], timeout=DEADLINE_S
+    )
     assert known.returncode == 0
     unknown = subprocess.Popen([sys.executable, "-c", WAIT, "localhost", "nobody.invalid"])
     with pytest.raises(subprocess.TimeoutExpired):

@@ -26,6 +26,7 @@ from gpuconsole.session.replay import open_past, open_replay
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.tape import Tape
 from gpuconsole.state.recording.writer import Batch
+from tests.waiting import until
 
 T0 = 1_790_000_000.0
 
@@ -231,14 +232,6 @@ async def demo(state: Path, **options: Any) -> AsyncIterator[Any]:
     chosen = DemoOptions(hosts=3, **options)
     async with open_session(None, state, demo=chosen, dispatch=False) as session:
         yield session
-
-
-async def until(condition: Any, seconds: float = 10.0) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while not condition():
-        assert loop.time() < end, "not in time"
-        await asyncio.sleep(0.02)
 
 
 async def test_a_session_records_itself_and_can_be_looked_back_at(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from gpuconsole.errors import ReadOnlyError, UnreachableError
 from gpuconsole.session.share import Share, applied, greeting_of, news
 from gpuconsole.session.shared import SharedHosts, open_shared
 from gpuconsole.state import Journal
+from tests.waiting import until
 
 UP = Host("one", HostState.UP, labels={"rack": "r1"}, devices=(Device("GPU-1", 0, "A100"),))
 DOWN = Host("two", HostState.DOWN, error="No route to host.")
@@ -38,13 +38,6 @@ class Source:
         self.simulated = True
         self._parts = SimpleNamespace(default_image=lambda host: f"image-of-{host}")
         self._leases = SimpleNamespace(seen=lambda: dict(self.leases))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        await asyncio.sleep(0.01)
 
 
 def test_only_what_changed_is_told_and_the_picture_is_the_same() -> None:
@@ -98,10 +91,7 @@ async def test_leases_are_known_and_nothing_else_of_an_engine(tmp_path: Path) ->
         async def leased() -> bool:
             return await (await viewer.engine("one")).leases() == (lease,)
 
-        end = time.monotonic() + 20
-        while not await leased():
-            assert time.monotonic() < end
-            await asyncio.sleep(0.01)
+        await until(leased)
         with pytest.raises(UnreachableError, match="session behind this page"):
             await engine.logs("x", 0)  # type: ignore[call-arg]
         await viewer.close()

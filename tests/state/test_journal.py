@@ -30,6 +30,7 @@ from gpuconsole.state import (
 )
 from gpuconsole.state.database import plain_errors
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
+from tests.waiting import DEADLINE_S
 
 
 class Clock:
@@ -395,7 +396,7 @@ def test_many_consoles_open_a_new_journal_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
         for _ in range(4)
     ]
-    ids = {console.communicate(timeout=60)[0] for console in consoles}
+    ids = {console.communicate(timeout=DEADLINE_S)[0] for console in consoles}
     assert len(ids) == 1
     assert len(ids.pop().strip()) == 32
 

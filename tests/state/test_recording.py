@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from gpuconsole.state.recording.frames import Standings
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.tape import Tape
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, files_in
+from tests.waiting import wait_until
 
 T0 = 1_790_000_000.0
 HEADER = Header(T0, "session", "ana", True, ("a",), "1")
@@ -275,11 +275,8 @@ def test_a_writer_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
     path = tmp_path / "x.gpurec"
     root = Path(__file__).resolve().parents[2]
     process = subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=root)
-    end = time.monotonic() + 60
-    while not path.exists() or path.stat().st_size < 20_000:
-        assert time.monotonic() < end
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: path.exists() and path.stat().st_size >= 20_000)
+    assert process.poll() is None
     process.kill()
     process.wait()
     tape = Tape(path)

@@ -16,12 +16,11 @@ from textual.notifications import Notification
 from textual.pilot import Pilot
 
 from gpuconsole.tui.app import ConsoleApp, Look
+from tests.waiting import DEADLINE_S
 
 WIDE = (120, 36)
 NARROW = (80, 24)
 SIZES = (WIDE, NARROW)
-DEADLINE_S = 120.0
-"""Long enough for a machine that does much else; a test waits only for as long as it must."""
 SOON_S = 0.02
 """A timer that is due so soon belongs to what is being done."""
 QUIET_TURNS = 3

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from tests.tui.console import Driven
+from tests.waiting import DEADLINE_S
 
 FOLDER = Path(__file__).with_name("snapshots")
 WRITING = os.environ.get("GPUCONSOLE_SNAPSHOTS") == "write"
-DEADLINE_S = 15.0
 STILL = 8
 """Looks in a row at which a picture must be the same to be written down."""
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 import weakref
-from collections.abc import Callable
 
 import pytest
 
 from gpuconsole.tui import garbage
 from gpuconsole.tui.garbage import Rounds, Search
-
-
-async def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30.0
-    while not true():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+from tests.waiting import until
 
 
 class Loop:
@@ -82,7 +74,7 @@ async def test_what_stays_is_counted_beside_a_search_only(
         monkeypatch.setattr(garbage, name, 0.001)
     monkeypatch.setattr(garbage, "RECENT_EVERY_S", 0.05)
     work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
-    await _until(lambda: len(done) > 5)
+    await until(lambda: len(done) > 5)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     assert done[:5] == ["counted", *("searched", "counted") * 2]
@@ -116,9 +108,9 @@ async def test_the_console_searches_by_itself_and_python_does_again_afterwards(
     work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
     await asyncio.sleep(0)
     assert not gc.isenabled()
-    await _until(lambda: gc.get_freeze_count() > 0)
+    await until(lambda: gc.get_freeze_count() > 0)
     gone = weakref.ref(Loop())
-    await _until(lambda: gone() is None)
+    await until(lambda: gone() is None)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     assert gc.isenabled()

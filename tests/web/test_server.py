@@ -16,6 +16,7 @@ pytest.importorskip("textual_serve", reason="needs the extra `serve`")
 from gpuconsole.errors import UsageError  # noqa: E402
 from gpuconsole.web.guard import Guard  # noqa: E402
 from gpuconsole.web.server import ConsolePage, served  # noqa: E402
+from tests.waiting import DEADLINE_S  # noqa: E402
 
 ECHO = (
     sys.executable, "-c",
@@ -132,7 +133,7 @@ async def test_a_terminal_is_a_process_that_gets_keys_and_no_shell() -> None:
         await link.send_json(["resize", {"width": 100000, "height": 1}])
         assert b'"width": 500, "height": 20' in await said(link)
         await link.send_json(["ping", "1"])
-        answer = await asyncio.wait_for(link.receive_json(), 20)
+        answer = await asyncio.wait_for(link.receive_json(), DEADLINE_S)
         assert answer == ["pong", "1"]
         await link.close()
 
@@ -159,7 +160,7 @@ async def test_an_open_terminal_ends_with_its_token() -> None:
         link = await here.client.ws_connect(here.url("/ws"), headers=headers)
         await said(link)
         await here.page.admit(Guard("another-token"))
-        closed = await asyncio.wait_for(link.receive(), 60)
+        closed = await asyncio.wait_for(link.receive(), DEADLINE_S)
         assert closed.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
         answer = await here.client.get(here.url(), headers=here.cookies)
         assert answer.status == 401
@@ -168,7 +169,7 @@ async def test_an_open_terminal_ends_with_its_token() -> None:
 
 
 async def said(link: aiohttp.ClientWebSocketResponse) -> bytes:
-    return await asyncio.wait_for(link.receive_bytes(), 20)
+    return await asyncio.wait_for(link.receive_bytes(), DEADLINE_S)
 
 
 async def test_a_port_that_is_taken_is_told() -> None:
