@@ -10,7 +10,8 @@ ConsoleError
 ├── UnreachableError      a host or engine that was asked for            exit 3
 │   └── HostKeyError      unknown or changed host key
 ├── EngineError           the engine answered with an error              exit 3
-│   └── ImageError        an image that cannot be had
+│   ├── ImageError        an image that cannot be had
+│   └── ContainerGoneError  a container that was to start has been removed
 └── LeaseTakenError            another console holds the device               exit 1
 
 Third-party exceptions are translated into these once, where they enter.
@@ -108,6 +109,10 @@ class ImageError(EngineError):
     """An image cannot be had on a host."""
 
     blame = Blame.TASK
+
+
+class ContainerGoneError(EngineError):
+    """A container that was created and has never started is gone: it can never start."""
 
 
 class LeaseTakenError(ConsoleError):

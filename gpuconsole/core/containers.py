@@ -205,6 +205,15 @@ class Engine(Protocol):
         """Give back the devices that this attempt holds; others' leases are left alone."""
         ...
 
+    async def sign(self, journal: str) -> str:
+        """Show other consoles that this journal's console is at work here; returns what `remove`
+        takes back, "" where there is nothing to show.
+
+        A container that has not started for the grace time, without a younger sign of its
+        journal, may be removed by any console.
+        """
+        ...
+
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Tell what an image is made for; None where the host does not have it."""
         ...

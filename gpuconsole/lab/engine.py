@@ -75,6 +75,11 @@ class SimulatedEngine:
         for uuid in uuids:
             self._host.leases.pop((uuid, attempt), None)
 
+    async def sign(self, journal: str) -> str:
+        """Nothing to show: the simulated lab has one console."""
+        self._reach()
+        return ""
+
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Tell of an image that was pulled; what it is made for, its name says."""
         self._reach()

@@ -20,13 +20,8 @@ Everything here blocks; call it on a thread.
 from __future__ import annotations
 
 import contextlib
-import io
-import re
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import Any
 
 import docker
 
@@ -36,18 +31,18 @@ from gpuconsole.core.sharing import fit_together, read_share, share_label
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.remote.docker_errors import checked, status_of
+from gpuconsole.remote import docker_launches
+from gpuconsole.remote.docker_empty import create_empty, engine_now, in_a_name
+from gpuconsole.remote.docker_errors import status_of
 from gpuconsole.remote.docker_status import engine_time
 
-IMAGE = "gpuconsole/lease:1"
-"""An empty image, made on the host itself: a claim never waits for a registry."""
 GRACE_S = 120.0
 """How long a lease may stand without a live job container before any console removes it."""
 _LEASE, _JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("lease", "job", "attempt"))
 _USER, _JOURNAL, _SINCE = (LABEL_PREFIX + word for word in ("user", "journal", "since"))
 _LATEST = 1e11
 """No moment is later than this one, in seconds since the epoch."""
-_LIVE = ("created", "running", "paused", "restarting")
+_STARTED = ("running", "paused", "restarting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class Held:
 
 def lease_name(uuid: str) -> str:
     """Return the name of a device's lease container, in the characters an engine allows."""
-    return "gpuconsole-lease-" + re.sub(r"[^A-Za-z0-9_.-]", "-", uuid)
+    return "gpuconsole-lease-" + in_a_name(uuid)
 
 
 def lease_names(lease: Lease) -> tuple[str, ...]:
@@ -118,9 +113,17 @@ def release(client: docker.APIClient, attempt: str, uuids: Sequence[str]) -> Non
 
 
 def reap(client: docker.APIClient, grace_s: float = GRACE_S) -> tuple[Lease, ...]:
-    """Remove leases whose job is gone, of any console; returns those removed."""
+    """Remove leases whose job is gone, of any console, and what else dead consoles left that
+    never started; returns the leases removed."""
     stale = _stale(client, held(client), grace_s)
-    return tuple(item.lease for item in stale if remove(client, item))
+    found = docker_launches.launching(client, grace_s)
+    for one in found:
+        if one.abandoned:
+            docker_launches.remove_abandoned(client, one)
+    docker_launches.remove_old_signs(client, grace_s)
+    return tuple(
+        item.lease for item in stale if _clear(client, item.lease, grace_s) and remove(client, item)
+    )
 
 
 def remove(client: docker.APIClient, item: Held) -> bool:
@@ -180,26 +183,14 @@ def _take(
             return "", holder
         # It is stale, or went away between the conflict and the look: one more try.
         if holder is not None:
+            if not _clear(client, holder.lease, grace_s):
+                return "", holder
             remove(client, holder)
     return "", next((item for item in held(client) if item.name == name), None)
 
 
 def _create(client: docker.APIClient, lease: Lease, name: str) -> str:
-    options: dict[str, Any] = {
-        "name": name,
-        "command": ["lease"],
-        "labels": _labels(lease),
-        "host_config": client.create_host_config(network_mode="none"),
-        "use_config_proxy": False,
-    }
-    try:
-        return str(client.create_container(IMAGE, **options)["Id"])
-    except docker.errors.ImageNotFound:
-        empty = io.BytesIO()
-        tarfile.open(fileobj=empty, mode="w").close()
-        repository, tag = IMAGE.split(":")
-        client.import_image_from_data(empty.getvalue(), repository=repository, tag=tag)
-    return str(client.create_container(IMAGE, **options)["Id"])
+    return create_empty(client, name, _labels(lease))
 
 
 def _refuse_beside_others(
@@ -210,7 +201,7 @@ def _refuse_beside_others(
     found = [item for item in held(client) if item.lease.uuid in uuids]
     gone = {item.id for item in _stale(client, found, grace_s)}
     standing = [item.lease for item in found if item.id not in gone]
-    live = _job_labels(client, _LIVE)
+    live = _live(client, leases, grace_s)
     for lease in leases:
         there = {(one.job, one.attempt): one for one in standing if one.uuid == lease.uuid}
         for labels in live:
@@ -228,19 +219,41 @@ def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> t
     """
     if not items:
         return ()
-    now = _now(client)
+    now = engine_now(client)
     old = [item for item in items if now - item.created_at >= grace_s]
     if not old:
         return ()
-    live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in _job_labels(client, _LIVE)}
+    found = [one.labels for one in docker_launches.launching(client, grace_s) if not one.abandoned]
+    # Looked for last: one that has started meanwhile is seen here.
+    found += _job_labels(client, _STARTED)
+    live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in found}
     live |= _just_ended(client, now - grace_s)
     return tuple(item for item in old if (item.lease.job, item.lease.attempt) not in live)
 
 
-def _now(client: docker.APIClient) -> float:
-    """Return the engine's time: every answer carries it, and asking for more costs it work."""
-    answer = checked(client.get(f"{client.base_url}/_ping", timeout=client.timeout))
-    return parsedate_to_datetime(answer.headers["Date"]).timestamp()
+def _clear(client: docker.APIClient, lease: Lease, grace_s: float) -> bool:
+    """Remove what there is of the job of a stale lease; False where it turns out to be alive."""
+    found = docker_launches.launching(client, grace_s)
+    own = [one for one in found if _same_attempt(lease, one.labels)]
+    # First the container: while it is there its console could still start it.
+    if any(not one.abandoned or not docker_launches.remove_abandoned(client, one) for one in own):
+        return False
+    return not any(_same_attempt(lease, labels) for labels in _job_labels(client, _STARTED))
+
+
+def _live(
+    client: docker.APIClient, leases: Sequence[Lease], grace_s: float
+) -> list[Mapping[str, str]]:
+    """Return the labels of job containers that run or may start, after those of others that are
+    abandoned on the leases' devices are removed."""
+    uuids = {lease.uuid for lease in leases}
+    left = []
+    for one in docker_launches.launching(client, grace_s):
+        own = any(_same_attempt(lease, one.labels) for lease in leases)
+        in_the_way = one.abandoned and not own and not uuids.isdisjoint(_devices(one.labels))
+        if not in_the_way or not docker_launches.remove_abandoned(client, one):
+            left.append(one.labels)
+    return [*left, *_job_labels(client, _STARTED)]
 
 
 def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import re
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
-from gpuconsole.errors import Blame, EngineError, ImageError
-from gpuconsole.remote import docker_files, docker_leases, docker_logs, network
+from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
+from gpuconsole.remote import docker_files, docker_launches, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
 from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
@@ -101,6 +101,10 @@ class DockerEngine:
         """Give back the devices that this attempt holds."""
         await self._calls.run("releasing devices", docker_leases.release, attempt, uuids)
 
+    async def sign(self, journal: str) -> str:
+        """Show that the journal's console is at work here, while a launch takes long."""
+        return await self._calls.run("showing a sign", docker_launches.show_sign, journal)
+
     async def reap_stale(self) -> tuple[Lease, ...]:
         """Remove the leases, of any console, whose job is long gone."""
         return await self._calls.run("reaping leases", docker_leases.reap, self._lease_grace_s)
@@ -145,17 +149,16 @@ class DockerEngine:
         return await self._calls.run(f"creating {spec.name}", _create, spec, self.host)
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
-        """Unpack a tar of code into the created container, owned by the container's user."""
+        """Unpack a tar of code into the created container, owned by the container's user;
+        ContainerGoneError when somebody has removed it."""
         doing = f"copying code into {_short(container)}"
-        found = await self._calls.run(doing, docker.APIClient.inspect_container, container)
-        await self._calls.run(
-            doing, _put, container, bundle, target, found["Config"].get("User") or ""
-        )
+        await self._calls.run(doing, _put, container, bundle, target)
 
     async def start(self, container: str) -> None:
         """Start a created container; one that has started, even if it has ended, is left alone.
 
-        LeaseTakenError when another attempt has leased one of its devices meanwhile.
+        LeaseTakenError when another attempt has leased one of its devices meanwhile,
+        ContainerGoneError when somebody has removed it before it started.
         """
         await self._calls.run(f"starting {_short(container)}", _start, container)
 
@@ -307,20 +310,45 @@ def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
     return str(found["Id"])
 
 
-def _put(client: docker.APIClient, container: str, bundle: Path, target: str, user: str) -> None:
-    shut = client.inspect_container(container)["HostConfig"].get("ReadonlyRootfs")
-    with tempfile.TemporaryFile() as archive:
+def _put(client: docker.APIClient, container: str, bundle: Path, target: str) -> None:
+    with _unless_gone(client, container), tempfile.TemporaryFile() as archive:
+        found = client.inspect_container(container)
+        shut, user = found["HostConfig"].get("ReadonlyRootfs"), found["Config"].get("User") or ""
         # A root that is read-only takes files below its own folders alone.
         docker_files.rewrite(bundle, archive, "/" if shut else target, user)
         client.put_archive(container, target if shut else "/", archive)
 
 
 def _start(client: docker.APIClient, container: str) -> None:
-    found = client.inspect_container(container)
-    if found["State"]["Status"] in _STARTED:
-        return
-    docker_leases.refuse_if_leased_away(client, found["Config"].get("Labels") or {})
-    client.start(container)
+    with _unless_gone(client, container):
+        found = client.inspect_container(container)
+        if found["State"]["Status"] in _STARTED:
+            return
+        docker_leases.refuse_if_leased_away(client, found["Config"].get("Labels") or {})
+        client.start(container)
+
+
+@contextlib.contextmanager
+def _unless_gone(client: docker.APIClient, container: str) -> Iterator[None]:
+    """Raise ContainerGoneError where a refusal means that the container has been removed."""
+    try:
+        yield
+    except docker.errors.APIError as error:
+        # 404 may speak of a network or a folder, 409 of a removal that is under way.
+        if status_of(error) not in (404, 409) or not _is_gone(client, container):
+            raise
+        raise ContainerGoneError(
+            "Container is gone",
+            f"{_short(container)} was removed before it started.",
+            "Another console may have taken this one for dead, after the lab's `lease_grace`.",
+        ) from error
+
+
+def _is_gone(client: docker.APIClient, container: str) -> bool:
+    try:
+        return bool(client.inspect_container(container)["State"]["Status"] == "removing")
+    except docker.errors.NotFound:
+        return True
 
 
 def _inspect(client: docker.APIClient, container: str) -> ContainerStatus | None:

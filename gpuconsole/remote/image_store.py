@@ -19,9 +19,9 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import EngineError, ImageError
 from gpuconsole.placement.images import READ
 from gpuconsole.remote.docker_calls import DockerCalls
+from gpuconsole.remote.docker_empty import IMAGE as LEASE_IMAGE
 from gpuconsole.remote.docker_errors import answer_of, checked, image_error, translated
 from gpuconsole.remote.docker_images import LINE_LIMIT, VALUE_LIMIT, login_header
-from gpuconsole.remote.docker_leases import IMAGE as LEASE_IMAGE
 from gpuconsole.remote.docker_transport import SLOW_HEAD_S, BoundedClient
 
 LISTED = 500

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tarfile
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +16,10 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.containers import Lease
-from gpuconsole.errors import LeaseTakenError
-from gpuconsole.remote import docker_leases
+from gpuconsole.errors import ContainerGoneError, LeaseTakenError
+from gpuconsole.remote import docker_launches, docker_leases
+from gpuconsole.remote.docker_empty import engine_now
+from gpuconsole.remote.docker_status import engine_time
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
@@ -176,6 +180,135 @@ async def test_a_lease_lives_as_long_as_its_job(console: Callable[..., DockerEng
     assert await holders(other) == {}
     await other.claim([lease(A, "bob")])
     assert await holders(owner) == {A: "bob"}
+
+
+async def created(engine: DockerEngine, who: str, uuid: str = A) -> str:
+    """Return a job container that holds a device and has not started, as after a crash."""
+    await engine.claim([lease(uuid, who)])
+    made = spec(who, "sleep", "60", labels=labels(who, f"J-{who}"), device_uuids=(uuid,))
+    return await engine.create(made)
+
+
+async def gone(engine: DockerEngine, container: str) -> bool:
+    return await engine.inspect(container) is None
+
+
+async def test_what_a_dead_console_never_started_is_removed_with_its_lease(
+    console: Callable[..., DockerEngine],
+) -> None:
+    dead, patient, other = console(), console(lease_grace_s=600), console(lease_grace_s=0)
+    container = await created(dead, "dead")
+    # Within the grace time its console may still be filling it.
+    with pytest.raises(LeaseTakenError, match="job-dead"):
+        await patient.claim([lease(A, "bob")])
+    assert not await gone(patient, container)
+    # Looking changes nothing.
+    assert await holders(other) == {}
+    assert not await gone(other, container)
+    await other.claim([lease(A, "bob")])
+    assert await gone(other, container)
+    assert await holders(patient) == {A: "bob"}
+
+
+async def test_a_console_that_wakes_late_finds_its_container_gone(
+    console: Callable[..., DockerEngine], tmp_path: Path
+) -> None:
+    """It was suspended between create and start, and another job has its device now."""
+    slow, quick = console(), console(lease_grace_s=0)
+    container = await created(slow, "slow")
+    await quick.claim([lease(A, "bob")])
+    with pytest.raises(ContainerGoneError, match="removed before it started"):
+        await slow.start(container)
+    bundle = tmp_path / "code.tar"
+    tarfile.open(bundle, "w").close()
+    with pytest.raises(ContainerGoneError):
+        await slow.put(container, bundle, "/workspace")
+    assert await slow.own("J-slow") == ()
+
+
+async def test_a_launch_that_shows_signs_of_life_keeps_its_device(
+    console: Callable[..., DockerEngine], lab: LabDocker
+) -> None:
+    """The grace time is over for the container, and not for the newest sign."""
+    slow, other = console(), console(lease_grace_s=5)
+    container = await created(slow, "slow")
+    await until_older(lab, container, 5)
+    sign = await slow.sign("J-slow")
+    with pytest.raises(LeaseTakenError, match="job-slow"):
+        await other.claim([lease(A, "bob")])
+    assert await other.reap_stale() == ()
+    assert await holders(other) == {A: "slow"}
+    # A sign of another journal says nothing of this one.
+    await slow.remove(sign)
+    await slow.sign("J-else")
+    await other.claim([lease(A, "bob")])
+    assert await gone(slow, container)
+
+
+async def test_a_container_that_started_meanwhile_is_never_removed(
+    console: Callable[..., DockerEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its console wakes up between the look of another and that one's removal."""
+    slow, other = console(), console(lease_grace_s=0)
+    container = await created(slow, "slow")
+    remove = docker_launches.remove_abandoned
+    met = []
+
+    def start_then_remove(client: Any, found: docker_launches.Launching) -> bool:
+        met.append(found.id)
+        client.start(found.id)
+        return remove(client, found)
+
+    monkeypatch.setattr(docker_launches, "remove_abandoned", start_then_remove)
+    with pytest.raises(LeaseTakenError, match="job-slow"):
+        await other.claim([lease(A, "bob")])
+    assert met == [container]
+    status = await slow.inspect(container)
+    assert status is not None
+    assert status.state == "running"
+    assert await holders(other) == {A: "slow"}
+
+
+async def test_an_abandoned_container_without_a_lease_holds_nothing(
+    console: Callable[..., DockerEngine],
+) -> None:
+    dead, patient, other = console(), console(lease_grace_s=600), console(lease_grace_s=0)
+    container = await created(dead, "dead")
+    await dead.release("job-dead-1", [A])
+    with pytest.raises(LeaseTakenError, match="job-dead"):
+        await patient.claim([lease(A, "bob")])
+    await other.claim([lease(A, "bob")])
+    assert await gone(other, container)
+
+
+async def test_one_s_own_container_is_found_again_after_the_grace_time(
+    console: Callable[..., DockerEngine],
+) -> None:
+    dead, heir = console(), console(lease_grace_s=0)
+    container = await created(dead, "ann")
+    assert await created(heir, "ann") == container
+    await heir.start(container)
+
+
+async def test_reaping_clears_what_dead_consoles_left(
+    console: Callable[..., DockerEngine], lab: LabDocker
+) -> None:
+    dead, other = console(), console(lease_grace_s=0)
+    container = await created(dead, "dead")
+    await dead.sign("J-dead")
+    assert [lease.user for lease in await other.reap_stale()] == ["dead"]
+    assert await gone(other, container)
+    assert lab.client().containers(all=True) == []
+
+
+async def until_older(lab: LabDocker, container: str, age_s: float) -> None:
+    """Wait until a container has an age on the engine's clock."""
+    client = lab.client()
+    made = engine_time(client.inspect_container(container)["Created"])
+    deadline = time.monotonic() + 60
+    while engine_now(client) - made <= age_s + 1:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
 
 
 async def test_a_swept_lease_does_not_open_a_busy_device(

@@ -93,6 +93,10 @@ class SlurmEngine:
     async def release(self, attempt: str, uuids: Sequence[str]) -> None:
         """Nothing to give back."""
 
+    async def sign(self, journal: str) -> str:
+        """Nothing to show: no run is another console's to remove."""
+        return ""
+
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Nothing is known of images: what runs them is the cluster's matter."""
         return None
