@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from gpuconsole.core.containers import LogTail
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.errors import EngineError, LeaseTakenError, UnreachableError
+from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
@@ -27,8 +28,12 @@ from gpuconsole.session.outcome import (
     outcome_of,
 )
 from gpuconsole.session.spec import memory_limit_mib
+from gpuconsole.session.tasks import first
 
 CANCELLED_BEFORE = "Cancelled before it started."
+LEFT = "The console that launched it was closed before it started."
+UNDO_S = 5.0
+"""How long a console that leaves waits for an engine to take back a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +141,44 @@ class Ending:
         with contextlib.suppress(UnreachableError, EngineError):
             await gang.remove_own(parts, self._bench.journal.id)
 
-    async def requeue(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
+    async def undo(self, attempt: Attempt) -> None:
+        """Take back a launch of which nothing has run, as this console leaves: what an engine does
+        not let go in time is left, with its job, to the next console of this journal, and to all
+        others after the grace time."""
+        undone = (self._undone(rank, alone) for rank, alone in enumerate(attempt.parts))
+        pairs = zip(attempt.parts, await asyncio.gather(*undone), strict=True)
+        left = [part.host for part, done in pairs if not done]
+        job, attempt = self._entry.present()
+        if left:
+            hosts = " and ".join(left)
+            self._entry.say(f"{LEFT} The engine of {hosts} did not let go of it in time.", 500)
+        elif job.cancel_requested:
+            ended = replace(attempt, ended_at=self._bench.clock.now(), cause=CANCELLED_BEFORE)
+            self._entry.move(job, JobState.CANCELLED, ended, cause=CANCELLED_BEFORE)
+        else:
+            ended = replace(attempt, ended_at=self._bench.clock.now(), cause=LEFT)
+            self._entry.move(job, JobState.QUEUED, ended, detail=LEFT)
+
+    async def _undone(self, rank: int, alone: Attempt) -> bool:
+        with contextlib.suppress(UnreachableError, EngineError):
+            return 0 in await first(self._undo(rank, alone), self._bench.clock.sleep(UNDO_S))
+        return False
+
+    async def _undo(self, rank: int, alone: Attempt) -> None:
+        self._entry.require_role()
+        part = Part(rank, alone, await self._bench.hosts.engine(alone.host))
+        await gang.remove_own([part], self._bench.journal.id)
+        await gang.release([part], self._entry.job_id)
+
+    async def requeue(self, parts: Sequence[Part], error: ConsoleError) -> None:
         """Back into the queue, as another console holds a device: nothing of it has run."""
         job, attempt = self._entry.present()
         self._entry.require_role()
         await gang.remove_own(parts, self._bench.journal.id)
         await gang.release(parts, job.id)
-        ended = replace(attempt, ended_at=self._bench.clock.now(), cause=clean(error.message))
+        cause = clean(error.message)
+        # It was asked to start at the most: whatever comes after it need not look there.
+        ended = replace(attempt, starting_at=None, ended_at=self._bench.clock.now(), cause=cause)
         self._entry.move(job, JobState.QUEUED, ended, detail=clean(error.message))
 
     async def _part_end(self, part: Part) -> PartEnd:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
@@ -25,14 +26,19 @@ from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.render import docker_lines, line_file
 from gpuconsole.session.sharing import share_of
+from gpuconsole.session.signs import shown
 from gpuconsole.session.spec import (
     WORKING_DIR,
     attempt_key,
     container_spec,
     require_gang_network,
 )
+from gpuconsole.session.tasks import to_its_end
 
 PROGRESS_EVERY_S = 1.0
+FINISH_S = 5.0
+"""How long a launch that is called off waits for the step that it is in."""
+T = TypeVar("T")
 PULL_PAUSES_S = (3.0, 10.0, 30.0)
 """Pauses between tries of a pull that a network or a registry broke off, doubled at the most."""
 
@@ -70,7 +76,12 @@ class Launch:
         await part.engine.ensure_image(image, self._progress)
 
     async def start(self) -> None:
-        """Claim the devices, make the containers, put the code in, start them."""
+        """Claim the devices, make the containers, put the code in, start them. What a launch that
+        is cancelled has made is there when this ends: a step that makes something is not cut."""
+        async with shown(self._bench, self._parts):
+            await self._start()
+
+    async def _start(self) -> None:
         job, attempt = self._entry.present()
         await self._claim()
         if may_have_run(attempt):
@@ -87,7 +98,12 @@ class Launch:
             await bring(self._bench, self._entry, self._parts, containers)
             if not self._may_start(containers):
                 return
-        await gang.each(self._parts, lambda part: part.engine.start(containers[part.rank]))
+        await gang.each(
+            self._parts, lambda part: self._whole(part.engine.start(containers[part.rank]))
+        )
+
+    async def _whole(self, step: Coroutine[Any, Any, T]) -> T:
+        return await to_its_end(step, lambda: self._bench.clock.sleep(FINISH_S))
 
     def _image(self, part: Part) -> str:
         """Return the task's image, or the host's."""
@@ -124,7 +140,7 @@ class Launch:
             ]
             try:
                 with gang.on_host(part.attempt.host):
-                    await part.engine.claim(leases)
+                    await self._whole(part.engine.claim(leases))
             except ConsoleError:
                 await gang.try_release(claimed, job.id)
                 raise
@@ -147,7 +163,7 @@ class Launch:
         containers = {}
         for part, spec in zip(self._parts, specs, strict=True):
             with gang.on_host(part.attempt.host):
-                containers[part.rank] = await part.engine.create(spec)
+                containers[part.rank] = await self._whole(part.engine.create(spec))
         return containers
 
     def _keep_lines(self, attempt: Attempt, specs: Sequence[ContainerSpec]) -> None:

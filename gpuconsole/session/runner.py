@@ -17,6 +17,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import (
     Blame,
     ConsoleError,
+    ContainerGoneError,
     EngineError,
     JournalError,
     LeaseTakenError,
@@ -95,8 +96,18 @@ class Runner:
                     await self._rest()
                 else:
                     self._pause_s = FIRST_PAUSE_S
+        except asyncio.CancelledError:
+            await self._undo()
+            raise
         finally:
             await self._copies.leave(self._followed)
+
+    async def _undo(self) -> None:
+        """Take back a launch that this console leaves before it started, if it can in time."""
+        with contextlib.suppress(ConsoleError):
+            job, attempt = self._entry.present()
+            if job.state is JobState.LAUNCHING and not may_have_run(attempt):
+                await self._ending.undo(attempt)
 
     async def _one_step(self) -> bool:
         """Do one step, whatever it meets; whether to rest before the next."""
@@ -211,7 +222,7 @@ class Runner:
             if not gang.unwanted(self.job):
                 async with self._bench.launching:
                     await launch.start()
-        except LeaseTakenError as error:
+        except (LeaseTakenError, ContainerGoneError) as error:
             await self._taken(parts, error)
         except (RoleLostError, UnreachableError, JournalError):
             raise
@@ -276,10 +287,13 @@ class Runner:
         parts = [Part(rank, alone, engine) for rank, (alone, engine) in enumerate(pairs)]
         return await self._set_back(parts, error)
 
-    async def _taken(self, parts: Sequence[Part], error: LeaseTakenError) -> None:
-        """Another console holds a device: back into the queue, if no part of it runs yet."""
+    async def _taken(
+        self, parts: Sequence[Part], error: LeaseTakenError | ContainerGoneError
+    ) -> None:
+        """Another console holds a device, or has removed what this one had made and not started:
+        back into the queue, if no part of it runs yet."""
         for part in parts:
-            if error.uuid in part.attempt.device_uuids:
+            if isinstance(error, LeaseTakenError) and error.uuid in part.attempt.device_uuids:
                 self._on_taken(part.attempt.host, error)
         _, attempt = self._entry.present()
         seen = await gang.look(self._bench, attempt)

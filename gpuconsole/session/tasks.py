@@ -4,8 +4,10 @@ TaskGroup)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 async def first(*awaitables: Coroutine[Any, Any, object]) -> set[int]:
@@ -32,6 +34,26 @@ async def together(*awaitables: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks)
     finally:
         await cancel_all(tasks)
+
+
+async def to_its_end(
+    work: Coroutine[Any, Any, T], patience: Callable[[], Coroutine[Any, Any, object]]
+) -> T:
+    """Run work that a cancellation must not cut: it goes on to its end, or until `patience` is
+    over, before the cancellation does."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await first(_settled(task), patience())
+        raise
+    finally:
+        task.cancel()
+
+
+async def _settled(task: asyncio.Future[Any]) -> None:
+    # How it ended is of no interest to those who were cancelled.
+    await asyncio.gather(asyncio.shield(task), return_exceptions=True)
 
 
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -25,7 +25,13 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.sharing import fit_together
-from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
+from gpuconsole.errors import (
+    ContainerGoneError,
+    EngineError,
+    ImageError,
+    LeaseTakenError,
+    UnreachableError,
+)
 from gpuconsole.placement import Place
 from gpuconsole.remote.docker_errors import image_error, translated
 from gpuconsole.session.placing import Choice, Plan, Why
@@ -142,6 +148,11 @@ class Docker:
         self.busy_ports: frozenset[int] = frozenset()
         self.stop_code = 143
         """How a container ends that is told to."""
+        self.put_waits: asyncio.Event | None = None
+        """What code that is put in waits for."""
+        self.removed: list[str] = []
+        self.signs: list[str] = []
+        """Journals whose consoles showed that they are at work."""
         self.sent: list[str] = []
         """Folders of jobs that were read from here; "" is the results folder itself."""
         self.changed = asyncio.Event()
@@ -267,6 +278,11 @@ class FakeEngine:
                 del self._docker.leases[key]
         await self._at("release done")
 
+    async def sign(self, journal: str) -> str:
+        await self._at("sign")
+        self._docker.signs.append(journal)
+        return f"sign-{len(self._docker.signs)}"
+
     async def image_facts(self, image: str) -> ImageFacts | None:
         await self._at("image facts")
         return self._docker.facts.get(image)
@@ -304,6 +320,8 @@ class FakeEngine:
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
         await self._at("put")
+        if self._docker.put_waits is not None:
+            await self._docker.put_waits.wait()
         if target == "/workspace":
             self._known(container).bundles.append(_read(bundle))
         self._docker.on_put(self._known(container))
@@ -372,6 +390,7 @@ class FakeEngine:
 
     async def remove(self, container: str) -> None:
         await self._at("remove")
+        self._docker.removed.append(container)
         found = self._docker.find(container)
         if found is not None:
             del self._docker.containers[found.spec.name]
@@ -411,7 +430,7 @@ class FakeEngine:
     def _known(self, container: str) -> Container:
         found = self._docker.find(container)
         if found is None:
-            raise EngineError("No such container", f"{container} is not on {self._name}.")
+            raise ContainerGoneError("Container is gone", f"{container} is not on {self._name}.")
         return found
 
 

@@ -1,0 +1,49 @@
+"""Signs of life of a console that launches a job, for the other consoles of a host.
+
+Between create and start, which takes an hour where a large checkpoint is brought, a container that
+has not started is all that others see; without signs they remove it after the grace time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from gpuconsole.errors import EngineError, UnreachableError
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.gang import Part
+from gpuconsole.session.tasks import cancel_all, first
+
+SIGNS = 4
+"""How many signs are shown in a grace time: some may be late."""
+REMOVE_WITHIN_S = 5.0
+
+
+@contextlib.asynccontextmanager
+async def shown(bench: Bench, parts: Sequence[Part]) -> AsyncIterator[None]:
+    """Show signs on the hosts of a launch while the block runs; short launches show none."""
+    signs = asyncio.gather(*(_show(bench, part) for part in parts))
+    try:
+        yield
+    finally:
+        await cancel_all([signs])
+
+
+async def _show(bench: Bench, part: Part) -> None:
+    last = ""
+    try:
+        while True:
+            await bench.clock.sleep(bench.settings.lease_grace / SIGNS)
+            with contextlib.suppress(UnreachableError, EngineError):
+                before, last = last, await part.engine.sign(bench.journal.id)
+                await _remove(part, before)
+    finally:
+        # An engine that does not answer keeps the sign, which says nothing after the grace time.
+        await first(_remove(part, last), bench.clock.sleep(REMOVE_WITHIN_S))
+
+
+async def _remove(part: Part, sign: str) -> None:
+    if sign:
+        with contextlib.suppress(UnreachableError, EngineError):
+            await part.engine.remove(sign)

@@ -1,0 +1,177 @@
+"""What a console that ends in the middle of a launch leaves on a real engine, and who clears it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session.ending import LEFT
+from tests.real.rig.docker import LabDocker
+from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.sessions import Desk, let_go, wait_until
+from tests.real.test_faults_killed import submit
+
+GRACE_S = 10
+SETTINGS = f"lab:\n  lease_grace: {GRACE_S}\n"
+WITHIN_S = 120
+ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.OOM, JobState.CANCELLED)
+LARGE = 24 * 2**20
+"""Bytes of a project that takes a second or more to be copied into a container."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host whose engine is looked at beside the consoles."""
+
+    host: LabHost
+    engine: LabDocker
+    client: docker.APIClient
+
+    def unstarted(self) -> list[dict[str, Any]]:
+        """Return the job containers that have not started."""
+        wanted = {"label": "gpuconsole.nonce", "status": "created"}
+        listed: list[dict[str, Any]] = self.client.containers(all=True, filters=wanted)
+        return listed
+
+    def of(self, job: str) -> list[dict[str, Any]]:
+        """Return the containers and leases of a job."""
+        wanted = {"label": f"gpuconsole.job={job}"}
+        listed: list[dict[str, Any]] = self.client.containers(all=True, filters=wanted)
+        return listed
+
+
+@pytest.fixture
+def place(docker_lab: Lab) -> Place:
+    host = docker_lab.add()
+    engine = host.start_engine()
+    return Place(host, engine, engine.client())
+
+
+def desk_of(lab: Lab, folder: Path, *, large: bool = False) -> Desk:
+    desk = Desk(lab, folder, SETTINGS)
+    if large:
+        (desk.project / "data.bin").write_bytes(os.urandom(LARGE))
+    return desk
+
+
+@contextmanager
+def dispatching(desk: Desk) -> Iterator[subprocess.Popen[bytes]]:
+    console = subprocess.Popen(desk.command("dispatch"), stderr=subprocess.DEVNULL)
+    try:
+        yield console
+    finally:
+        if console.poll() is None:
+            console.kill()
+        console.wait()
+
+
+def job_of(desk: Desk, job_id: str) -> Job:
+    with desk.journal() as journal:
+        job = journal.job(job_id)
+    assert job is not None
+    return job
+
+
+def wait_state(desk: Desk, job_id: str, *states: JobState) -> None:
+    def there() -> bool:
+        return job_of(desk, job_id).state in states
+
+    wait_until(there, WITHIN_S, f"{job_id} {states}")
+
+
+def ends_well(place: Place, desk: Desk, job_id: str) -> None:
+    """Let a running job end; it has been started once."""
+    wait_state(desk, job_id, JobState.RUNNING)
+    let_go(place.host, job_of(desk, job_id))
+    wait_state(desk, job_id, *ENDS)
+    ended = job_of(desk, job_id)
+    assert (ended.state, len(ended.attempts)) == (JobState.SUCCEEDED, 1), ended.cause
+
+
+def end_in_the_middle(
+    desk: Desk, place: Place, number: int, before: Callable[[], None] = lambda: None
+) -> str:
+    """Dispatch a job, and send the console a signal once the container is created and before it
+    has started; the job's id."""
+    job = submit(desk, "--project", str(desk.project))
+    with dispatching(desk) as console:
+        wait_until(place.unstarted, WITHIN_S, "a container that has not started")
+        before()
+        os.kill(console.pid, number)
+        console.wait(WITHIN_S)
+    return job
+
+
+def test_a_dead_console_s_claim_ends_after_the_grace_time(
+    docker_lab: Lab, place: Place, tmp_path: Path
+) -> None:
+    """Another user's console takes the device, and the job of the dead one goes on after it."""
+    dead = desk_of(docker_lab, tmp_path / "dead", large=True)
+    job = end_in_the_middle(dead, place, signal.SIGKILL)
+    assert len(place.of(job)) == 2, "the container and its lease are left"
+    heir = desk_of(docker_lab, tmp_path / "heir")
+    second = submit(heir)
+    with dispatching(heir):
+        wait_state(heir, second, JobState.RUNNING)
+        assert place.of(job) == []
+        with dispatching(dead):
+            wait_state(dead, job, JobState.QUEUED)
+            ends_well(place, heir, second)
+            ends_well(place, dead, job)
+
+
+def test_a_console_that_is_told_to_end_leaves_nothing(
+    docker_lab: Lab, place: Place, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path / "desk", large=True)
+    job = end_in_the_middle(desk, place, signal.SIGTERM)
+    assert place.client.containers(all=True) == []
+    left = job_of(desk, job)
+    assert (left.state, left.detail) == (JobState.QUEUED, LEFT)
+
+
+def test_a_console_that_is_told_to_end_waits_for_no_engine_that_is_frozen(
+    docker_lab: Lab, place: Place, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path / "desk", large=True)
+    try:
+        job = end_in_the_middle(desk, place, signal.SIGTERM, place.engine.freeze)
+    finally:
+        place.engine.thaw()
+    left = job_of(desk, job)
+    assert left.state is JobState.LAUNCHING
+    assert left.detail.startswith(LEFT)
+    with dispatching(desk):
+        ends_well(place, desk, job)
+
+
+def test_a_console_that_was_suspended_finds_its_device_taken_and_waits(
+    docker_lab: Lab, place: Place, tmp_path: Path
+) -> None:
+    """A laptop that slept for longer than the grace time, between create and start."""
+    slow = desk_of(docker_lab, tmp_path / "slow", large=True)
+    heir = desk_of(docker_lab, tmp_path / "heir")
+    job, second = submit(slow, "--project", str(slow.project)), submit(heir)
+    with dispatching(slow) as console:
+        wait_until(place.unstarted, WITHIN_S, "a container that has not started")
+        os.kill(console.pid, signal.SIGSTOP)
+        try:
+            with dispatching(heir):
+                wait_state(heir, second, JobState.RUNNING)
+                os.kill(console.pid, signal.SIGCONT)
+                wait_state(slow, job, JobState.QUEUED)
+                assert len(place.client.containers(filters={"label": "gpuconsole.nonce"})) == 1
+                ends_well(place, heir, second)
+        finally:
+            os.kill(console.pid, signal.SIGCONT)
+        ends_well(place, slow, job)
