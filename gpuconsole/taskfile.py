@@ -7,21 +7,19 @@ the task file. Values given by the caller win over the file; what nobody sets, t
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.core.units import iso_utc, parse_time
 from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
 from gpuconsole.errors import UsageError
-
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 __all__ = ["TaskSection", "load_task", "task_from_script"]
 
@@ -35,9 +33,19 @@ def _one_or_many(value: object) -> object:
 
 
 def _env_name(name: str) -> str:
-    if not _ENV_NAME.fullmatch(name):
+    if not VARIABLE.fullmatch(name):
         raise ValueError("expected a name of letters, digits and underscores")
     return name
+
+
+_Variable = Annotated[str, AfterValidator(_env_name)]
+
+
+class FromEnv(Section):
+    """A variable of the container that takes its value from the environment of the submitter."""
+
+    from_env: _Variable
+    """The name of the variable there."""
 
 
 class MountSection(Section):
@@ -117,8 +125,9 @@ class TaskSection(Section):
     """Its arguments: a list, or one text that is divided as a shell does."""
     image: Text = ""
     """Container image; the host's default when left out."""
-    env: dict[Annotated[str, AfterValidator(_env_name)], Text] = Field(default_factory=dict)
-    """Environment variables of the container."""
+    env: dict[_Variable, Text | FromEnv] = Field(default_factory=dict)
+    """Environment variables of the container: a value, or `{from_env: NAME}` for a secret that is
+    taken from the environment of the command which submits."""
     mounts: tuple[MountSection, ...] = ()
     """Folders of the host in the container: `/data:/data:ro`."""
     name: Text = Field("", max_length=128)
@@ -218,7 +227,13 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "args": task.args,
         "project": _path(document, path, "project"),
         "image": task.image,
-        "env": task.env,
+        "env": {name: value for name, value in task.env.items() if isinstance(value, str)},
+        # One that is not set here is asked for when the task is submitted: an estimate needs none.
+        "secrets": {
+            name: os.environ.get(source.from_env, "")
+            for name, source in task.env.items()
+            if isinstance(source, FromEnv)
+        },
         "mounts": tuple(Mount(m.source, m.target, m.read_only) for m in task.mounts),
         "devices": None if devices == "auto" else devices,
         "batch_size": task.batch_size_per_gpu,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
+
+import pytest
 
 from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
@@ -164,3 +167,37 @@ def test_what_is_wrong_with_a_sweep_or_a_time_is_said(
         answer = run("submit", script, *words, *lab, "--json")
         assert answer.code == 2, words
         assert expected in answer.document["error"]["message"], answer.out
+
+
+def test_secrets_come_from_a_file_or_ones_own_variables_and_are_not_told(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MINE", "hidden-mine")
+    file = tmp_path / "job.env"
+    file.write_text("HF_TOKEN=hidden-file\nLR=2\nEMPTY=\n")
+    words = ("submit", script, *lab, "--hold", "--env-file", file)
+    file.chmod(0o644)
+    assert "may be read by other users" in run(*words).err
+    file.chmod(0o600)
+    job = run(*words, "--env", "LR=1", "--env", "MINE", "--json").document["job"]
+    task = jobs_of(tmp_path)[0].task
+    assert (task.env, task.secrets) == ({"LR": "1", "EMPTY": ""}, {"HF_TOKEN": "", "MINE": ""})
+    values = json.loads((tmp_path / "state" / "secrets" / job).read_text())
+    assert values == {"HF_TOKEN": "hidden-file", "MINE": "hidden-mine"}
+    state = ("--state", lab[3])
+    told = [run(*one, *state, *more) for more in ((), ("--json",))
+            for one in (("jobs",), ("why", job), ("render", job), ("hold", job))]  # fmt: skip
+    assert not any("hidden" in answer.out + answer.err for answer in told)
+    assert run("cancel", job, *lab).code == 0
+    again = run("retry", job, *state)
+    assert again.code == 2
+    assert f"gpuconsole retry {job} --env-file FILE" in again.err
+    file.write_text("HF_TOKEN=hidden-file\nMINE=hidden-mine\nLR=2\n")
+    assert run("retry", job, *state, "--env-file", file).code == 0
+    wrong = run("submit", script, *lab, "--env", "MISSING")
+    assert wrong.code == 2
+    assert "$MISSING" in wrong.err

@@ -244,3 +244,24 @@ def test_the_reference_task_file_works() -> None:
     assert (task.model_name, task.sequence_length, task.batch_size) == ("ernie-gram", 512, 16)
     assert (task.devices, task.algorithm, task.preference_timeout_s) == (None, "rl_based", 300.0)
     assert task.preferred_devices == ("A100-SXM4-40GB", "V100-32GB", "RTX_3090")
+
+
+def test_a_value_from_the_environment_is_secret(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "value-1")
+    monkeypatch.delenv("UNSET", raising=False)
+    text = """\
+task:
+  script: src/train.py
+  env:
+    LR: 0.1
+    HF_TOKEN: {from_env: MY_TOKEN}
+    OTHER: {from_env: UNSET}
+"""
+    task = read(folder, text)
+    assert task.env == {"LR": "0.1"}
+    assert task.secrets == {"HF_TOKEN": "value-1", "OTHER": ""}
+    assert "value-1" not in repr(task)
+    assert "from_env" in refused(folder, text.replace("from_env: MY", "fromenv: MY")).message
+    refused(folder, text.replace("MY_TOKEN", "MY TOKEN"))

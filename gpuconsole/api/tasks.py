@@ -26,6 +26,7 @@ class TaskOptions(TypedDict, total=False):
     project: str | os.PathLike[str]
     image: str
     env: Mapping[str, str]
+    secrets: Mapping[str, str]
     mounts: Sequence[Mount]
     devices: int | Literal["auto"]
     batch_size: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from gpuconsole.cli.options import script_args
+from gpuconsole.core.envfile import own_value, read_env_file
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import task_from_script
@@ -39,6 +41,22 @@ class Pair(_Parameter):
         if not equals or not name.strip() or "\0" in str(value):
             self.fail(f"{value!r} is not NAME=VALUE", parameter, context)
         return name.strip(), content
+
+
+class Variable(_Parameter):
+    """NAME=VALUE, or NAME for the value of one's own variable, which is secret."""
+
+    name = "name[=value]"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, str | None]:
+        """Split at the first `=`; None stands for no value."""
+        name, equals, content = str(value).partition("=")
+        if not name.strip() or "\0" in str(value):
+            # The value is not quoted: it may be a password that was put in the wrong place.
+            self.fail("expected NAME=VALUE, or NAME alone", parameter, context)
+        return name.strip(), content if equals else None
 
 
 class Label(_Parameter):
@@ -153,7 +171,8 @@ def build_task(
     *,
     assume: Sequence[tuple[str, str]] = (),
     project: Path | None = None,
-    env: Sequence[tuple[str, str]] = (),
+    env: Sequence[tuple[str, str | None]] = (),
+    env_file: Sequence[Path] = (),
     label: Sequence[tuple[str, str]] = (),
     not_label: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
@@ -170,17 +189,48 @@ def build_task(
     if project is not None:
         said["project"] = str(project)
     task = _described(script, task_file, said)
+    plain, secrets = _variables(task, env_file, env)
     return dataclasses.replace(
         task,
         # 0 says `auto`, which a task writes as None.
         devices=task.devices if devices is None else devices or None,
         assumptions={**task.assumptions, **dict(assume)},
-        env={**task.env, **dict(env)},
+        env=plain,
+        secrets=secrets,
         labels={**task.labels, **dict(label)},
         anti_labels={**task.anti_labels, **dict(not_label)},
         after=(*task.after, *after),
         mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
     )
+
+
+def secrets_in(files: Sequence[Path]) -> dict[str, str]:
+    """Return the variables of files, each as `core.envfile` reads it; of equal names the last."""
+    found: dict[str, str] = {}
+    for path in files:
+        found.update(read_env_file(path, os.environ))
+    return found
+
+
+def _variables(
+    task: Task, files: Sequence[Path], said: Sequence[tuple[str, str | None]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the plain and the secret variables of a task: what files say goes before the task
+    file, and what the command line says before both."""
+    plain, secrets = dict(task.env), dict(task.secrets)
+    for name, value in secrets_in(files).items():
+        plain.pop(name, None)
+        secrets.pop(name, None)
+        # An empty value is none that could be secret.
+        (secrets if value else plain)[name] = value
+    for name, given in said:
+        plain.pop(name, None)
+        secrets.pop(name, None)
+        if given is None:
+            secrets[name] = own_value(name, os.environ)
+        else:
+            plain[name] = given
+    return plain, secrets
 
 
 def _described(script: Path | None, task_file: Path | None, said: Mapping[str, Any]) -> Task:

@@ -16,6 +16,8 @@ from gpuconsole.errors import UsageError
 
 CLUSTER_LABEL = "slurm"
 """The label by which a task asks for a cluster, and which the cluster's nodes carry."""
+SECRETS = "secrets"
+"""The file of a run's folder with the lines that set its secret variables."""
 WAITS = "In Slurm's queue: "
 """How the note of a run begins that waits there."""
 _WORD = re.compile(r"[A-Za-z0-9_.:,@/+&|*\[\]()=%-]+")
@@ -75,10 +77,13 @@ class Script:
     """Its first word is `python` where Python runs it."""
     batch: Batch = Batch()
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables whose values are not in the script: in the file `secrets` of the run's folder, or,
+    without a folder, in the environment of those who hand it over."""
     shell: Shell = Shell()
     image: str = ""
     folder: str = ""
-    """Where the run keeps its code (`work`), output (`log`) and end (`exit`); "" for a script
+    """Where the run has its code (`work`), output (`log`) and end (`exit`); "" for a script
     that a person hands over: it runs in the folder in which it is handed over."""
 
 
@@ -145,15 +150,34 @@ def body(script: Script) -> str:
         lines.append(f"[ -e {path} ] || ln -s {target} {path}")
     if script.shell.preamble:
         lines.append(f". {shlex.quote(script.shell.preamble)}")
-    for name, value in script.env.items():
-        if _VARIABLE.fullmatch(name):
-            lines.append(f"export {name}={shlex.quote(value)}")
+    lines += exports(script.env)
+    if script.secrets:
+        lines += _secrets(script)
     if script.folder:
         lines.append('export PYTHONPATH="$run/reporter${PYTHONPATH:+:$PYTHONPATH}"')
     words = " ".join(shlex.quote(word) for word in _words(script))
     lines += _gang(words) if script.batch.nodes > 1 else [words]
     lines.append("finish $?" if script.folder else "exit $?")
     return "\n".join(lines) + "\n"
+
+
+def exports(env: Mapping[str, str]) -> list[str]:
+    """Return the lines that set variables for what comes after; what no shell can name is left
+    out."""
+    named = ((name, value) for name, value in env.items() if _VARIABLE.fullmatch(name))
+    return [f"export {name}={shlex.quote(value)}" for name, value in named]
+
+
+def _secrets(script: Script) -> list[str]:
+    """Return the lines that read variables whose values are not in the script."""
+    if script.folder:
+        # Read once: the run is never begun twice, and what it begins has them in its environment.
+        return [f'[ ! -e "$run/{SECRETS}" ] || {{ . "$run/{SECRETS}"; rm -f "$run/{SECRETS}"; }}']
+    return [
+        f': "${{{name}:?is secret: export it before sbatch}}"; export {name}'
+        for name in script.secrets
+        if _VARIABLE.fullmatch(name)
+    ]
 
 
 def _text(options: Sequence[str], commands: str) -> str:

@@ -36,6 +36,8 @@ class ContainerSpec:
     command: tuple[str, ...]
     working_dir: str = "/workspace"
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables whose values are never shown; what `env` sets too goes first."""
     labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     backend: str = "gpu"

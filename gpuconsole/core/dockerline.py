@@ -1,5 +1,8 @@
 """The `docker run` line that equals a container made through the engine's API.
 
+Values that are secret are not in it: Docker takes those of the variables that it is given by name
+alone from the shell that runs the line.
+
 The constants here are the options that every container gets; the engine reads them too, so the
 line shown and the container made cannot drift apart.
 """
@@ -13,6 +16,7 @@ import shlex
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.handover import container_labels, environment, handover
 from gpuconsole.core.jobs import Mount
+from gpuconsole.core.secrets import withheld
 from gpuconsole.core.units import MIB
 
 SECURITY_OPTIONS = ("no-new-privileges",)
@@ -44,8 +48,9 @@ def _options(spec: ContainerSpec) -> list[str]:
     if spec.user:
         options += ["--user", spec.user]
     options += [*_devices(spec), *_limits(spec), *_confinement(spec)]
+    hidden = withheld(spec.env, spec.secrets)
     for name, value in environment(spec).items():
-        options += ["--env", f"{name}={value}"]
+        options += ["--env", name if name in hidden else f"{name}={value}"]
     for name, value in sorted(container_labels(spec).items()):
         options += ["--label", f"{name}={value}"]
     for mount in (*spec.mounts, *handover(spec).mounts):

@@ -89,7 +89,7 @@ def environment(spec: ContainerSpec) -> dict[str, str]:
     win over both, but never over those that decide which devices are seen.
     """
     defaults = {"HOME": spec.working_dir, "PYTHONUNBUFFERED": "1"}
-    return {**defaults, **spec.env, **handover(spec).env}
+    return {**defaults, **spec.secrets, **spec.env, **handover(spec).env}
 
 
 def container_labels(spec: ContainerSpec) -> dict[str, str]:

@@ -85,6 +85,9 @@ class Task:
     project: str = ""
     image: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables whose values are never shown. A job has their names alone, each with "": its values
+    are in a file of its own until it has ended."""
     mounts: tuple[Mount, ...] = ()
     devices: int | None = 1
     batch_size: int | None = None

@@ -69,6 +69,8 @@ class Workload:
     annotations: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     """May refer to nothing: a `$` stands for itself."""
+    secrets: tuple[str, ...] = ()
+    """Variables whose values are in a Secret, `secret_name`, that a person makes."""
     working_dir: str = WORKSPACE
     resource: str = ""
     """What the cluster calls such devices; "" for a job without."""
@@ -114,6 +116,11 @@ def objects(work: Workload) -> list[Object]:
     if work.gang:
         made.append(_service(work))
     return [*made, _job(work)]
+
+
+def secret_name(name: str) -> str:
+    """Return the name of the Secret from which a job's secret variables come."""
+    return f"{name}-env"
 
 
 def pod_name(name: str, rank: str) -> str:
@@ -287,7 +294,12 @@ def _meeting(work: Workload) -> Object:
 
 
 def _main(work: Workload) -> Object:
-    env = [{"name": name, "value": literal(value)} for name, value in work.env.items()]
+    env: list[Object] = [
+        {"name": name, "value": literal(value)} for name, value in work.env.items()
+    ]
+    for name in work.secrets:
+        key = {"name": secret_name(work.name), "key": name}
+        env.append({"name": name, "valueFrom": {"secretKeyRef": key}})
     return {
         "name": MAIN,
         "image": work.image,

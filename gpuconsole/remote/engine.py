@@ -286,7 +286,7 @@ def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> Containe
     """
     if not spec.python_path:
         return spec
-    known = spec.env.get("PYTHONPATH")
+    known = {**spec.env, **spec.secrets}.get("PYTHONPATH")
     if known is None:
         image: dict[str, Any] = client.inspect_image(spec.image)  # type: ignore[no-untyped-call]
         said = image.get("Config") or {}

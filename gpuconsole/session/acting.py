@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.sweeps import Axis
@@ -10,9 +11,11 @@ from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.retrying import Offer, Retrying
+from gpuconsole.session.secrets import given_again
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.writing import Writing
 
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
 STOP_MARGIN_S = 20.0
 """How much longer than the grace time `cancel` waits for the end."""
 
@@ -49,20 +52,27 @@ class Acting(Writing):
         self._require_writable("Cancelling")
         job = queue.cancel(self._bench.journal, self.job(reference), self.user)
         if not job.state.active:
+            self._bench.secrets.discard(job.id)
             return job
         return await self._stopped(job, lambda now: now.state.ended)
 
-    async def retry(self, reference: str, offer: Offer | None = None) -> Job:
+    async def retry(
+        self, reference: str, offer: Offer | None = None, secrets: Mapping[str, str] = NO_VALUES
+    ) -> Job:
         """Queue an ended job, or one whose host left the inventory, again: as a new attempt, or as
-        `retrying.offer` has offered."""
+        `retrying.offer` has offered.
+
+        `secrets` are the values of its secret variables, which are not kept after its end;
+        UsageError names those that are missing.
+        """
         self._require_writable("Retrying")
-        if offer is not None:
-            return await self.retrying.accept(offer)
         job = self.job(reference)
-        hosts = [host.name for host in self._bench.hosts.snapshot().hosts]
-        return queue.retry(
-            self._bench.journal, job, self._bench.bundle(job.id), self._bench.clock.now(), hosts
-        )
+        with given_again(self._bench, job, secrets):
+            if offer is not None:
+                return await self.retrying.accept(offer)
+            hosts = [host.name for host in self._bench.hosts.snapshot().hosts]
+            bundle, now = self._bench.bundle(job.id), self._bench.clock.now()
+            return queue.retry(self._bench.journal, job, bundle, now, hosts)
 
     async def hold(self, reference: str) -> Job:
         """Keep a queued job from starting; a held one is released."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpuconsole.core.batch import CLUSTER_LABEL, Script, array_script, batch_script
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import UsageError
@@ -50,10 +51,12 @@ def _script(bench: Bench, job: Job) -> Script:
         )
     # Numbers of Slurm's jobs are not known, and a path in the project needs no detour.
     batch = replace(batch_of(job, bench.hosts.snapshot(), ()), array="", link=None)
+    hidden = dict.fromkeys(sorted(withheld(task.env, task.secrets)), "")
     env = {"PYTHONUNBUFFERED": "1", "FLAGS_allocator_strategy": "auto_growth", **task.env}
     if task.checkpoint_dir:
         env.setdefault("GPUCONSOLE_CHECKPOINT", task.checkpoint_dir)
-    return Script(_word(task.name), command_of(task, batch), batch, env)
+    shown = {name: value for name, value in env.items() if name not in hidden}
+    return Script(_word(task.name), command_of(task, batch), batch, shown, hidden)
 
 
 def _notes(job: Job) -> list[str]:
@@ -73,6 +76,9 @@ def _notes(job: Job) -> list[str]:
         notes.append(f"It prefers {wanted}: name Slurm's type of it in --gres.")
     if task.after:
         notes.append(f"It comes after {', '.join(task.after)}: add --dependency=afterok:NUMBER.")
+    if hidden := sorted(withheld(task.env, task.secrets)):
+        listed = ", ".join(hidden)
+        notes.append(f"Secret, so without values here: export {listed} before sbatch.")
     if task.mounts:
         listed = ", ".join(f"{mount.source} at {mount.target}" for mount in task.mounts)
         notes.append(f"Nothing is mounted; it expects {listed}.")

@@ -15,6 +15,7 @@ from gpuconsole.placement.command import Meeting, launch_command
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.parts import Parts
 from gpuconsole.state import Journal
+from gpuconsole.state.secrets import SecretStore
 
 PARALLEL_LAUNCHES = 16
 """Containers made at once over all hosts; pulls of images, which may take an hour, do not count."""
@@ -39,6 +40,11 @@ class Bench:
     launching: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(PARALLEL_LAUNCHES)
     )
+
+    @property
+    def secrets(self) -> SecretStore:
+        """The values of jobs' secret variables."""
+        return SecretStore(self.state)
 
     def bundle(self, job_id: str) -> Path:
         """Return where a job's packed project lies."""

@@ -204,7 +204,11 @@ def batch_spec(
         name=attempt.container_name,
         image=image,
         command=command_of(job.task, batch),
-        env={**env, **job.task.env},
+        env={
+            **{name: value for name, value in env.items() if name not in job.task.secrets},
+            **job.task.env,
+        },
+        secrets=job.task.secrets,
         labels=labels_of(job, attempt, journal),
         backend=job.task.backend,
         batch=batch,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.secrets import masked
 from gpuconsole.core.text import clean
-from gpuconsole.errors import JournalError
+from gpuconsole.errors import ConsoleError, JournalError, UsageError
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.secrets import forget, hidden_values
 
 
 class Entry:
@@ -19,6 +23,8 @@ class Entry:
 
     def __init__(self, bench: Bench, epoch: int, job_id: str) -> None:
         self.job_id = job_id
+        self._bench = bench
+        self._hidden: tuple[str, ...] | None = None
         self._journal = bench.journal
         self._epoch = epoch
 
@@ -44,13 +50,13 @@ class Entry:
     def say(self, detail: str, limit: int = 200) -> None:
         """Tell what the job is doing now."""
         job = self.job
-        shown = clean(detail, limit)
+        shown = clean(self.masked(detail), limit)
         if job.detail != shown:
             self._journal.save(job, replace(job, detail=shown), epoch=self._epoch)
 
     def keep(self, job: Job, attempt: Attempt, **changes: Any) -> None:
         """Write the latest attempt, and what else has changed of the job."""
-        attempts = (*job.attempts[:-1], attempt)
+        attempts = (*job.attempts[:-1], self._masked_attempt(attempt))
         self._journal.save(job, replace(job, attempts=attempts, **changes), epoch=self._epoch)
 
     def move(
@@ -64,6 +70,33 @@ class Entry:
         **changes: Any,
     ) -> None:
         """Write the job in another state."""
-        attempts = job.attempts if attempt is None else (*job.attempts[:-1], attempt)
+        attempts = job.attempts
+        if attempt is not None:
+            attempts = (*job.attempts[:-1], self._masked_attempt(attempt))
+        cause, detail = self.masked(cause), self.masked(detail)
         moved = replace(job, state=state, attempts=attempts, cause=cause, detail=detail, **changes)
-        self._journal.save(job, moved, epoch=self._epoch)
+        saved = self._journal.save(job, moved, epoch=self._epoch)
+        if saved.state.ended:
+            forget(self._bench, saved)
+
+    def masked(self, text: str) -> str:
+        """Return text about the job, which may quote what its engine said, without the values of
+        its secret variables."""
+        if self._hidden is None:
+            # A file of values that cannot be read keeps the job from starting, not from an end.
+            self._hidden = ()
+            with contextlib.suppress(UsageError):
+                self._hidden = hidden_values(self._bench, self.job)
+        return masked(text, self._hidden)
+
+    @contextlib.contextmanager
+    def masking(self) -> Iterator[None]:
+        """Take the values of the job's secret variables out of an error that is raised within."""
+        try:
+            yield
+        except ConsoleError as error:
+            error.message = self.masked(error.message)
+            raise
+
+    def _masked_attempt(self, attempt: Attempt) -> Attempt:
+        return replace(attempt, cause=self.masked(attempt.cause)) if attempt.cause else attempt

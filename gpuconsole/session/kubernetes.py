@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -27,7 +27,8 @@ from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAcc
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name
+from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name, secret_name
+from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError
@@ -71,6 +72,13 @@ class _Rendering:
         name = _name_of(self._job, packed)
         pods, each = _divided(task)
         spec = self._spec(name, pods, each)
+        secrets = withheld(task.env, task.secrets)
+        if secrets:
+            self._note(
+                f"Secret, so without values here: {', '.join(sorted(secrets))}. Write NAME=VALUE of"
+                " each into a file and run: kubectl create secret generic"
+                f" {secret_name(name)} --from-env-file=FILE"
+            )
         resource = self._resource()
         bundle = self._bundle(name, packed)
         work = Workload(
@@ -79,7 +87,8 @@ class _Rendering:
             command=_command(spec.command, len(task.args) + 1 if task.script else 0),
             labels=self._labels(),
             annotations=self._annotations(),
-            env=_environment(spec, task),
+            env=_environment(spec, task, secrets),
+            secrets=tuple(sorted(secrets)),
             resource=resource,
             devices=each,
             pods=pods,
@@ -358,12 +367,12 @@ def _command(words: Sequence[str], own: int) -> tuple[str, ...]:
     return (*words[:first], *map(kubernetes.literal, words[first:]))
 
 
-def _environment(spec: ContainerSpec, task: Task) -> dict[str, str]:
+def _environment(spec: ContainerSpec, task: Task, secrets: Collection[str]) -> dict[str, str]:
     """Return the container's variables, without those by which a runtime hands devices over: here
-    the device plugin does; nor the number of a try, which the cluster counts."""
+    the device plugin does; nor the number of a try, which the cluster counts; nor secrets."""
     given = environment(spec)
     ours = {"NVIDIA_VISIBLE_DEVICES", "GPUCONSOLE_ATTEMPT"} - task.env.keys()
-    return {name: value for name, value in given.items() if name not in ours}
+    return {name: value for name, value in given.items() if name not in (*ours, *secrets)}
 
 
 def _name_of(job: Job, packed: bytes) -> str:

@@ -25,6 +25,7 @@ from gpuconsole.session.gang import Part
 from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.render import docker_lines, line_file
+from gpuconsole.session.secrets import values_of
 from gpuconsole.session.sharing import share_of
 from gpuconsole.session.signs import shown
 from gpuconsole.session.spec import (
@@ -184,13 +185,14 @@ class Launch:
             bench = self._bench
             batch = batch_of(job, bench.hosts.snapshot(), bench.journal.jobs())
             image, journal = self._image(part), bench.journal.id
-            return batch_spec(
+            spec = batch_spec(
                 job, part.attempt, batch, image=image, account=account, journal=journal
             )
+            return replace(spec, secrets=values_of(bench, job))
         host = self._bench.hosts.snapshot().host(part.attempt.host)
         with gang.on_host(part.attempt.host):
             runtime = await runtime_of(maker_of(job.task, part.attempt, host), part.engine)
-        return container_spec(
+        spec = container_spec(
             job,
             part.attempt,
             command=self._bench.command(job.task, len(part.attempt.device_uuids), meeting),
@@ -202,6 +204,7 @@ class Launch:
             meeting=meeting,
             runtime=runtime,
         )
+        return replace(spec, secrets=values_of(self._bench, job))
 
     async def _meet(self) -> Mapping[int, Meeting]:
         """Agree where the hosts of a gang meet, by rank; a job on one host needs no such place."""

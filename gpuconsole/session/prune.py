@@ -12,6 +12,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import is_being_copied, log_file
+from gpuconsole.session.secrets import prune_values
 
 PARALLEL = 8
 
@@ -38,6 +39,7 @@ async def prune_hosts(bench: Bench) -> dict[str, PruneResult]:
                 bench.journal.tell("host", name, f"Not pruned. {error.message}", "warning")
 
     await asyncio.gather(*(one(name) for name in names))
+    prune_values(bench)
     _remove_old_files(bench)
     return {name: done[name] for name in names if name in done}
 

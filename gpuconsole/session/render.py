@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
+from gpuconsole.core.secrets import withheld
 from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
@@ -65,7 +67,7 @@ def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
     if job.attempt is not None:
         kept = line_file(bench.state, job.id, job.attempt.number)
         if kept.exists():
-            return kept.read_text(encoding="utf-8").rstrip("\n")
+            return _without_values(kept.read_text(encoding="utf-8"), job.task).rstrip("\n")
     # A run on a cluster had no devices that Docker could be asked for.
     ran = None if cluster_of(job.task) else job.attempt
     attempt = ran or _imagined(job, on or _first_places(bench, job))
@@ -73,6 +75,13 @@ def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
     lines = docker_lines(attempt, specs)
     doubts = {unproven(spec.backend, spec.vendor) for spec in specs if spec.device_uuids} - {""}
     return "\n".join([*(f"# {doubt}" for doubt in sorted(doubts)), lines])
+
+
+def _without_values(lines: str, task: Task) -> str:
+    """Return lines without secret values, which earlier versions have written into them."""
+    for name in withheld(task.env):
+        lines = lines.replace(shlex.quote(f"{name}={task.env[name]}"), name)
+    return lines
 
 
 def _kubernetes(bench: Bench, job: Job, on: Sequence[Place]) -> str:

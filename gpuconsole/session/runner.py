@@ -218,10 +218,11 @@ class Runner:
             self._entry.move(job, JobState.LAUNCHING)
         launch = Launch(self._bench, self._entry, parts)
         try:
-            await first(launch.fetch_images(), self._not_wanted())
-            if not gang.unwanted(self.job):
-                async with self._bench.launching:
-                    await launch.start()
+            with self._entry.masking():
+                await first(launch.fetch_images(), self._not_wanted())
+                if not gang.unwanted(self.job):
+                    async with self._bench.launching:
+                        await launch.start()
         except (LeaseTakenError, ContainerGoneError) as error:
             await self._taken(parts, error)
         except (RoleLostError, UnreachableError, JournalError):
@@ -241,7 +242,8 @@ class Runner:
         """End an attempt whose containers ended, or of which one could not be started."""
         broken = next((part for part in _unstarted(parts) if part.status), None)
         if broken is not None and broken.status is not None:
-            error = could_not_start(broken.status.error, broken.attempt.host)
+            said = self._entry.masked(broken.status.error)
+            error = could_not_start(said, broken.attempt.host)
             if await self._set_back(parts, error):
                 return
         else:

@@ -54,6 +54,7 @@ from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.results import fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
+from gpuconsole.session.secrets import Forgetting
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -98,7 +99,7 @@ class Session(Acting, Asking):
         self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, parts.clock)
-        self._submitting = Submitting(parts, self._estimating, self._bench.bundle)
+        self._submitting = Submitting(parts, self._estimating, self._bench)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
@@ -109,6 +110,7 @@ class Session(Acting, Asking):
         self.foresight = Foresight(self._bench, self._placer, self._leases)
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
+        self._forgetting = Forgetting(self._bench)
         self.waking = Waking(self._bench, self._placer, self._leases, powered, parts.power)
         self._dispatcher = Dispatcher(
             self._bench,
@@ -329,6 +331,7 @@ class Session(Acting, Asking):
     def _each_second(self, epoch: int) -> None:
         """Do what a console does beside launching jobs, while it dispatches."""
         self.retrying.look(epoch)
+        self._forgetting.look()
         self.waking.look()
 
     async def _close(self) -> None:

@@ -76,6 +76,7 @@ def container_spec(
         command=command,
         working_dir=WORKING_DIR,
         env={**_environment(job, attempt, meeting), **memory_variables(job, share)},
+        secrets=task.secrets,
         labels=labels_of(job, attempt, journal),
         mounts=(*task.mounts, *_own_mounts(task, account)),
         backend=task.backend,
@@ -179,7 +180,8 @@ def _environment(job: Job, attempt: Attempt, meeting: Meeting | None) -> dict[st
     if meeting is not None:
         names = ("GLOO_SOCKET_IFNAME", _INTERFACE.get(job.task.backend, "NCCL_SOCKET_IFNAME"))
         given.update(dict.fromkeys(names, meeting.interface))
-    return {**given, **job.task.env}
+    own = {name: value for name, value in given.items() if name not in job.task.secrets}
+    return {**own, **job.task.env}
 
 
 def labels_of(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:

@@ -19,10 +19,12 @@ from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
+from gpuconsole.session.bench import Bench
 from gpuconsole.session.clusters import cluster_of, reach, resolved
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
+from gpuconsole.session.secrets import require_values, without_values
 from gpuconsole.session.spec import require_gang_network
 from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
 from gpuconsole.state import new_job_id
@@ -38,12 +40,12 @@ _TRIED = 3
 class Submitting:
     """Packs projects, asks preflight, and writes new jobs into the journal."""
 
-    def __init__(self, parts: Parts, estimating: Estimating, bundle: Callable[[str], Path]) -> None:
-        """`bundle` says where a job's packed project lies."""
+    def __init__(self, parts: Parts, estimating: Estimating, bench: Bench) -> None:
         self._parts = parts
         self._journal = parts.journal
         self._estimating = estimating
-        self._bundle = bundle
+        self._bundle = bench.bundle
+        self._secrets = bench.secrets
         self._notes = ImageNotes(parts.journal.folder)
 
     async def submit(self, task: Task, *, force: bool, hold: bool) -> Job:
@@ -67,6 +69,7 @@ class Submitting:
 
     def _resolved(self, task: Task) -> Task:
         task = with_pin(completed(task), self._notes)
+        require_values(task)
         task = resolved(task, self._parts.hosts.snapshot())
         if not cluster_of(task):
             require_gang_network(task, self._parts.settings)
@@ -104,10 +107,14 @@ class Submitting:
                 if jobs:
                     bundles.append(_copied(first, self._bundle(job_id)))
                 own = replace(preflight.with_remembered(task, remembered), project=packed.project)
+                own = without_values(own)
                 job = new_job(job_id, own, self._parts.user, now, report)
                 jobs.append(replace(job, state=JobState.HELD) if hold else job)
+            self._secrets.put(ids, base.secrets)
             self._journal.add_all(jobs)
         except BaseException:
+            for job_id in ids:
+                self._secrets.discard(job_id)
             for bundle in bundles:
                 bundle.unlink(missing_ok=True)
             raise

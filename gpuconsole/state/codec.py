@@ -20,7 +20,7 @@ _MEMBER_FIELDS = tuple(field.name for field in fields(Member))
 
 
 def dump_task(task: Task) -> str:
-    """Return a task as one line of JSON."""
+    """Return a task as one line of JSON; of its secrets the names alone."""
     document = {name: getattr(task, name) for name in _TASK_FIELDS}
     document["mounts"] = [
         {"source": mount.source, "target": mount.target, "read_only": mount.read_only}
@@ -32,6 +32,7 @@ def dump_task(task: Task) -> str:
     ]
     for name in ("env", "labels", "anti_labels", "assumptions"):
         document[name] = dict(document[name])
+    document["secrets"] = dict.fromkeys(task.secrets, "")
     return json.dumps(document, separators=(",", ":"))
 
 

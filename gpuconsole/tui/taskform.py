@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 
 
@@ -48,8 +49,9 @@ class FormError(ValueError):
         self.message = message
 
 
-def build_task(values: Mapping[str, str]) -> Task:
-    """Return the task that the form describes."""
+def build_task(values: Mapping[str, str], environ: Mapping[str, str]) -> Task:
+    """Return the task that the form describes; a variable without a value is a secret, whose value
+    comes from `environ`, or is "" where there is none."""
     script = values.get("script", "").strip()
     if not script:
         raise FormError("script", "Which script? ctrl+l finds one.")
@@ -60,7 +62,8 @@ def build_task(values: Mapping[str, str]) -> Task:
         script=script,
         args=tuple(_words(values, "args")),
         image=values.get("image", "").strip(),
-        env=_pairs(values, "env"),
+        env=_pairs(values, "env", bare=True),
+        secrets={word: environ.get(word, "") for word in _words(values, "env") if "=" not in word},
         devices=None if devices == "auto" else _number(values, "devices", 1, least=1),
         batch_size=_number(values, "batch", None, least=1),
         priority=_number(values, "priority", 0) or 0,
@@ -84,7 +87,7 @@ def values_of(task: Task) -> dict[str, str]:
         "image": task.image,
         "priority": str(task.priority) if task.priority else "",
         "labels": _typed(task.labels),
-        "env": _typed(task.env),
+        "env": _variables(task),
     }
     # What nobody can type nobody can have typed.
     return {name: clean(value) for name, value in values.items()}
@@ -146,6 +149,13 @@ def with_question(values: Mapping[str, str], name: str) -> str:
     return f"{given} {shlex.quote(name) if ' ' in name else name}=".strip()
 
 
+def _variables(task: Task) -> str:
+    """Return variables as they are typed, without values that are secret."""
+    hidden = withheld(task.env, task.secrets)
+    plain = {name: value for name, value in task.env.items() if name not in hidden}
+    return f"{_typed(plain)} {shlex.join(sorted(hidden))}".strip()
+
+
 def _typed(pairs: Mapping[str, str]) -> str:
     return shlex.join(f"{name}={value}" for name, value in pairs.items())
 
@@ -177,10 +187,13 @@ def _words(values: Mapping[str, str], field: str) -> list[str]:
         raise FormError(field, "A quote is not closed.") from None
 
 
-def _pairs(values: Mapping[str, str], field: str) -> dict[str, str]:
+def _pairs(values: Mapping[str, str], field: str, *, bare: bool = False) -> dict[str, str]:
+    """Return the pairs of a field; with `bare` a name alone is left out, else it is an error."""
     pairs: dict[str, str] = {}
     for word in _words(values, field):
         name, equals, value = word.partition("=")
+        if bare and not equals:
+            continue
         if not equals or not name:
             raise FormError(field, f"`{word}` should be NAME=value.")
         pairs[name] = value

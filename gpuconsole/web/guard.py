@@ -13,18 +13,19 @@ import hashlib
 import hmac
 import ipaddress
 import math
-import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from gpuconsole.core.private import read_private
 from gpuconsole.errors import UsageError
 
 SHORTEST_TOKEN = 16
 """Letters of a token that a person brings."""
+LARGEST_FILE = 4096
+"""Bytes of a file with a token."""
 TOKENS = "web"
 """The folder below the state folder with a file for each valid token of `serve`."""
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -144,7 +145,7 @@ def given_token(
     others may read or that was written before `oldest`, and for a token that could be guessed.
     """
     source = str(path) if path is not None else f"${variable}"
-    token = environ.get(variable, "") if path is None else _secret(path, oldest)
+    token = environ.get(variable, "") if path is None else _written(path, oldest)
     token = token.strip()
     if path is None and not token:
         return ""
@@ -157,20 +158,11 @@ def given_token(
     return token
 
 
-def _secret(path: Path, oldest: float) -> str:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_mtime <= oldest:
-                raise _expired(str(path), "Write another one into it.")
-            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise UsageError(
-                    "Token is open to others", f"{path} may be read by other users.",
-                    f"Run: chmod 600 {path}",
-                )  # fmt: skip
-            return file.read(4096).decode(errors="replace")
-    except OSError as error:
-        raise UsageError("Token cannot be read", f"{path}: {error.strerror}.", "") from error
+def _written(path: Path, oldest: float) -> str:
+    token, written_at = read_private(path, "Token", LARGEST_FILE)
+    if written_at <= oldest:
+        raise _expired(str(path), "Write another one into it.")
+    return token
 
 
 def _expired(source: str, hint: str) -> UsageError:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.batch import Batch, Script, Shell, array_script, batch_script, body, directives
+from gpuconsole.core.batch import (
+    Batch,
+    Script,
+    Shell,
+    array_script,
+    batch_script,
+    body,
+    directives,
+    exports,
+)
 from gpuconsole.errors import UsageError
 
 SAY = "import os, sys; print(sys.argv[1:], os.environ.get('WORD'))"
@@ -173,3 +182,23 @@ def test_the_text_begins_with_the_shell_and_all_options() -> None:
     assert lines[0] == "#!/bin/bash"
     options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH ")]
     assert options == list(range(1, len(options) + 1))
+
+
+def test_secrets_are_read_once_from_a_file_beside_the_script(tmp_path: Path) -> None:
+    value = "x'y\n$HOME `id`"
+    script = made(tmp_path, "python", "-c", SAY, secrets={"WORD": value})
+    assert value not in body(script)
+    kept = tmp_path / "secrets"
+    kept.write_text("\n".join(exports(script.secrets)))
+    done = run(body(script), tmp_path)
+    assert done.stdout == f"[] {value}\n"
+    assert not kept.exists()
+
+
+def test_a_script_for_a_person_asks_for_secrets(tmp_path: Path) -> None:
+    script = Script("t", ("python", "-c", SAY), secrets={"WORD": "hidden"})
+    assert "hidden" not in batch_script(script)
+    without = run(batch_script(script), tmp_path)
+    assert without.returncode != 0
+    assert "WORD: is secret: export it before sbatch" in without.stderr
+    assert run(batch_script(script), tmp_path, WORD="mine").stdout == "[] mine\n"

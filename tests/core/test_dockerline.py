@@ -87,3 +87,13 @@ def test_the_task_sets_variables_but_never_which_devices() -> None:
 
 def test_without_devices_there_is_no_label_of_devices() -> None:
     assert container_labels(made(labels={"a": "b"})) == {"a": "b"}
+
+
+def test_values_that_are_secret_are_left_to_the_shell_that_runs_the_line() -> None:
+    spec = made(env={"LR": "1", "HF_TOKEN": "hidden-1"}, secrets={"MINE": "hidden-2", "LR": "no"})
+    words = docker_run(spec)
+    assert {"LR", "HF_TOKEN", "MINE"} <= set(values(words, "--env"))
+    assert "hidden" not in docker_line(spec)
+    assert "hidden" not in repr(made(secrets={"MINE": "hidden-2"}))
+    assert environment(spec)["MINE"] == "hidden-2"
+    assert environment(spec)["LR"] == "1", "the console's own settings go first"

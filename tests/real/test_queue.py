@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -78,3 +79,30 @@ def test_a_sweep_runs_and_what_comes_after_it_comes_after_it(desk: Desk) -> None
         (result,) = folder.rglob("result.json")
         seeds.append(json.loads(result.read_text())["seed"])
     assert sorted(seeds) == [1, 2]
+
+
+def test_secrets_reach_the_container_and_no_file_here_has_them_after_its_end(desk: Desk) -> None:
+    value = "hf_0123456789'$HOME\"abcdef"
+    desk.script.write_text(
+        "import hashlib, os\n"
+        "print(hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest(), os.environ['LR'])\n"
+    )
+    file = desk.folder / "job.env"
+    file.write_text(f"# for the hub\nHF_TOKEN={value}\nLR=0.5\n")
+    file.chmod(0o600)
+    job = desk.json("submit", str(desk.script), "--force", "--env-file", str(file))["job"]
+    # Another process starts it: the values are found by whoever dispatches.
+    assert desk.run("wait", job).returncode == 0, desk.run("why", job).stdout
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    assert desk.run("logs", job).stdout.split() == [digest, "0.5"]
+    rendered = [desk.run("render", job, "--to", to).stdout for to in ("docker", "kubernetes")]
+    assert "--env HF_TOKEN " in rendered[0]
+    said = [*rendered, *(desk.run(*words, "--json").stdout for words in (("jobs",), ("why", job)))]
+    assert not any("hf_0123456789" in one for one in said)
+    files = [path for path in desk.state.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"hf_0123456789" in path.read_bytes()]
+    retried = desk.run("retry", job)
+    assert retried.returncode == 2
+    assert "HF_TOKEN, LR" in retried.stderr
+    assert desk.run("retry", job, "--env-file", str(file)).returncode == 0
+    assert desk.run("wait", job).returncode == 0

@@ -378,3 +378,25 @@ async def test_an_end_that_slurm_has_forgotten_is_found_by_the_next_console(desk
         await job_is(session, job, JobState.SUCCEEDED)
         assert (await lines(session, job))[-1] == "let go"
         assert len(session.job(job.id).attempts) == 1
+
+
+async def test_secrets_reach_the_script_and_are_not_left_on_the_cluster(desk: Desk) -> None:
+    value = "hf_0123456789'$HOME\"abcdef"
+    script = 'import os\nprint(os.environ["HF_TOKEN"] == os.environ["LIKE"])\n' + HOLD
+    env = {"LIKE": "".join(reversed(value))}
+    script = script.replace('os.environ["LIKE"]', 'os.environ["LIKE"][::-1]')
+    task = desk.task(script, secrets={"HF_TOKEN": value}, env=env)
+    async with desk.session() as session:
+        alone = await submitted(session, task)
+        swept = await session.sweep(task, (Axis("seed", ("1", "2")),), force=True)
+        for job in (alone, *swept):
+            await job_is(session, job, JobState.RUNNING)
+            await until(lambda job=job: session.log_path(job.id).exists(), what="its log")
+            await until(lambda job=job: "begun" in session.log_path(job.id).read_text(), what="it")
+        folder = f"/home/{USER}/.local/state/gpuconsole/slurm"
+        found = desk.cluster.host.run(["grep", "-rl", "hf_0123456789", folder]).stdout
+        assert found == b"", "no file of the cluster has the value once the job has begun"
+        for job in (alone, *swept):
+            desk.let_go(job)
+            await job_is(session, job, JobState.SUCCEEDED)
+            assert (await lines(session, job))[0] == "True"

@@ -329,6 +329,18 @@ def test_only_jobs_with_checkpoints_go_where_nodes_may_be_taken_away(
     assert [one["key"] for one in pod(own)["tolerations"]] == ["nvidia.com/gpu", "spot"]
 
 
+def test_secrets_come_from_a_secret_that_a_person_makes(write: Write, task: Task) -> None:
+    wanted = replace(task, env={"HF_TOKEN": "hidden-1", "LR": "1"}, secrets={"MINE": "hidden-2"})
+    objects, notes = write(wanted)
+    assert "hidden" not in repr((objects, notes))
+    env = {one["name"]: one for one in container(objects)["env"]}
+    assert env["LR"]["value"] == "1"
+    name = f"{objects['Job']['metadata']['name']}-env"
+    for key in ("HF_TOKEN", "MINE"):
+        assert env[key]["valueFrom"]["secretKeyRef"] == {"name": name, "key": key}
+    assert any(f"create secret generic {name} --from-env-file=FILE" in note for note in notes)
+
+
 def test_results_and_checkpoints_lie_on_the_claim(write: Write, task: Task) -> None:
     objects, notes = write(replace(task, checkpoint_dir="out/ckpt"), claim="lab-data")
     name = objects["Job"]["metadata"]["name"]

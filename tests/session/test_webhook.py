@@ -163,3 +163,27 @@ async def test_without_an_address_nothing_waits() -> None:
     hook.post({"n": 1})
     async with running(hook):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://ada:hidden-pw@127.0.0.1:1/services/T0/hidden-token?key=hidden-key", "127.0.0.1:1"),
+        ("http://127.0.0.1:1/hidden token/x", "127.0.0.1:1"),
+        ("http://[::1/hidden-token", "its address"),
+        ("http://127.0.0.1:hidden/hidden-token", "its address"),
+        ("http:///hidden-token", "its address"),
+    ],
+)
+async def test_of_an_address_that_fails_only_the_host_is_named(
+    url: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    told: list[str] = []
+    hook = Webhook(url, told.append)
+    async with running(hook):
+        hook.post({"n": 1})
+        await until(lambda: told)
+    assert told[0].startswith(f"Incidents cannot be posted to {host}: ")
+    assert "hidden" not in told[0]

@@ -31,7 +31,7 @@ def test_a_task_from_the_form() -> None:
     values = {"script": "a/b.py", "args": "--x 'y z'", "devices": "auto", "batch": "8",
               "priority": "-3", "labels": "pool=train", "env": "A=1 B='2 3'",
               "prefer": "A100 RTX_3090", "image": "paddle"}  # fmt: skip
-    task = build_task(values)
+    task = build_task(values, {})
     assert task == Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
                         priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
                         preferred_devices=("A100", "RTX_3090"))  # fmt: skip
@@ -40,11 +40,11 @@ def test_a_task_from_the_form() -> None:
 @pytest.mark.parametrize(
     ("field", "typed"),
     [("script", " "), ("args", "'open"), ("devices", "0"), ("devices", "x"), ("batch", "0"),
-     ("priority", "high"), ("env", "A"), ("labels", "=x")],
+     ("priority", "high"), ("env", "=A"), ("labels", "=x")],
 )  # fmt: skip
 def test_a_form_that_is_wrong_names_the_field(field: str, typed: str) -> None:
     with pytest.raises(FormError) as caught:
-        build_task({"script": "a.py", field: typed})
+        build_task({"script": "a.py", field: typed}, {})
     assert caught.value.field == field
 
 
@@ -127,5 +127,18 @@ def test_a_task_and_the_form_are_each_others_inverse() -> None:
     task = Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
                 priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
                 preferred_devices=("A100", "RTX_3090"), assumptions={"len(v)": "3"})  # fmt: skip
-    assert build_task(values_of(task)) == task
-    assert build_task(values_of(Task("other", "b.py"))) == Task("other", "b.py")
+    assert build_task(values_of(task), {}) == task
+    assert build_task(values_of(Task("other", "b.py")), {}) == Task("other", "b.py")
+
+
+def test_a_variable_without_a_value_is_a_secret_of_ones_own() -> None:
+    values = {"script": "a.py", "env": "LR=1 HF_TOKEN 'X=a b' UNSET"}
+    task = build_task(values, {"HF_TOKEN": "hidden", "LR": "2"})
+    assert task.env == {"LR": "1", "X": "a b"}
+    assert task.secrets == {"HF_TOKEN": "hidden", "UNSET": ""}
+
+
+def test_values_that_are_secret_are_not_shown_in_the_form() -> None:
+    env = {"LR": "1", "API_KEY": "hidden-1", "DB": "http://u:hidden-2@h"}
+    shown = values_of(Task("a", "a.py", env=env, secrets={"MINE": "hidden-3"}))
+    assert shown["env"] == "LR=1 API_KEY DB MINE"

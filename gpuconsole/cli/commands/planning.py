@@ -10,7 +10,15 @@ import click
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
-from gpuconsole.cli.tasks import DeviceCount, Label, Pair, TaskValue, build_task, task_options
+from gpuconsole.cli.tasks import (
+    DeviceCount,
+    Label,
+    Pair,
+    TaskValue,
+    Variable,
+    build_task,
+    task_options,
+)
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, Task
@@ -141,7 +149,17 @@ def preflight(
     "--devices", type=DeviceCount(), help="How many; auto = one, or what sharding needs to fit."
 )
 @click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Higher is first.")
-@click.option("--env", type=Pair(), multiple=True, metavar="K=V", help="Environment variable.")
+@click.option(
+    "--env",
+    type=Variable(),
+    multiple=True,
+    metavar="K[=V]",
+    help="Environment variable; K alone takes its value from here, and hides it.",
+)
+@click.option(
+    "--env-file", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
+    help="Variables whose values are secret: K=V lines, readable by you alone.",
+)  # fmt: skip
 @click.option(
     "--mount",
     type=TaskValue("mounts", "src:dst[:ro|rw]", lambda text: [text]),

@@ -174,9 +174,16 @@ def cancel(job: str) -> int:
 
 @click.command()
 @click.argument("job", shell_complete=completing.jobs("unknown", *completing.ENDED))
+@click.option(
+    "--env-file", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
+    help="Its secret variables, which are not kept after its end.",
+)  # fmt: skip
 @common
-def retry(job: str) -> int:
+def retry(job: str, env_file: tuple[Path, ...]) -> int:
     """Queue an ended job again, or what did not succeed of a sweep."""
+    from gpuconsole.cli.tasks import secrets_in
+
+    secrets = secrets_in(env_file)
 
     async def lost(session: Session) -> bool:
         return any(one.state is JobState.UNKNOWN for one in session.group(job))
@@ -184,7 +191,7 @@ def retry(job: str) -> int:
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
         bad = [one for one in found if one.state.ended and one.state is not JobState.SUCCEEDED]
-        return [await session.retry(one.id) for one in bad or found[:1]]
+        return [await session.retry(one.id, secrets=secrets) for one in bad or found[:1]]
 
     # Only the inventory tells that a host is gone for good.
     _tell_all(job, drive(work, fleet=drive(lost, fleet=False)))

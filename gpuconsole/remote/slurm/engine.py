@@ -124,6 +124,7 @@ class SlurmEngine:
             command=spec.command,
             batch=replace(batch, partition=batch.partition or self._settings.partition),
             env=spec.env,
+            secrets=spec.secrets,
             shell=Shell(
                 self._settings.python,
                 tuple(self._settings.container),

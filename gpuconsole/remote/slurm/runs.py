@@ -3,6 +3,7 @@
     labels   who it belongs to, one `name=value` a line
     batch.sh what `sbatch` takes; body.sh its commands alone, for an array
     after    names of runs that must end well before
+    secrets  variables whose values are secret; read and removed as the run begins
     work/    the code; reporter/ what is laid beside it
     log      all its output
     array    the array of which it is a task, and which
@@ -22,7 +23,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuconsole.core.batch import WAITS, Script, batch_script, body
+from gpuconsole.core.batch import SECRETS, WAITS, Script, batch_script, body, exports
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
@@ -77,6 +78,8 @@ def pack(script: Script, labels: Mapping[str, str]) -> bytes:
         "body.sh": body(script),
         "log": "",
     }
+    if script.secrets:
+        files[SECRETS] = "".join(f"{line}\n" for line in exports(script.secrets))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name in ("work", "reporter", "reporter/.reports"):

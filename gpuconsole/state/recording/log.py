@@ -18,14 +18,13 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.secrets import HIDDEN
 from gpuconsole.state.recording.envelope import LONGEST_PART, moment
 
 Checked = TypeVar("Checked")
 MOST_LINES = 50_000
 MOST_OF_JOBS = LONGEST_PART // 2
 """Letters of jobs in one block."""
-HIDDEN = "***"
-"""Stands for the value of an environment variable."""
 
 
 @dataclass(frozen=True, slots=True)

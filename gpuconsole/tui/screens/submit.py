@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -287,7 +288,7 @@ class SubmitScreen(RecallingScreen):
         form = self.query_one(Form)
         values = form.values
         try:
-            task = build_task(values)
+            task = build_task(values, os.environ)
         except FormError as error:
             empty = error.field == "script" and quiet
             form.complain(error.field, "" if empty else error.message)
