@@ -193,6 +193,26 @@ def test_shapes(call: str, shape: list[int]) -> None:
     assert known(f"shape = {call}.shape")["shape"] == shape
 
 
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        ("paddle.diagonal(x)", [5]),
+        ("paddle.diagonal(x, 2)", [5]),
+        ("paddle.diagonal(x, 5)", [3]),
+        ("paddle.diagonal(x, -2)", [3]),
+        ("paddle.diagonal(x, -7)", [0]),
+        ("paddle.diagonal(x.t(), -2)", [5]),
+        ("paddle.diagonal(x.t(), -4)", [4]),
+        ("paddle.diagonal(paddle.rand([2, 4, 5]), -1, 1, 2)", [2, 3]),
+        ("paddle.diagonal(paddle.rand([2, 4, 5]), -1, 2, 1)", [2, 4]),
+        ("paddle.diag(x, -2)", [3]),
+        ("paddle.diag(x, 5)", [3]),
+    ],
+)
+def test_a_diagonal_beside_the_main_one_is_as_long_as_it_fits(call: str, shape: list[int]) -> None:
+    assert known(f"x = paddle.rand([5, 8])\nshape = {call}.shape")["shape"] == shape
+
+
 def test_own_cells_and_caches() -> None:
     names = known("""
     class Cell(nn.RNNCellBase):

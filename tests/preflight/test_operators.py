@@ -93,6 +93,15 @@ def test_bytes_held_after_forward(expr: str, inputs: str, held: int) -> None:
     assert moments[1].live - moments[0].live == held
 
 
+def test_a_spectral_norm_works_on_copies_of_the_weight_and_on_its_vectors() -> None:
+    (_, forward, backward, *_), run = follow("nn.SpectralNorm([16, 64], 0, 2)(x)", "x=f(16,64)")
+    assert not run.unknowns
+    weight, vectors = 4 * KIB, (16 + 64) * 4
+    # The layer's own vectors live on the way forward; backward hold x, y and their gradients.
+    assert forward.peak == 2 * weight + vectors + (2 * weight + vectors)
+    assert backward.peak == 4 * weight + (5 * weight + vectors)
+
+
 def test_flash_attention_takes_no_square_on_a_card() -> None:
     text = script(
         Case("", "F.scaled_dot_product_attention(q, k, v)",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,13 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import hosts as hosts_module
-from gpuconsole.remote import sources
+from gpuconsole.remote import poller, sources
 from gpuconsole.remote.agent import main as agent
 from gpuconsole.remote.hosts import MANY_HOSTS, RemoteHosts, make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Completed, Link
 from gpuconsole.remote.ssh import SshLink
+from tests.waiting import DEADLINE_S, until
 
 MARK = b"@gpuc "
 
@@ -95,11 +97,7 @@ class Fleet:
         )
 
     async def until(self, condition: Callable[[], object]) -> None:
-        for _ in range(1000):
-            if condition():
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError(self.hosts.snapshot())
+        await until(condition, f"{self.hosts.snapshot()}")
 
     async def channel(self, name: str, number: int = 0) -> FakeChannel:
         link = self.links[name]
@@ -193,6 +191,33 @@ async def test_a_host_out_of_reach_is_down_with_its_reason_and_tried_again(fleet
     link.fault = None
     (await fleet.channel("a", 1)).say(FRAME)
     await fleet.until(lambda: fleet.hosts.snapshot().hosts[0].state is HostState.UP)
+
+
+async def test_each_failure_doubles_the_longest_pause_up_to_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    enough = asyncio.Event()
+
+    async def within(seconds: float, doing: Coroutine[Any, Any, object]) -> None:
+        doing.close()
+        pauses.append(seconds)
+        if len(pauses) == 7:
+            enough.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(poller, "within", within)
+    link = FakeLink()
+    link.fault = UnreachableError("No answer", "a did not answer.", "Is it on?")
+    followed = poller.HostPoller(
+        HostEntry("a"), link, lambda host: None,
+        clock=lambda: 100.0, random=lambda: 1.0, stale_after=5.0,
+    )  # fmt: skip
+    following = asyncio.ensure_future(followed.run())
+    await asyncio.wait_for(enough.wait(), DEADLINE_S)
+    following.cancel()
+    await asyncio.wait({following})
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
 
 async def test_a_host_of_another_inventory_is_refused(fleet: Fleet) -> None:

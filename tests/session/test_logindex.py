@@ -83,6 +83,20 @@ async def test_a_log_that_was_cut_short_or_replaced_begins_anew(path: Path) -> N
     assert log.epoch == 3
 
 
+@pytest.mark.parametrize("rest", [b"other\n", b"another, and more of it\n", b"first\n" * 2])
+async def test_a_log_replaced_by_one_with_an_equal_beginning_begins_anew(
+    path: Path, rest: bytes
+) -> None:
+    log, head = LogIndex(path), b"Loading the data set\n" * 10
+    path.write_bytes(head + b"epoch 1\nfirst\n")
+    assert (await read(log))[10:] == ["epoch 1", "first"]
+    other = path.with_suffix(".new")
+    other.write_bytes(head + b"epoch 2\n" + rest)
+    os.replace(other, path)
+    assert (await read(log))[10:] == ["epoch 2", *rest.decode().splitlines()]
+    assert log.epoch == 1
+
+
 async def test_a_copy_that_goes_on_is_read_on(path: Path) -> None:
     log = LogIndex(path)
     path.write_bytes(b"a\nb\n")

@@ -6,6 +6,7 @@ import io
 import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,6 +87,22 @@ async def test_more_than_the_disk_can_take_is_refused(
     monkeypatch.setattr(results, "SPARE_BYTES", 2**60)
     with pytest.raises(UsageError, match="too large"):
         await save_results(stream(archive((entry("a"), b"x"))), tmp_path / "job")
+
+
+@pytest.mark.parametrize("over", [0, 1])
+async def test_half_of_what_is_free_beside_the_spare_space_may_be_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: int
+) -> None:
+    content = archive((entry("a"), b"x" * 5000))
+    free = results.SPARE_BYTES + 2 * len(content) - over
+    monkeypatch.setattr(results.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    saving = save_results(stream(content), tmp_path / "job")
+    if over:
+        with pytest.raises(UsageError, match="too large"):
+            await saving
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert (await saving / "a").stat().st_size == 5000
 
 
 async def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
