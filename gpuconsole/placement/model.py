@@ -63,7 +63,7 @@ class Request:
     utilization: float | None = None
     """Percent of a device that it would keep busy."""
     deadline: float | None = None
-    shunned: Mapping[str, Shun] = field(default_factory=dict)
+    shunned: Mapping[str, Shun] | None = None
     """Hosts that could not start it lately, or that cannot fetch its image, by name."""
 
     @property

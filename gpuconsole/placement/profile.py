@@ -74,7 +74,7 @@ class Profile:
 
     def shun(self, host: str) -> Shun | None:
         """Return why the job does not go to a host now, where it does not."""
-        found = self.request.shunned.get(host)
+        found = self.request.shunned.get(host) if self.request.shunned else None
         return found if found is not None and self.now < found.until else None
 
     def usable_mib(self, kind: int, spare_mib: float | None) -> float:
@@ -108,7 +108,7 @@ class Profile:
             self.rules is not FREE and self.request.run_time_s is None,
             () if ends is None else tuple(view.rank is None for view in self.views),
             task.share and self.policy.sharing,
-            tuple(sorted(filter(self.shun, self.request.shunned))),
+            tuple(sorted(filter(self.shun, self.request.shunned or ()))),
         )
 
 

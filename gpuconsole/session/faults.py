@@ -31,6 +31,8 @@ KEPT_JOBS = 8
 """The latest jobs of a streak that are named."""
 MOST_HOSTS = 3
 """A job that could not start on so many hosts, or on all that fit it, is at fault itself."""
+FORGET_S = 3600.0
+"""Too few faults to set a host aside say nothing any more after so long."""
 TRIES, PATIENCE_S = 10, 86400.0
 """A job that could not start anywhere fails at last after so many tries over so long a time."""
 
@@ -85,7 +87,9 @@ class HostFaults:
 
     def _count(self, epoch: int, job: Job, host: str, image: str, error: ConsoleError) -> None:
         journal, now = self._bench.journal, self._bench.clock.now()
-        before = journal.streaks().get((host, image), FaultStreak(host, image, since=now))
+        before = journal.streaks().get((host, image))
+        if before is None or (not before.set_aside and now - before.last_at >= FORGET_S):
+            before = FaultStreak(host, image, since=now)
         after = next_streak(before, job.id, error, now)
         # A pull has been tried several times by then.
         needed = 1 if image else self._bench.settings.set_aside_after

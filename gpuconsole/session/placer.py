@@ -11,7 +11,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Memory
 from gpuconsole.core.faults import PAUSES_S
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import parse_time
@@ -172,12 +172,10 @@ class Placer:
                     held_back[job.id] = why
         held = holders(jobs, leases, avoid, now, ledger)
         wishes = self._wishes(ready, snapshot, held, ledger)
+        faulty = [host for host in snapshot.hosts if host.faults]
         return Standing(
             [
-                replace(
-                    _request_of(job, wishes[job.id].devices, ledger),
-                    shunned=self._shunned(job, snapshot, now),
-                )
+                _request_of(job, wishes[job.id].devices, ledger, self._shunned(job, faulty, now))
                 for job in ready
             ],
             held,
@@ -208,8 +206,8 @@ class Placer:
         asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
         room = Room(None, self._ceiling(asked, ledger))
         wish = self._wish(asked, memory or Memory(), groups, work, room)
-        request = _request(asked, task, wish.devices, memory or Memory(), work, ledger)
-        request = replace(request, shunned=self._shunned(asked, snapshot, now))
+        apart = self._shunned(asked, [host for host in snapshot.hosts if host.faults], now)
+        request = _request(asked, task, wish.devices, memory or Memory(), work, ledger, apart)
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
 
@@ -243,16 +241,17 @@ class Placer:
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)
 
-    def _shunned(self, job: Job, snapshot: FleetSnapshot, now: float) -> dict[str, Shun]:
-        """Return the hosts to which a job does not go now, though they might do."""
-        images = self._images
-        hosts = [host for host in snapshot.hosts if host.faults]
+    def _shunned(self, job: Job, faulty: Sequence[Host], now: float) -> Mapping[str, Shun] | None:
+        """Return the hosts to which a job does not go now, though they might do. `faulty` are
+        those that could not start jobs lately."""
+        if not faulty and not any(attempt.at_fault for attempt in job.attempts):
+            return None
         # One that is set aside is left out for all jobs alike.
-        failing = {host.name for host in hosts if host_fault(host) != "aside"}
-        found = shunned(job, failing, now)
+        failing = {host.name for host in faulty if host_fault(host) != "aside"}
+        found, images = shunned(job, failing, now), self._images
         if images is None:
             return found
-        for host in hosts:
+        for host in faulty:
             for streak in host.faults:
                 if streak.closed and streak.image == images.image_of(job.task, host.name):
                     until = max(streak.until, now + PAUSES_S[0])
@@ -304,13 +303,22 @@ class Placer:
         )
 
 
-def _request_of(job: Job, count: int, ledger: Ledger) -> Request:
+def _request_of(
+    job: Job, count: int, ledger: Ledger, shunned: Mapping[str, Shun] | None = None
+) -> Request:
     task = job.task if willing(job) or not job.task.share else replace(job.task, share=False)
-    return _request(job, task, count, _memory_of(job), recorded_work(job.estimate), ledger)
+    work = recorded_work(job.estimate)
+    return _request(job, task, count, _memory_of(job), work, ledger, shunned)
 
 
 def _request(
-    job: Job, task: Task, count: int, memory: Memory, work: Work | None, ledger: Ledger
+    job: Job,
+    task: Task,
+    count: int,
+    memory: Memory,
+    work: Work | None,
+    ledger: Ledger,
+    shunned: Mapping[str, Shun] | None,
 ) -> Request:
     """Return what a job asks for, with what is known of its use, length and deadline."""
     need, deadline = job.estimate_mib, task.deadline
@@ -325,6 +333,7 @@ def _request(
         run_time_s=ledger.run_time_s(job, count),
         utilization=ledger.utilization(job),
         deadline=parse_time(deadline) if deadline else None,
+        shunned=shunned,
     )
 
 

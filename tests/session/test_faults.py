@@ -12,7 +12,14 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import Blame, EngineError, RefusedError
-from gpuconsole.session.faults import PATIENCE_S, TRIES, next_streak, verdict
+from gpuconsole.session.faults import (
+    FORGET_S,
+    PATIENCE_S,
+    TRIES,
+    HostFaults,
+    next_streak,
+    verdict,
+)
 from gpuconsole.session.foreseeing import Change, Foresight
 from gpuconsole.session.launch import PULL_PAUSES_S
 from gpuconsole.session.placer import Placer
@@ -223,6 +230,18 @@ async def test_where_no_job_can_start_they_wait_and_none_fails(two: Lab) -> None
     assert {desk.job(job).state for job in jobs} == {JobState.SUCCEEDED}
 
 
+async def test_faults_far_apart_are_not_in_a_row(one: Lab) -> None:
+    desk = one.desk()
+    epoch = desk.journal.take_role("me")
+    assert epoch is not None
+    faults = HostFaults(desk.bench, lambda job: ("a",))
+    for pause, count in ((0.0, 1), (60.0, 2), (FORGET_S, 1), (60.0, 2), (60.0, 3), (FORGET_S, 4)):
+        one.clock.time += pause
+        faults.note(epoch, faulty("a", at=one.clock.now()), "a", EngineError("t", "m"))
+        streak = desk.journal.streaks()["a", ""]
+        assert (streak.count, streak.set_aside) == (count, count >= 3)
+
+
 async def test_on_the_only_host_a_job_waits_and_says_why(one: Lab) -> None:
     one.docker.refuses = {"claim": FULL}
     desk = one.desk()
@@ -264,10 +283,6 @@ async def test_why_names_the_hosts_that_could_not_start_it(two: Lab) -> None:
     for host in ("a", "b"):
         assert f"It could not start on {host} (The GPU runtime failed: {host}, while" in reason
     assert reason.count("It could not start on") == 2
-    for docker in two.dockers.values():
-        docker.start_fails = ""
-    await two.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING, within=200)
-    assert "It could not start on" in why(job_id)
 
 
 async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
