@@ -4,6 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The real suite mostly waits: more shards than cores.
 SHARDS ?= 5
+# A file is a shard's portion, in the order of tests/real/conftest.py. A test that stands still says
+# where after ten minutes and ends the run.
+SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
@@ -30,7 +34,7 @@ layers: $(VENV)/.dev
 
 real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
-	$(BIN)/python -m pytest -m real -n $(SHARDS) --dist loadfile tests/real $(ARGS)
+	$(BIN)/python -m pytest -m real -n $(SHARDS) $(SHARDED) tests/real $(ARGS)
 
 reliability: $(VENV)/.dev       ## break things on purpose, and write docs/reliability.md from it
 	$(MAKE) real ARGS="-m fault tests/session --junitxml=.reliability.xml $(ARGS)"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,16 @@ import pytest
 
 from tests.real.rig import docker, hosts, image, nvml, shard
 
+HERE = Path(__file__).parent
 TEMPORARY = pytest.StashKey[Path]()
+LONGEST = (
+    "test_matrix_*", "test_road", "test_history", "test_gang", "test_operator_memory",
+    "test_layers_memory", "test_agent", "test_probe", "test_training_memory", "test_preemption",
+    "test_links", "test_slurm", "test_notebook", "test_preflight_paddle", "test_elastic",
+    "test_vendors", "test_killed_consoles", "test_faults*", "test_hostile", "test_prometheus",
+    "test_console_keys", "test_demo_console", "test_measuring",
+)  # fmt: skip
+"""Files that take long, the longest first: they are begun first, so that shards end together."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -27,6 +38,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
         spec.python = shard.python(str(temporary))
 
 
+def pytest_configure() -> None:
+    """Let a shard's temporary files lie in the folder that is removed in the end."""
+    # Not by TMPDIR: what the tests start would pass it on into hosts and containers.
+    tempfile.tempdir = os.environ.get("GPUCONSOLE_TEMPORARY", tempfile.tempdir)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what shards left when they were interrupted."""
     if TEMPORARY in config.stash:
@@ -34,10 +51,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything below this folder as real."""
-    for item in items:
-        if "tests/real/" in str(item.path):
-            item.add_marker(pytest.mark.real)
+    """Mark everything below this folder as real, and put the files that take longest first."""
+    real = [item for item in items if HERE in item.path.parents]
+    for item in real:
+        item.add_marker(pytest.mark.real)
+    others = [item for item in items if HERE not in item.path.parents]
+    items[:] = [*others, *sorted(real, key=_rank)]
+
+
+def _rank(item: pytest.Item) -> int:
+    found = (rank for rank, name in enumerate(LONGEST) if fnmatch(item.path.stem, name))
+    return next(found, len(LONGEST))
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.remote.hosts import RemoteHosts
 from gpuconsole.remote.inventory import parse_inventory
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 
-DEADLINE_S = 20.0
 GARBAGE = "#!/bin/sh\nwhile :; do echo '{\"hello\": 1} garbage'; done\n"
 ENDLESS = "#!/bin/sh\nexec tr '\\0' x </dev/zero\n"
 BROKEN = "#!/bin/sh\necho 'Segmentation fault' >&2\nexit 139\n"
@@ -37,7 +37,7 @@ async def polling(lab: Lab, **options: Any) -> AsyncIterator[RemoteHosts]:
 
 
 async def until(
-    hosts: RemoteHosts, number: int, condition: Callable[[Host], Any], seconds: float = DEADLINE_S
+    hosts: RemoteHosts, number: int, condition: Callable[[Host], Any], seconds: float = PATIENCE_S
 ) -> Host:
     """Return the host once the condition holds; the failure shows how it stood."""
     deadline = time.monotonic() + seconds
@@ -157,7 +157,7 @@ async def test_a_gpu_that_is_lost_from_the_start_is_shown_and_comes_back(lab: La
         assert [device.lost for device in host.devices] == [False, True]
         assert host.devices[1].error
         machine.driver.clear("1.lost")
-        host = await until(hosts, 0, lambda h: is_up(h) and not h.devices[1].lost, 30)
+        host = await until(hosts, 0, lambda h: is_up(h) and not h.devices[1].lost)
         assert host.devices[1].uuid == machine.uuids[1]
 
 
@@ -271,7 +271,7 @@ async def test_the_agent_ends_with_a_console_that_was_killed(
         sys.executable, "-c", CONSOLE, str(tmp_path / "lab.yaml"), stdout=asyncio.subprocess.PIPE
     )
     assert console.stdout is not None
-    assert await asyncio.wait_for(console.stdout.readline(), DEADLINE_S) == b"up\n"
+    assert await asyncio.wait_for(console.stdout.readline(), PATIENCE_S) == b"up\n"
     assert machine.agents()
     if hang:
         machine.driver.set(hang=1)
@@ -287,12 +287,12 @@ async def test_the_agent_ends_when_the_cable_is_pulled(lab: Lab) -> None:
     async with polling(lab) as hosts:
         await until(hosts, 0, is_up)
         machine.cut()
-        await gone(machine.agents, 6)
+        await gone(machine.agents)
 
 
-async def gone(listed: Callable[[], list[int]], seconds: float = 5) -> None:
+async def gone(listed: Callable[[], list[int]]) -> None:
     """Wait until nothing is listed any more."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE_S
     while found := listed():
         assert time.monotonic() < deadline, f"still there: {found}"
         await asyncio.sleep(0.05)

@@ -34,7 +34,7 @@ def test_a_script_goes_from_the_form_to_its_result(
         console.until(lambda text: "fits" in text.lower() and "estimating" not in text)
         console.press("C-s")
         console.shows("Queue > train")
-        console.shows("succeeded", "step=20/20", within_s=90)
+        console.shows("succeeded", "step=20/20")
         console.press("F")
         console.shows("The results are in")
         found = next(tmp_path.glob("*/result.json"))

@@ -13,6 +13,7 @@ import pytest
 
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk
 from tests.real.rig.teletype import Teletype
 
@@ -77,7 +78,7 @@ def test_its_agents_end_with_it(lab: Lab, tmp_path: Path) -> None:
 
 
 def wait(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

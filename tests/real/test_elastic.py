@@ -80,7 +80,7 @@ async def test_a_job_wakes_its_host_which_sleeps_again(docker_lab: Lab, tmp_path
             return "Waking lab-01" in why
 
         await until(waking, what="the reason says that it is woken")
-        job = await job_is(session, job, JobState.RUNNING, within_s=90)
+        job = await job_is(session, job, JobState.RUNNING)
         assert only(session).state is HostState.UP
         assert only(session).power == ""
         # Nothing sleeps under a job, however idle its device is.
@@ -174,7 +174,7 @@ async def test_a_host_taken_away_gives_its_job_back(
         assert lost.ended_by == "lost-host"
         assert lost.cause.startswith("Host interrupted: lab-01")
         await asyncio.to_thread(host.start_sshd)
-        job = await job_is(session, job, JobState.RUNNING, within_s=90)
+        job = await job_is(session, job, JobState.RUNNING)
         let_go(host, job)
         job = await session.wait(job.id)
         assert (job.state, len(job.attempts)) == (JobState.SUCCEEDED, 2), job.cause

@@ -24,6 +24,7 @@ from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import run, spec, sweep, until
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -143,11 +144,11 @@ async def test_a_restart_under_a_follow_ends_it_and_the_engine_is_found_again(
             heard.set()
 
     following = asyncio.ensure_future(follow())
-    await asyncio.wait_for(heard.wait(), 20)
+    await asyncio.wait_for(heard.wait(), PATIENCE_S)
     await asyncio.to_thread(lab.restart)
     # It may end as if the job had, or with an error: only a look at the container tells.
     with contextlib.suppress(UnreachableError):
-        await asyncio.wait_for(following, 20)
+        await asyncio.wait_for(following, PATIENCE_S)
     status = await until(engine, container, "exited")
     assert status.exit_code in (137, 143)
     assert [found.id for found in await engine.own("J1")] == [container]

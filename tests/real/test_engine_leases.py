@@ -25,6 +25,7 @@ from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, spec, sweep, until
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -103,7 +104,7 @@ async def test_two_that_both_saw_it_free_cannot_both_have_it(
     console: Callable[..., DockerEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hold both consoles at the last moment before the claim, then let both go."""
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=PATIENCE_S)
     create = docker_leases._create
     met: set[int] = set()
 
@@ -142,13 +143,13 @@ async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_pla
     def slow_remove(client: Any, item: docker_leases.Held) -> bool:
         if threading.current_thread().name.startswith("engine-ann"):
             judged.set()
-            assert go_on.wait(20)
+            assert go_on.wait(PATIENCE_S)
         return remove(client, item)
 
     monkeypatch.setattr(docker_leases, "remove", slow_remove)
     slow = DockerEngine(LocalLink("ann"), "ann", str(lab.socket), lease_grace_s=0)
     reaping = asyncio.ensure_future(slow.reap_stale())
-    assert await asyncio.to_thread(judged.wait, 20)
+    assert await asyncio.to_thread(judged.wait, PATIENCE_S)
     await bob.claim([lease(A, "bob")])
     # A live job container makes Bob's lease one that nobody may reap.
     held = spec("bob", "sleep", "60", labels=labels("bob", "J-bob"), device_uuids=(A,))

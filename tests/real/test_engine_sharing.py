@@ -22,6 +22,7 @@ from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, spec, sweep
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -182,7 +183,7 @@ async def test_of_two_that_come_at_once_one_wins(
     """Hold both at the last moment before the claim, when each saw one job there, then let go."""
     ann, bob, eve = console(), console(), console()
     await ann.claim([first("ann")])
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=PATIENCE_S)
     create = docker_leases._create
     met: set[int] = set()
 
@@ -208,7 +209,7 @@ async def test_one_that_wants_it_all_and_one_that_shares_never_both_stay(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first has just gone; both write under different names before either looks."""
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=PATIENCE_S)
     create = docker_leases._create
 
     def create_then_meet(client: Any, wanted: Lease, name: str) -> str:

@@ -16,10 +16,9 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.registry import NAME, Registry
 from tests.real.rig.sessions import COUNT, Desk, let_go, ran_once
-
-WITHIN_S = 45
 
 
 class Watched:
@@ -40,7 +39,7 @@ class Watched:
         console = subprocess.Popen(self._desk.command("dispatch"), stderr=subprocess.DEVNULL)
         try:
             act()
-            deadline = time.monotonic() + WITHIN_S
+            deadline = time.monotonic() + PATIENCE_S
             while not moment(job := self.job):
                 assert time.monotonic() < deadline, f"still {job.state}: {job.detail}"
                 time.sleep(0.002)
@@ -53,7 +52,7 @@ def submit(desk: Desk, *options: str) -> str:
     """Submit the counting script; its id. The journal exists from then on."""
     said = subprocess.run(
         desk.command("submit", "--force", "--json", *options, str(desk.script(COUNT))),
-        capture_output=True, text=True, timeout=WITHIN_S, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert said.returncode == 0, said.stderr
     job_id: str = json.loads(said.stdout)["job"]

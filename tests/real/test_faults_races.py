@@ -81,7 +81,7 @@ async def test_one_gpu_never_has_two_containers(
             def over() -> bool:
                 return all(job.state.ended for job in (*ann.jobs(), *bob.jobs()))
 
-            await until(over, within_s=120, what="every job's end")
+            await until(over, what="every job's end")
             jobs = (*ann.jobs(), *bob.jobs())
         await until(lambda: len(events) >= 2 * LAUNCHES, what="the engine's account")
     assert {job.state for job in jobs} == {JobState.SUCCEEDED}

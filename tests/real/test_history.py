@@ -20,6 +20,7 @@ from tests.real.rig.docker import LabDocker
 from tests.real.rig.gpu import gpu_image
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.image import PADDLE_IMAGE
+from tests.real.rig.patience import PATIENCE_S
 
 TRAIN = """
 import argparse
@@ -70,7 +71,7 @@ class Desk:
         """Let the host's containers come from this image."""
         self.inventory.write_text(self.lab.inventory(image=name))
 
-    def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(*words), capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -84,7 +85,7 @@ class Desk:
         found: dict[str, Any] = next(job for job in jobs if job["id"] == job_id)
         return found
 
-    def until(self, condition: Callable[[], bool], within_s: float = 90) -> None:
+    def until(self, condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < deadline, "not in time"
@@ -255,7 +256,7 @@ def test_the_driver_s_figure_is_the_peak_where_it_is_larger(desk: Desk) -> None:
         desk.until(lambda: desk.job(job_id)["state"] == "succeeded")
     finally:
         dispatcher.terminate()
-        dispatcher.wait(30)
+        dispatcher.wait(PATIENCE_S)
     (seen,) = desk.seen()
     assert (seen.nvml_mib, seen.steps) == (777.0, 30)
     assert desk.job(job_id)["peak_mib"] == 777.0

@@ -14,6 +14,7 @@ import pytest
 
 from tests.real.rig import terminal
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, let_go
 from tests.real.rig.terminal import Terminal
 
@@ -78,7 +79,7 @@ def test_a_hostile_process_is_shown_harmlessly(docker_lab: Lab, tmp_path: Path) 
     try:
         host.driver.set({"0.procs": f"{process.pid}:9000", "0.used_mib": 9000, "0.util": 90})
         done = subprocess.run(
-            desk.command("status", "--json"), capture_output=True, timeout=60, check=False
+            desk.command("status", "--json"), capture_output=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, done.stderr
         text = done.stdout.decode("ascii" if b"\\u" in done.stdout else "utf-8")
@@ -87,7 +88,7 @@ def test_a_hostile_process_is_shown_harmlessly(docker_lab: Lab, tmp_path: Path) 
         (shown,) = device["processes"]
         assert shown["command"] == f"{CLEANED} train.py 600"
         plain = subprocess.run(
-            desk.command("status"), capture_output=True, text=True, timeout=60, check=False
+            desk.command("status"), capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert harmless(plain.stdout)
         with Terminal(tmp_path, desk.command(), (120, 36)) as console:
@@ -153,7 +154,9 @@ def test_a_script_that_prints_anything_is_shown_harmlessly(docker_lab: Lab, tmp_
         console.press("q")
         assert console.ended() == 0
 
-    said = subprocess.run(desk.command("logs", job.id), capture_output=True, timeout=60, check=True)
+    said = subprocess.run(
+        desk.command("logs", job.id), capture_output=True, timeout=PATIENCE_S, check=True
+    )
     text = said.stdout.decode()
     assert harmless(text)
     lines = text.splitlines()
@@ -161,6 +164,8 @@ def test_a_script_that_prints_anything_is_shown_harmlessly(docker_lab: Lab, tmp_
     assert [len(line) for line in lines if line.startswith("xx")] == [4096]
     assert {"loaded", "end", "RuntimeError: [red]why[/red]"} <= set(lines)
     for words in (["jobs", "--json"], ["why", job.id, "--json"], ["jobs"], ["why", job.id]):
-        answer = subprocess.run(desk.command(*words), capture_output=True, timeout=60, check=True)
+        answer = subprocess.run(
+            desk.command(*words), capture_output=True, timeout=PATIENCE_S, check=True
+        )
         assert harmless(answer.stdout.decode())
         assert b"owned" not in answer.stdout

@@ -23,6 +23,7 @@ from gpuconsole.remote.local import LocalLink
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.imagecopy import Copied, End, copy_image
 from tests.real.rig.docker import LabDocker, why_not
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -105,7 +106,7 @@ async def test_an_engine_that_goes_away_is_told(ends: Ends, engines: Engines) ->
     await begun.wait()
     await asyncio.to_thread(engines[1].stop)
     with pytest.raises(UnreachableError) as caught:
-        await asyncio.wait_for(task, 30)
+        await asyncio.wait_for(task, PATIENCE_S)
     assert caught.value.title == "Docker is not there"
     await asyncio.to_thread(engines[1].start)
     assert await b.images.list() == ()

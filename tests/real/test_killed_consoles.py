@@ -15,6 +15,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = pytest.mark.real
 
@@ -47,7 +48,7 @@ class Desk:
     def run(self, *words: str) -> str:
         """Run a command that succeeds; its standard output."""
         done = subprocess.run(
-            self.command(*words), capture_output=True, text=True, timeout=120, check=False
+            self.command(*words), capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -56,7 +57,7 @@ class Desk:
         """Dispatch until the moment has come, then SIGKILL; the job as the console left it."""
         console = subprocess.Popen(self.command("dispatch"), stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             while True:
                 job = journal.job(job_id)
                 assert job is not None

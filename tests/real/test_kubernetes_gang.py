@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.real.rig.patience import PATIENCE_S
+
 paddle = pytest.importorskip("paddle", reason="needs Paddle")
 
 pytestmark = [
@@ -28,7 +30,6 @@ total = paddle.to_tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
 print(f"rank={dist.get_rank()} of {dist.get_world_size()} total={total.item()}", flush=True)
 """
-WITHIN_S = 180.0
 NAMED = 'mount --bind "$HOSTS" /etc/hosts && exec "$@"'
 """Its own names for the pods, for these processes alone."""
 
@@ -40,7 +41,7 @@ async def _run(words: list[str], hosts: Path, **env: str) -> tuple[int, str]:
         env={**os.environ, **env, "HOSTS": str(hosts)}, cwd=env.get("PWD"),
     )  # fmt: skip
     try:
-        text, _ = await asyncio.wait_for(process.communicate(), WITHIN_S)
+        text, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     except TimeoutError:
         process.kill()
         raise

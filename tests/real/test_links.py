@@ -15,6 +15,7 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.errors import EngineError, HostKeyError, UnreachableError
+from gpuconsole.remote import ssh
 from gpuconsole.remote.check import trust_host
 from gpuconsole.remote.failures import LoginError
 from gpuconsole.remote.hosts import RemoteHosts
@@ -22,6 +23,7 @@ from gpuconsole.remote.inventory import HostEntry, Inventory, parse_inventory
 from gpuconsole.remote.ssh import SshLink
 from gpuconsole.remote.wakeups import Wakeups
 from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 
 NOISE = 'echo \'@gpuc {"hello": "noise"}\'\necho error noise >&2\n'
 RC_FILES = {
@@ -46,7 +48,7 @@ async def linked(entry: HostEntry) -> AsyncIterator[SshLink]:
         await link.close()
 
 
-async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -239,7 +241,7 @@ async def test_a_forwarded_socket_is_private_works_again_and_is_removed(lab: Lab
 
 async def read_all(path: str) -> bytes:
     reader, writer = await asyncio.open_unix_connection(path)
-    data = await asyncio.wait_for(reader.read(), 5)
+    data = await asyncio.wait_for(reader.read(), PATIENCE_S)
     writer.close()
     return data
 
@@ -274,10 +276,10 @@ async def test_a_cut_host_is_stale_then_goes_on_and_the_others_see_nothing(lab: 
         assert "no frame" in host(1).error
         assert host(1).devices, "the last picture stays"
         seen = host(0).sampled_at or 0.0
-        await until(lambda: (host(0).sampled_at or 0.0) > seen + 1, 5)
+        await until(lambda: (host(0).sampled_at or 0.0) > seen + 1)
         assert host(0).state is HostState.UP
         away.heal()
-        await until(lambda: host(1).state is HostState.UP, 30)
+        await until(lambda: host(1).state is HostState.UP)
         assert host(1).error == ""
 
 
@@ -296,17 +298,19 @@ async def test_a_host_that_restarts_comes_back_and_one_that_is_away_is_refused_a
         with pytest.raises(UnreachableError):
             await hosts.engine(host.name)
         host.start_sshd()
-        await until(lambda: hosts.snapshot().hosts[0].state is HostState.UP, 30)
+        await until(lambda: hosts.snapshot().hosts[0].state is HostState.UP)
 
 
-async def test_closing_leaves_no_agent_behind_and_is_quick(lab: Lab) -> None:
+async def test_closing_leaves_no_agent_behind_and_waits_for_no_host(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing but closing itself can end the link to a host that has stopped.
+    monkeypatch.setattr(ssh, "KEEPALIVE_S", 3600)
     machine = lab.add()
     frozen = lab.add()
     async with polled(lab) as hosts:
         await until(lambda: all(host.devices for host in hosts.snapshot().hosts))
         frozen.freeze()
-        began = time.monotonic()
         await hosts.close()
-        assert time.monotonic() - began < 5
-    await until(lambda: not machine.agents(), 5)
+    await until(lambda: not machine.agents())
     frozen.thaw()

@@ -11,6 +11,7 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.follow import is_being_copied, log_file
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, wait_until
 
 pytestmark = pytest.mark.real
@@ -50,20 +51,20 @@ def test_a_flood_of_lines_holds_up_neither_end_nor_device(docker_lab: Lab, tmp_p
                 assert job is not None
                 return job.state
 
-            wait_until(lambda: state() is JobState.RUNNING, 240, "the job runs")
+            wait_until(lambda: state() is JobState.RUNNING, what="the job runs")
             before = _peak_mib(dispatcher.pid)
-            wait_until(lambda: state().ended, 240, "the job's end")
+            wait_until(lambda: state().ended, what="the job's end")
             path = log_file(desk.state, job_id, 1)
             leases = engine.client().containers(all=True, filters={"name": "gpuconsole-lease-"})
             assert leases == [], "the device is free"
             assert state() is JobState.SUCCEEDED
             client = engine.client()
-            wait_until(lambda: not client.containers(all=True), 240, "the log is whole")
-            assert not is_being_copied(path)
+            wait_until(lambda: not client.containers(all=True), what="the log is whole")
+            wait_until(lambda: not is_being_copied(path), what="the copy is finished")
             assert _peak_mib(dispatcher.pid) < before + GROWTH_MIB
         finally:
             dispatcher.terminate()
-            dispatcher.wait(60)
+            dispatcher.wait(PATIENCE_S)
     expected = hashlib.sha256()
     for number in range(LINES):
         expected.update(b"step %d %s\n" % (number, b"x" * 50))

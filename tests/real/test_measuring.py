@@ -19,6 +19,7 @@ from gpuconsole.preflight import analyse
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.measurements import Measurements
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, until
 
 pytestmark = pytest.mark.real
@@ -164,7 +165,7 @@ def processes() -> str:
 def command(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gpuconsole", "--state", str(state), "preflight", *words],
-        capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -235,7 +236,7 @@ async def test_cancelling_removes_the_container(docker_lab: Lab, tmp_path: Path)
                 begun.set()
 
         work = asyncio.ensure_future(session.measure(task, "traced", told))
-        await asyncio.wait_for(begun.wait(), 120)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work

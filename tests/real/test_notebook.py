@@ -17,6 +17,7 @@ import pytest
 
 from tests.real.rig import kernel
 from tests.real.rig.kernel import Kernel
+from tests.real.rig.patience import PATIENCE_S
 
 SCRIPT = """
 import paddle
@@ -254,7 +255,7 @@ def test_ipython_on_a_terminal_prints_text(homes: None, tmp_path: Path) -> None:
     (tmp_path / "session.ipy").write_text(program)
     done = subprocess.run(
         [sys.executable, "-m", "IPython", "--quick", "--colors=nocolor", "session.ipy"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={**os.environ, "COLUMNS": "120"},
     )  # fmt: skip
     said = done.stdout + done.stderr

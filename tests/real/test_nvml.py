@@ -94,7 +94,7 @@ async def test_instances_that_come_or_go_are_seen(lab: Lab) -> None:
         await until(hosts, 0, is_up)
         machine.driver.set(MIG)
         # The driver is asked every ten seconds.
-        host = await until(hosts, 0, lambda h: len(h.devices) == 3 and h.devices[0].mig, 30)
+        host = await until(hosts, 0, lambda h: len(h.devices) == 3 and h.devices[0].mig)
         assert host.devices[2].mig_profile == "1g.5gb"
 
 

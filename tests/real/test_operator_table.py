@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.rig.patience import PATIENCE_S
+
 pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(
@@ -22,7 +24,7 @@ def test_the_shipped_table_is_what_paddle_shows() -> None:
     """Hooks, static graph and byte counters agree, and with them every row of the file."""
     done = subprocess.run(
         [sys.executable, str(TOOL), "--check"],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     right, _, total = done.stdout.split()[:3]

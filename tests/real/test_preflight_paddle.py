@@ -12,6 +12,7 @@ import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -122,7 +123,7 @@ main()
 
 def measured_peak(script: Path, args: Sequence[str]) -> int:
     command = [sys.executable, "-c", HARNESS, str(script), *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("PEAK")]
     assert lines, done.stderr[-2000:]
     return int(lines[-1].split()[1])
@@ -145,7 +146,7 @@ def test_estimate_equals_real_paddle(name: str, batch: int, tmp_path: Path) -> N
 def test_examples_run(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--steps", "20", "--batch-size", "8"]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=180, check=False,
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GPUCONSOLE_RESULTS": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -14,6 +14,7 @@ import pytest
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse, measured, request
 from gpuconsole.preflight.measured import Measured
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -99,7 +100,7 @@ def messages(script: Path, mode: request.Mode = "traced", **changes: Any) -> lis
     probe = request.PROBE / "probe.py"
     done = subprocess.run(
         [sys.executable, str(probe)], input=json.dumps(asked), capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -114,7 +115,7 @@ def peak(script: Path, optimizer: str, batch: int) -> int:
     """Return the bytes that Paddle itself counts in three steps."""
     done = subprocess.run(
         [sys.executable, "-c", COUNTER % optimizer, str(script), "--batch-size", str(batch)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     found = [one for one in done.stdout.splitlines() if one.startswith("PEAK")]
     assert found, done.stderr
@@ -245,6 +246,6 @@ def test_what_depends_on_the_data_is_left_to_the_traced_tier(write: Any) -> None
 def test_an_unreadable_request_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(request.PROBE / "probe.py")], input="{", capture_output=True,
-        text=True, timeout=60, check=False,
+        text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout)["error"]["kind"] == "request"

@@ -21,6 +21,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
 
 from gpuconsole.session.metrics.watching import most_series
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.prometheus import PROMETHEUS, PROMTOOL, prometheus
 from tests.real.rig.sessions import Desk
 
@@ -29,7 +30,6 @@ pytestmark = [
     pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="needs prometheus"),
 ]
 WATCHING = Path(__file__).resolve().parents[2] / "watching"
-START_S = 90.0
 TOKEN = "a-token-of-24-characters"
 QUICK = "lab:\n  triage:\n    limits: {fault_for: 0, unreachable_for: 1, clear_after: 2}\n"
 
@@ -46,13 +46,13 @@ async def console(folder: Path, *words: str) -> AsyncIterator[str]:
     try:
         text = ""
         while not text.rstrip().endswith("}"):
-            line = await asyncio.wait_for(process.stdout.readline(), START_S)
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
             assert line, f"it ended after {text!r}"
             text += line.decode()
         yield str(json.loads(text)["address"])
     finally:
         process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.communicate(), 30)
+        await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
 
 
@@ -158,7 +158,7 @@ async def _conventions(address: str) -> None:
     bearing = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}"})
 
     def check() -> subprocess.CompletedProcess[bytes]:
-        with urllib.request.urlopen(bearing, timeout=30) as answer:
+        with urllib.request.urlopen(bearing, timeout=PATIENCE_S) as answer:
             words = [str(PROMTOOL), "check", "metrics"]
             return subprocess.run(words, input=answer.read(), capture_output=True)
 
@@ -179,7 +179,7 @@ async def test_faults_of_real_hosts_reach_prometheus(lab: Lab, tmp_path: Path) -
     try:
         target = ""
         while not target:
-            line = (await asyncio.wait_for(process.stderr.readline(), START_S)).decode()
+            line = (await asyncio.wait_for(process.stderr.readline(), PATIENCE_S)).decode()
             assert line, "it ended"
             found = re.search(r"http://(\S+)/metrics", line)
             target = found.group(1) if found else ""
@@ -211,7 +211,7 @@ async def test_faults_of_real_hosts_reach_prometheus(lab: Lab, tmp_path: Path) -
             await prom.until("alerts", lambda data: not {lost, down} & _alerting(data))
     finally:
         process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.communicate(), 30)
+        await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
 
 

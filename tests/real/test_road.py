@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 
 TRAIN = """
 import argparse
@@ -74,7 +75,7 @@ class Desk:
         base = [sys.executable, "-m", "gpuconsole"]
         return [*base, "--inventory", str(self.inventory), "--state", str(self.state), *words]
 
-    def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
             self.command(*words), capture_output=True, text=True, timeout=timeout, check=False
@@ -131,7 +132,7 @@ def test_a_console_killed_while_a_job_runs_loses_nothing(desk: Desk) -> None:
     job_id = desk.json("submit", str(desk.script), "--", "--steps", "400")["job"]
     dispatcher = subprocess.Popen(desk.command("dispatch"), stderr=subprocess.DEVNULL)
     try:
-        _until(lambda: desk.job(job_id)["state"] == "running", 60)
+        _until(lambda: desk.job(job_id)["state"] == "running")
     finally:
         dispatcher.kill()
         dispatcher.wait()
@@ -159,12 +160,12 @@ def test_a_job_is_cancelled_while_it_runs(desk: Desk) -> None:
     job_id = desk.json("submit", str(desk.script), "--force")["job"]
     dispatcher = subprocess.Popen(desk.command("dispatch"), stderr=subprocess.DEVNULL)
     try:
-        _until(lambda: desk.job(job_id)["state"] == "running", 60)
+        _until(lambda: desk.job(job_id)["state"] == "running")
         assert desk.run("cancel", job_id).returncode == 0
-        _until(lambda: desk.job(job_id)["state"] == "cancelled", 60)
+        _until(lambda: desk.job(job_id)["state"] == "cancelled")
     finally:
         dispatcher.terminate()
-        assert dispatcher.wait(30) == 0
+        assert dispatcher.wait(PATIENCE_S) == 0
 
 
 def test_two_consoles_share_a_lab_and_never_a_device(desk: Desk, docker_lab: Lab) -> None:
@@ -189,11 +190,11 @@ def test_two_consoles_share_a_lab_and_never_a_device(desk: Desk, docker_lab: Lab
     try:
         for console, ids in jobs.items():
             for job_id in ids:
-                _until(lambda c=console, j=job_id: c.job(j)["state"] == "succeeded", 90)  # type: ignore[misc]
+                _until(lambda c=console, j=job_id: c.job(j)["state"] == "succeeded")  # type: ignore[misc]
     finally:
         for process in running:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
     spans: dict[str, list[tuple[str, str]]] = {}
     for console, ids in jobs.items():
         for job_id in ids:
@@ -208,8 +209,8 @@ def test_two_consoles_share_a_lab_and_never_a_device(desk: Desk, docker_lab: Lab
     assert set(spans) <= set(docker_lab.hosts[0].uuids)
 
 
-def _until(condition: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "not reached in time"
         time.sleep(0.2)
@@ -221,7 +222,7 @@ def test_the_command_needs_no_terminal(desk: Desk) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={**os.environ, "TERM": "dumb"},
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.rig.patience import PATIENCE_S
+
 aiohttp = pytest.importorskip("aiohttp", reason="needs the extra `serve`")
 pytest.importorskip("textual_serve", reason="needs the extra `serve`")
 
@@ -21,7 +23,6 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
 ]
-START_S = 90.0
 
 
 def home(folder: Path) -> dict[str, str]:
@@ -41,7 +42,7 @@ async def serving(folder: Path, *options: str) -> AsyncIterator[str]:
 
 async def printed(lines: asyncio.StreamReader) -> str:
     """Return the next address that is printed."""
-    return (await asyncio.wait_for(lines.readline(), START_S)).decode().strip()
+    return (await asyncio.wait_for(lines.readline(), PATIENCE_S)).decode().strip()
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +57,7 @@ async def printing(folder: Path, *options: str) -> AsyncIterator[asyncio.StreamR
         yield process.stdout
     finally:
         process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)
     assert process.returncode == 0
 
 
@@ -117,13 +118,13 @@ async def test_revoking_ends_what_is_open_and_another_address_is_printed(tmp_pat
         own = first.partition("?")[0]
         assert (await client.get(first)).status == 200
         link = await client.ws_connect(f"{own}ws", headers={"Origin": own.rstrip("/")})
-        await asyncio.wait_for(link.receive_bytes(), START_S)
+        await asyncio.wait_for(link.receive_bytes(), PATIENCE_S)
 
         revoking = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "gpuconsole", "serve", "--revoke", env=home(tmp_path)
         )
-        assert await asyncio.wait_for(revoking.wait(), START_S) == 0
-        await asyncio.wait_for(_closed(link), START_S)
+        assert await asyncio.wait_for(revoking.wait(), PATIENCE_S) == 0
+        await asyncio.wait_for(_closed(link), PATIENCE_S)
         assert (await client.get(own)).status == 401
         assert (await client.get(first)).status == 403
         second = await printed(lines)

@@ -69,9 +69,9 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         await job_is(session, first, JobState.RUNNING)
         # Its steps alone have to be known before another comes beside it.
         watch = session._dispatcher._crowding
-        await until(lambda: (p := watch._paces.get(first.id)) and p.solo_s, 60, "steps alone")
+        await until(lambda: (p := watch._paces.get(first.id)) and p.solo_s, what="steps alone")
         later = await session.submit(task)
-        beside = await job_is(session, later, JobState.RUNNING, within_s=90)
+        beside = await job_is(session, later, JobState.RUNNING)
         assert beside.attempt is not None
         assert beside.attempt.shared
         assert session.job(first.id).state is JobState.RUNNING
@@ -80,20 +80,20 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         def measured() -> bool:
             return "times as long as alone" in session.why(first.id).reason
 
-        await until(measured, 90, session.why(first.id).reason)
+        await until(measured, what=session.why(first.id).reason)
         assert f"It shares its device with train ({later.id}); its steps take" in (
             session.why(first.id).reason
         )
         slow_down(host, first.id)
-        waiting = await job_is(session, later, JobState.QUEUED, within_s=90)
+        waiting = await job_is(session, later, JobState.QUEUED)
         assert waiting.attempt is not None
         assert waiting.attempt.ended_by == "crowded-out"
         assert f"It made room for train ({first.id})" in waiting.attempt.cause
         assert "times as long as alone, above 1.15" in waiting.attempt.cause
         assert session.job(first.id).state is JobState.RUNNING
         let_go(host, first)
-        await until(lambda: session.job(first.id).state is JobState.SUCCEEDED, 60)
-        alone = await job_is(session, later, JobState.RUNNING, within_s=60)
+        await until(lambda: session.job(first.id).state is JobState.SUCCEEDED)
+        alone = await job_is(session, later, JobState.RUNNING)
         assert alone.attempt is not None
         assert (alone.attempt.number, alone.attempt.shared) == (2, False)
         lines = [line async for line in session.logs(first.id, follow=False)]
@@ -103,7 +103,7 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         bound = estimate.estimate_mib - estimate.estimate["memory"]["context_mib"]
         assert f"limit {int(bound)}" in lines
         let_go(host, later)
-        await until(lambda: session.job(later.id).state is JobState.SUCCEEDED, 60)
+        await until(lambda: session.job(later.id).state is JobState.SUCCEEDED)
         # With the device to itself it is not bound any more.
         lines = [line async for line in session.logs(later.id, follow=False)]
         assert "limit None" in lines

@@ -14,6 +14,7 @@ import pytest
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse
 from tests.real import training_cases
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -89,7 +90,7 @@ def measured() -> dict[str, list[int]]:
     lines = [json.dumps([name, training_cases.script(name)]) for name in training_cases.CASES]
     done = subprocess.run(
         [sys.executable, "-c", HARNESS], input="\n".join(lines), capture_output=True, text=True,
-        timeout=170, check=False,
+        timeout=PATIENCE_S, check=False,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuconsole.core.fleet import Host, HostState
 from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk
 from tests.real.test_agent import polling, until
 from tests.remote import vendortexts as texts
@@ -59,7 +60,7 @@ async def test_an_ascend_host_a_mixed_one_and_one_without_python_side_by_side(
             subprocess.run,
             desk.command("status", "--json"),
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=True,
         )
         first, second, third = json.loads(done.stdout)["hosts"]
@@ -107,7 +108,7 @@ async def test_half_a_table_chinese_text_a_new_layout_and_a_hanging_tool(lab: La
         says(machine, "npu-smi", texts.ASCEND)
         host = await until(hosts, 0, lambda h: not h.error and h.devices[1].utilization == 97)
         (machine.root / "driver" / "npu-smi.hang").touch()
-        host = await until(hosts, 0, lambda h: "did not answer within 10 s" in h.error, 40)
+        host = await until(hosts, 0, lambda h: "did not answer within 10 s" in h.error)
         assert npus(host) == names
         assert all(one.memory_used_mib is None for one in host.devices[1:])
         assert host.devices[0].temperature_c is not None

@@ -19,8 +19,9 @@ from typing import Any
 
 import aiohttp
 
+from tests.real.rig.patience import PATIENCE_S
+
 CHROMIUM = shutil.which("chromium")
-DEADLINE_S = 60.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _KEYS = {"Enter": 13, "Escape": 27}
 
@@ -61,7 +62,7 @@ class Page:
         self._count += 1
         waiting = self._waiting[self._count] = asyncio.get_running_loop().create_future()
         await self.link.send_json({"id": self._count, "method": method, "params": params})
-        return await asyncio.wait_for(waiting, DEADLINE_S)
+        return await asyncio.wait_for(waiting, PATIENCE_S)
 
     async def value(self, expression: str) -> Any:
         """Evaluate JavaScript in the page."""
@@ -90,7 +91,7 @@ class Page:
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for a condition, at most until the deadline."""
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < end, f"not in time: {what}\n{self.seen[-3000:]}"
             await asyncio.sleep(0.05)
@@ -144,7 +145,7 @@ async def browser() -> AsyncIterator[Callable[[str], Any]]:
 
 
 async def _port(path: Path) -> int:
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + PATIENCE_S
     while not path.exists() or "\n" not in path.read_text():
         assert time.monotonic() < end, "Chromium did not start"
         await asyncio.sleep(0.05)

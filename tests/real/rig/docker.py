@@ -24,6 +24,8 @@ from typing import Any
 
 import docker
 
+from tests.real.rig.patience import PATIENCE_S
+
 Popen = Callable[[Sequence[str]], "subprocess.Popen[bytes]"]
 
 HOOK = """#!{python} -IS
@@ -123,7 +125,7 @@ class LabDocker:
         """Let the GPU runtime work again."""
         self._broken.unlink()
 
-    def start(self, deadline_s: float = 30.0) -> LabDocker:
+    def start(self, deadline_s: float = PATIENCE_S) -> LabDocker:
         """Start the engine and wait until it answers."""
         self._process = self._popen(self._command())
         deadline = time.monotonic() + deadline_s
@@ -140,7 +142,7 @@ class LabDocker:
             return
         self._signal("TERM")
         try:
-            self._process.wait(30)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -212,7 +214,7 @@ class LabDocker:
     def _signal(self, name: str) -> None:
         # By its own pid, where it lives: the process started may only have led into a namespace.
         pid = (self.root / "pid").read_text().strip()
-        self._popen(["kill", f"-{name}", pid]).wait(10)
+        self._popen(["kill", f"-{name}", pid]).wait(PATIENCE_S)
 
     def _answers(self) -> bool:
         try:

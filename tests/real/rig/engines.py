@@ -10,6 +10,7 @@ from gpuconsole.core.containers import ContainerSpec, ContainerStatus
 from gpuconsole.remote.engine import DockerEngine
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.image import PADDLE_IMAGE
+from tests.real.rig.patience import PATIENCE_S
 
 USER = "1234:2345"
 
@@ -35,7 +36,7 @@ def labels(name: str, journal: str = "J1") -> dict[str, str]:
 
 
 async def until(
-    engine: DockerEngine, container: str, state: str, within_s: float = 30
+    engine: DockerEngine, container: str, state: str, within_s: float = PATIENCE_S
 ) -> ContainerStatus:
     """Return the container's status once it is in a state."""
     deadline = time.monotonic() + within_s

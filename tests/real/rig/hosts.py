@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from tests.real.rig import nvml
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 
 Made = TypeVar("Made")
 USER = "ops"
@@ -124,7 +125,7 @@ class LabHost:
     def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
         """Run a program inside the host to its end."""
         process = self.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def in_network(self, make: Callable[[], Made]) -> Made:
@@ -169,7 +170,7 @@ class LabHost:
             ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.root / "sshd_config")],
             stderr=(self.root / "sshd.log").open("ab"),
         )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while self.run(["sh", "-c", "ss -ltn 2>/dev/null | grep -q ':22 '"]).returncode:
             if self._sshd.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.root / "sshd.log").read_text())
@@ -182,7 +183,7 @@ class LabHost:
                 if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
                     os.kill(pid, signal.SIGKILL)
         if self._sshd is not None:
-            self._sshd.wait(10)
+            self._sshd.wait(PATIENCE_S)
 
     def start_engine(
         self, *, toolkit: bool = True, paddle: bool = True, live_restore: bool = False
@@ -252,7 +253,7 @@ class LabHost:
                 os.kill(pid, signal.SIGKILL)
         for process in (self._sshd, self._anchor):
             if process is not None:
-                process.wait(10)
+                process.wait(PATIENCE_S)
         subprocess.run(["ip", "link", "del", self.link], capture_output=True, check=False)
 
 
@@ -376,7 +377,7 @@ class Lab:
             ["ip", "addr", "add", near, "dev", host.link],
             ["ip", "link", "set", host.link, "up"],
         ):
-            subprocess.run(command, check=True, capture_output=True, timeout=10)
+            subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
         for words in (
             ["addr", "add", f"{host.address}/24", "dev", "eth0"],
             ["link", "set", "lo", "up"],
@@ -408,7 +409,7 @@ def private_network() -> Iterator[None]:
     try:
         if libc.unshare(NEW_NETWORK) != 0:
             raise OSError(ctypes.get_errno(), "cannot make a network namespace")
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=10)
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=PATIENCE_S)
         yield
     finally:
         libc.setns(outside, NEW_NETWORK)
@@ -417,12 +418,12 @@ def private_network() -> Iterator[None]:
 
 def _keygen(path: Path) -> None:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", str(path)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=10)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
 
 
 def _wait_for_namespace(pid: int) -> None:
     own = os.stat("/proc/self/ns/net").st_ino
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(OSError):
             # The mount namespace comes last of those that unshare makes before it runs the program.

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.real.rig.patience import PATIENCE_S
+
 
 def why_not() -> str:
     """Return why there is no kernel to be had, or ""."""
@@ -54,7 +56,7 @@ class Kernel:
         self._manager.start_kernel(cwd=str(self._folder))
         self._client = self._manager.blocking_client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        self._client.wait_for_ready(timeout=PATIENCE_S)
         loaded = self.run("%load_ext gpuconsole")
         assert loaded.status == "ok", loaded.error
         return self
@@ -72,7 +74,9 @@ class Kernel:
     def complete(self, line: str) -> list[str]:
         """Return what Tab offers at the end of a line."""
         asked = self._client.complete(line, len(line))
-        while (reply := self._client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != asked:
+        while (reply := self._client.get_shell_msg(timeout=PATIENCE_S))["parent_header"][
+            "msg_id"
+        ] != asked:
             pass
         matches: list[str] = reply["content"]["matches"]
         return matches
@@ -81,7 +85,7 @@ class Kernel:
         self,
         source: str,
         *,
-        within_s: float = 60.0,
+        within_s: float = PATIENCE_S,
         interrupt_when: Callable[[Cell], bool] | None = None,
     ) -> Cell:
         """Run a cell to its end; it is interrupted once, when it has shown what is meant."""

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.real.rig.patience import PATIENCE_S
+
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 
 
@@ -15,7 +17,7 @@ def build(folder: Path) -> Path:
     library = folder / "libnvidia-ml.so.1"
     command = ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
     command += ["-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE), "-lpthread"]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
     return library
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.real.rig.patience import PATIENCE_S
+
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
-WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class Prometheus:
         query = f"?{urllib.parse.urlencode(words)}" if words else ""
 
         def get() -> Any:
-            with urllib.request.urlopen(f"{self.url}/api/v1/{path}{query}", timeout=10) as answer:
+            with urllib.request.urlopen(
+                f"{self.url}/api/v1/{path}{query}", timeout=PATIENCE_S
+            ) as answer:
                 return json.load(answer)
 
         document = await asyncio.to_thread(get)
@@ -46,14 +49,14 @@ class Prometheus:
         """Return the first answer that fulfils a condition; AssertionError with the last one."""
         last: Any = None
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + WITHIN_S
+        deadline = loop.time() + PATIENCE_S
         while loop.time() < deadline:
             with contextlib.suppress(OSError):
                 last = await self.ask(path, **words)
                 if holds(last):
                     return last
             await asyncio.sleep(0.2)
-        raise AssertionError(f"not within {WITHIN_S} s; last: {last}")
+        raise AssertionError(f"not within {PATIENCE_S} s; last: {last}")
 
 
 @contextlib.asynccontextmanager
@@ -74,4 +77,4 @@ async def prometheus(folder: Path, config: str) -> AsyncIterator[Prometheus]:
         yield Prometheus(f"http://{address}")
     finally:
         process.terminate()
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)

@@ -15,6 +15,7 @@ from gpuconsole.session.factory import open_session
 from gpuconsole.session.session import Session
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import USER, Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 
 COUNT = """
 import os, time
@@ -73,7 +74,9 @@ class Desk:
         return open_session(self.inventory, self.state)
 
 
-async def until(condition: Callable[[], object], within_s: float = 45, what: str = "") -> None:
+async def until(
+    condition: Callable[[], object], within_s: float = PATIENCE_S, what: str = ""
+) -> None:
     """Wait for a condition, at most so long."""
     deadline = time.monotonic() + within_s
     while not condition():
@@ -81,7 +84,9 @@ async def until(condition: Callable[[], object], within_s: float = 45, what: str
         await asyncio.sleep(0.02)
 
 
-def wait_until(condition: Callable[[], object], within_s: float = 120, what: str = "") -> None:
+def wait_until(
+    condition: Callable[[], object], within_s: float = PATIENCE_S, what: str = ""
+) -> None:
     """Wait for a condition where no event loop runs, at most so long."""
     deadline = time.monotonic() + within_s
     while not condition():
@@ -89,7 +94,9 @@ def wait_until(condition: Callable[[], object], within_s: float = 120, what: str
         time.sleep(0.02)
 
 
-async def job_is(session: Session, job: Job, *states: JobState, within_s: float = 45) -> Job:
+async def job_is(
+    session: Session, job: Job, *states: JobState, within_s: float = PATIENCE_S
+) -> Job:
     """Return the job once it is in one of the states."""
     deadline = time.monotonic() + within_s
     while (now := session.job(job.id)).state not in states:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 APART = ("--net", "--mount", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child")
 PREPARE = """
 set -e
-export TMPDIR="$0" PATH="$PATH:/usr/sbin:/sbin"
+export GPUCONSOLE_TEMPORARY="$0" PATH="$PATH:/usr/sbin:/sbin"
 ip link set lo up
 mount -t tmpfs -o mode=755 tmpfs /run
 set +e
@@ -42,9 +42,10 @@ def why_not() -> str:
 def apart(temporary: str, program: Sequence[str] = (sys.executable,)) -> list[str]:
     """Return the command that runs a program in namespaces of its own.
 
-    Its temporary files go below the folder `temporary`. It ends with the process that started it.
+    It is told of the folder for its temporary files, and ends with the process that started it.
     """
-    alone = ["setpriv", "--pdeathsig", "KILL", "unshare", *APART]
+    # A run in the background may ignore some signals, and its programs would with it.
+    alone = ["env", "--default-signal", "setpriv", "--pdeathsig", "KILL", "unshare", *APART]
     return [*alone, "sh", "-c", PREPARE, temporary, *program]
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real.rig.hosts import LabHost
+from tests.real.rig.patience import PATIENCE_S
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "srun")
 DEVICES = 4
@@ -110,7 +111,7 @@ class LabSlurm:
         last seconds, and count on from before them.)"""
         daemon = self._daemons.pop("slurmctld")
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(10)
+        daemon.wait(PATIENCE_S)
 
     def say(self, *argv: str) -> str:
         """Run one of Slurm's commands as root and return what it prints."""
@@ -131,7 +132,7 @@ class LabSlurm:
         self._daemons[name] = self.host.popen(argv, env=env, stdout=quiet, stderr=quiet)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < deadline, self._logs()
             time.sleep(0.05)
@@ -145,7 +146,7 @@ class LabSlurm:
         for daemon in self._daemons.values():
             daemon.kill()
         for daemon in self._daemons.values():
-            daemon.wait(10)
+            daemon.wait(PATIENCE_S)
 
 
 def with_slurm(host: LabHost) -> LabSlurm:

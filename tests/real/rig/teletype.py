@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.real.rig.patience import PATIENCE_S
+
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _KEYBOARD = re.compile(rb"\x1b\[([<>])[0-9]*u")
 _ESCAPE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)")
@@ -65,7 +67,7 @@ class Teletype:
         """All that was written so far, without what moves the cursor or sets colours."""
         return _ESCAPE.sub(b"", bytes(self._written)).decode(errors="replace")
 
-    def until(self, condition: Callable[[bytes], object], within_s: float = 90) -> None:
+    def until(self, condition: Callable[[bytes], object], within_s: float = PATIENCE_S) -> None:
         """Wait until what was written fulfils a condition."""
         deadline = time.monotonic() + within_s
         while not condition(bytes(self._written)):
@@ -86,7 +88,7 @@ class Teletype:
         os.close(self._slave)
         os.close(self._master)
 
-    def ended(self, within_s: float = 60) -> int:
+    def ended(self, within_s: float = PATIENCE_S) -> int:
         """Wait for the program's end; returns its exit code, negative for a signal's."""
         return self.process.wait(within_s)
 
@@ -94,7 +96,7 @@ class Teletype:
         """Return what of the terminal is not as it was before the program began."""
         # All that it has written must have been read: a mark of our own comes behind it.
         os.write(self._slave, b"\x00END")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not self._written.endswith(b"\x00END"):
             assert time.monotonic() < deadline, "the terminal is not read"
             time.sleep(0.01)

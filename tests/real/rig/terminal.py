@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tests.real.rig.patience import PATIENCE_S
+
 
 def why_not() -> str:
     """Return why there is no terminal to be had, or ""."""
@@ -67,7 +69,7 @@ class Terminal:
         """Type words."""
         self._tmux("send-keys", "-l", words)
 
-    def until(self, condition: Callable[[str], object], within_s: float = 45) -> str:
+    def until(self, condition: Callable[[str], object], within_s: float = PATIENCE_S) -> str:
         """Wait until the screen fulfils a condition; returns the screen."""
         deadline = time.monotonic() + within_s
         while not condition(text := self.text):
@@ -75,11 +77,11 @@ class Terminal:
             time.sleep(0.05)
         return text
 
-    def shows(self, *words: str, within_s: float = 45) -> str:
+    def shows(self, *words: str, within_s: float = PATIENCE_S) -> str:
         """Wait until all the words are on the screen; returns it."""
         return self.until(lambda text: all(word in text for word in words), within_s)
 
-    def ended(self, within_s: float = 20) -> int:
+    def ended(self, within_s: float = PATIENCE_S) -> int:
         """Wait for the program's end; returns its exit code."""
         deadline = time.monotonic() + within_s
         while not (self._code.exists() and self._code.read_text()):
@@ -100,7 +102,12 @@ class Terminal:
         base = ["tmux", "-f", "/dev/null", "-S", str(self._socket)]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         done = subprocess.run(
-            [*base, *words], capture_output=True, text=True, env=env, timeout=20, check=False
+            [*base, *words],
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
