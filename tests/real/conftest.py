@@ -39,7 +39,10 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
 
 
 def pytest_configure() -> None:
-    """Let a shard's temporary files lie in the folder that is removed in the end."""
+    """Let a shard's temporary files lie in the folder that is removed in the end, and its
+    terminals have their own size."""
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
     # Not by TMPDIR: what the tests start would pass it on into hosts and containers.
     tempfile.tempdir = os.environ.get("GPUCONSOLE_TEMPORARY", tempfile.tempdir)
 
