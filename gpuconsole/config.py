@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.places import config_path, state_dir
-from gpuconsole.core.units import parse_time
+from gpuconsole.core.transfers import TransferLimits
+from gpuconsole.core.units import MIB, parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal[
@@ -217,6 +218,20 @@ class TriageSection(Section):
     """The least severe incident for which bell and webhook are used."""
 
 
+class TransferSection(Section):
+    """The most that is taken out of containers at once: results to this machine, or a checkpoint
+    to another host."""
+
+    size: SizeMib = 256 * 1024.0
+    """Content of all files."""
+    files: int = Field(200_000, gt=0, le=10_000_000)
+    """Files, folders and links."""
+
+    def limits(self) -> TransferLimits:
+        """Return them as an archive's reader takes them."""
+        return TransferLimits(int(self.size * MIB), self.files)
+
+
 class Retention(Section):
     """How long the console keeps what is over."""
 
@@ -328,6 +343,8 @@ class LabSettings(Section):
     """Limits of the links to hosts."""
     recording: RecordingSettings = RecordingSettings()
     """Recordings of this console's sessions."""
+    transfer: TransferSection = TransferSection()
+    """The most that is taken out of containers at once."""
     retention: Retention = Retention()
     """How long what ended jobs leave is kept."""
     triage: TriageSection = TriageSection()

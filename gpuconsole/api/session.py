@@ -220,7 +220,7 @@ class LabSession:
         """Copy a job's results into `folder/<job id>`; returns that folder."""
         for part in self._parts(reference):
             await self._session.first_frames(_REACH_S, part)
-        return await self._session.fetch(reference, Path(absolute(Path(folder))))
+        return (await self._session.fetch(reference, Path(absolute(Path(folder))))).folder
 
     def _parts(self, reference: str) -> list[str]:
         """Return the hosts of a job's latest attempt."""

@@ -15,6 +15,7 @@ from gpuconsole.core.batch import Batch
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.sharing import Share
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:
@@ -281,6 +282,22 @@ class Engine(Protocol):
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream; nothing where it has none, RefusedError where
         a script has put something else in its place."""
+        ...
+
+    async def restore(
+        self,
+        job_id: str,
+        container: str,
+        archive: AsyncIterator[bytes],
+        target: str,
+        limits: TransferLimits,
+    ) -> LeftOut:
+        """Put a checkpoint that another host sends as a tar in the place of this one's, through the
+        created container that has it at `target`; returns what of it was left out.
+
+        UsageError for an archive that is damaged, or larger than the limits. What `archive` raises
+        is raised here, and the former checkpoint stays.
+        """
         ...
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:

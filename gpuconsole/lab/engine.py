@@ -22,6 +22,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.sharing import fit_together
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.lab.containers import SimulatedContainer, container_id
 from gpuconsole.lab.host import SimulatedHost
@@ -233,6 +234,20 @@ class SimulatedEngine:
         """Give the job's checkpoint as a tar stream, which is simply empty."""
         self._ran(job_id)
         yield _EMPTY_TAR
+
+    async def restore(
+        self,
+        job_id: str,
+        container: str,
+        archive: AsyncIterator[bytes],
+        target: str,
+        limits: TransferLimits,
+    ) -> LeftOut:
+        """Take a checkpoint, which is simply empty."""
+        self._require(container)
+        async for _ in archive:
+            self._reach()
+        return LeftOut()
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List what is in that tar."""

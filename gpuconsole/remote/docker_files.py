@@ -13,7 +13,9 @@ from typing import IO
 
 import docker
 
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import UsageError
+from gpuconsole.remote.archives import Intake, Readable, packed
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
 
@@ -22,8 +24,7 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
 
     `user` is `uid:gid`; anything else means root. UsageError when the bundle cannot be read.
     """
-    owner = re.fullmatch(r"(\d+)(?::(\d+))?", user)
-    uid, gid = (int(owner[1]), int(owner[2] or owner[1])) if owner else (0, 0)
+    uid, gid = _owner(user)
     try:
         with (
             tarfile.open(bundle, "r:*") as old,
@@ -51,6 +52,17 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
     archive.seek(0)
 
 
+def restore(
+    client: docker.APIClient, container: str, archive: Readable, target: str, limits: TransferLimits
+) -> LeftOut:
+    """Unpack a checkpoint that another host has sent into a folder of a created container, all
+    owned by the container's user; returns what of it was left out."""
+    uid, gid = _owner(client.inspect_container(container)["Config"].get("User") or "")
+    intake = Intake("Checkpoint files", limits)
+    client.put_archive(container, target, packed(intake.entries(archive, root=target), uid, gid))
+    return intake.left_out
+
+
 def read_files(client: docker.APIClient, container: str, folder: str) -> dict[str, bytes]:
     """Return the small regular files that lie in a folder of a container, by name."""
     try:
@@ -64,6 +76,12 @@ def read_files(client: docker.APIClient, container: str, folder: str) -> dict[st
                 return {}
         archive.seek(0)
         return small_files(archive)
+
+
+def _owner(user: str) -> tuple[int, int]:
+    """Return the numbers of a container's user; anything else than `uid:gid` means root."""
+    owner = re.fullmatch(r"(\d+)(?::(\d+))?", user)
+    return (int(owner[1]), int(owner[2] or owner[1])) if owner else (0, 0)
 
 
 def _directory(name: str) -> tarfile.TarInfo:

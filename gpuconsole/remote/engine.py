@@ -34,6 +34,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
 from gpuconsole.remote import docker_files, docker_launches, docker_leases, docker_logs, network
 from gpuconsole.remote.docker_calls import DockerCalls
@@ -41,6 +42,7 @@ from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_
 from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
+from gpuconsole.remote.feed import Feed
 from gpuconsole.remote.image_store import DockerImageStore
 from gpuconsole.remote.job_folders import JobFolders
 from gpuconsole.remote.link import Link
@@ -232,6 +234,25 @@ class DockerEngine:
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream; nothing where it has none."""
         return self._folders.checkpoint(job_id, adopt=True)
+
+    async def restore(
+        self,
+        job_id: str,
+        container: str,
+        archive: AsyncIterator[bytes],
+        target: str,
+        limits: TransferLimits,
+    ) -> LeftOut:
+        """Put a checkpoint of another host in the place of this one's, through the created
+        container that has it at `target`."""
+        await self._folders.make_way(job_id)
+        doing = f"copying the checkpoint into {_short(container)}"
+        async with Feed().filled(archive) as feed:
+            left_out = await self._calls.run(
+                doing, docker_files.restore, container, feed, target, limits
+            )
+        await self._folders.arrived(job_id)
+        return left_out
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List the files of results and checkpoint, the largest first."""

@@ -76,6 +76,18 @@ id -u && id -g && (enter "$job" && pwd -P) || exit
 for node in $2; do test -c "$node" && stat -c %g "$node"; done | sort -u | tr '\\n' ' '
 echo
 """
+_MAKE_WAY = """
+umask 077
+cd -P -- "$base" || exit
+(enter "$job.checkpoint") || exit
+if is_there "$job.before"; then
+  clear "$job.checkpoint" || exit
+else
+  mv -- "$job.checkpoint" "$job.before" || exit
+fi
+mkdir -- "$job.checkpoint"
+"""
+_ARRIVED = 'cd -P -- "$base" && clear "$job.before"'
 _RESULTS = """
 cd -P -- "$base" 2>/dev/null && is_there "$job" || exit 4
 (enter "$job") && echo "$job"
@@ -164,6 +176,17 @@ class JobFolders:
         if name:
             async for chunk in self._packed(name):
                 yield chunk
+
+    async def make_way(self, job_id: str) -> None:
+        """Make room for a checkpoint that comes from another host. The one that is here stays
+        beside it, and comes back with `prepare`, until the other has arrived whole."""
+        doing = f"making way for the checkpoint of {job_id}"
+        self._lines(await self._on(_MAKE_WAY, job_id), 0, doing, job_id)
+
+    async def arrived(self, job_id: str) -> None:
+        """Drop the checkpoint that was here before: the other has arrived whole."""
+        doing = f"removing the older checkpoint of {job_id}"
+        self._lines(await self._on(_ARRIVED, job_id), 0, doing, job_id)
 
     async def listed(self, job_id: str) -> tuple[ResultFile, ...]:
         """Return what `results` and `checkpoint` would give, the largest first."""

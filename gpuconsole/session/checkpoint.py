@@ -7,19 +7,22 @@ counts; an attempt on other hosts gets a copy of it through the console before i
 from __future__ import annotations
 
 import tarfile
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
-from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.spec import WORKING_DIR, checkpoint_path
+
+MOST_TOLD = 5
+"""Things left out of a checkpoint that its event names."""
 
 
 def holder_of(job: Job, snapshot: FleetSnapshot) -> str:
@@ -54,7 +57,7 @@ async def bring(
     """Copy the checkpoint to every host of an attempt that is not where it lies.
 
     HostLostError when the host that has it is out of sight; RefusedError when it is not there any
-    more, or cannot be read safely; UsageError when this machine cannot hold it on its way.
+    more, or cannot be read safely; UsageError when it is damaged or too large.
     """
     job = entry.job
     source = holder_of(job, bench.hosts.snapshot())
@@ -62,28 +65,31 @@ async def bring(
     if not needing:
         return
     entry.say(f"bringing its checkpoint from {source}")
-    try:
-        with (
-            tempfile.TemporaryDirectory(dir=bench.state, prefix="checkpoint-") as folder,
-            gang.on_host(source),
-        ):
-            packed = Path(folder) / "checkpoint.tar"
-            engine = await bench.hosts.engine(source)
-            with packed.open("wb") as file:
-                async for chunk in engine.checkpoint(job.id):
-                    file.write(chunk)
-            if not packed.stat().st_size:
-                raise _gone(job, source)
-            target = checkpoint_path(job.task)
-            await gang.each(
-                needing, lambda part: part.engine.put(containers[part.rank], packed, target)
-            )
-    except OSError as error:
-        raise UsageError(
-            "The checkpoint cannot be carried",
-            f"It goes from {source} through {bench.state}: {error.strerror}.",
-            "Make room there and retry the job.",
-        ) from error
+    limits = bench.settings.transfer.limits()
+    target = checkpoint_path(job.task)
+
+    async def one(part: Part) -> None:
+        container, sent = containers[part.rank], _sent(bench, job, source)
+        left = await part.engine.restore(job.id, container, sent, target, limits)
+        if left.count:
+            lines = "; ".join(left.lines(MOST_TOLD))
+            where = f"on the way from {source} to {part.attempt.host}"
+            sentence = f"{left.count} things of its checkpoint were left out {where}: {lines}."
+            bench.journal.tell("job", job.id, clean(sentence, 500), "warning")
+
+    await gang.each(needing, one)
+
+
+async def _sent(bench: Bench, job: Job, source: str) -> AsyncIterator[bytes]:
+    """Give the checkpoint as the host sends it that has it."""
+    empty = True
+    with gang.on_host(source):
+        engine = await bench.hosts.engine(source)
+        async for chunk in engine.checkpoint(job.id):
+            empty = False
+            yield chunk
+    if empty:
+        raise _gone(job, source)
 
 
 def _gone(job: Job, source: str) -> RefusedError:

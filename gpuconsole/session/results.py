@@ -2,47 +2,72 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import os
 import shutil
-import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import IO
 
-from gpuconsole.core.containers import CHECKPOINT_FOLDER, Hosts, ResultFile
+from gpuconsole.config import TransferSection
+from gpuconsole.core.containers import CHECKPOINT_FOLDER, Engine, Hosts, ResultFile
 from gpuconsole.core.jobs import Attempt, Job
-from gpuconsole.core.text import clean
-from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.remote.archives import Entry, Intake
+from gpuconsole.remote.feed import Feed
 from gpuconsole.session.recovery import may_have_run
+from gpuconsole.session.spec import RESULTS_DIR, checkpoint_path
 
 SPARE_BYTES = 64 * MIB
 """What is left free on the disk."""
+_UNNAMEABLE = frozenset({
+    *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EEXIST, errno.ENOENT),
+    *(errno.ENOTDIR, errno.EPERM, errno.ENOTSUP),
+})  # fmt: skip
+"""Errors of a disk that cannot hold one thing, by its name or kind, and others well."""
 
 
-async def fetch_results(hosts: Hosts, job: Job, folder: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Results that were copied, and what of them could not be."""
+
+    folder: Path
+    left_out: LeftOut
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A tar, the folder among the results that it fills, and where the container had it."""
+
+    chunks: AsyncIterator[bytes]
+    below: str = ""
+    root: str = RESULTS_DIR
+
+
+async def fetch_results(hosts: Hosts, job: Job, folder: Path, settings: TransferSection) -> Fetched:
     """Copy a job's results into `folder`; those of a gang's further hosts into `rank-N` in it.
 
-    RefusedError when it has not run, UnreachableError when a host is out of sight: then nothing
-    has been copied.
+    RefusedError when it has not run or they are gone, UnreachableError when a host is out of
+    sight: then nothing has been copied. UsageError for more than `settings` allow.
     """
+    left_out = LeftOut()
     engines = [await hosts.engine(part.host) for part in _parts(job)]
     for rank, engine in enumerate(engines):
-        target = folder / f"rank-{rank}" if rank else folder
-        streams = {"": engine.results(job.id)}
-        if job.task.checkpoint_dir:
-            streams[CHECKPOINT_FOLDER] = engine.checkpoint(job.id)
-        await save_results(streams, target)
-    return folder
+        name = f"rank-{rank}" if rank else ""
+        left = await save_results(_streams(engine, job), folder / name, settings)
+        left_out = left_out.joined(left, f"{name}/" if name else "")
+    return Fetched(folder, left_out)
 
 
 async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:
     """Return what a job has left, the largest first; named as `fetch_results` would.
 
-    RefusedError when it has not run, UnreachableError when a host is out of sight.
+    RefusedError when it has not run or they are gone, UnreachableError when a host is out of sight.
     """
     found: list[ResultFile] = []
     for rank, part in enumerate(_parts(job)):
@@ -60,42 +85,48 @@ def _parts(job: Job) -> Sequence[Attempt]:
     return ran.parts
 
 
-async def save_results(streams: Mapping[str, AsyncIterator[bytes]], folder: Path) -> Path:
-    """Unpack tar streams into `folder`, which must not exist or be empty, each into the folder in
-    it that its key names; all or nothing. A stream without a byte has nothing to unpack.
+def _streams(engine: Engine, job: Job) -> list[Stream]:
+    results = Stream(engine.results(job.id))
+    if not job.task.checkpoint_dir:
+        return [results]
+    # It comes first: what the script itself calls so in the results must not be in its way.
+    checkpoint = engine.checkpoint(job.id)
+    return [Stream(checkpoint, CHECKPOINT_FOLDER, checkpoint_path(job.task)), results]
 
-    Only regular files and folders below `folder` are made: links, devices and names that lead out
-    of it are refused. UsageError says what could not be done.
+
+async def save_results(
+    streams: Sequence[Stream], folder: Path, settings: TransferSection
+) -> LeftOut:
+    """Unpack tar streams into `folder`, which must not exist or be empty; all or nothing.
+
+    Nothing is made outside of `folder`, and no link in it leads there; what cannot be is left out
+    and returned. UsageError says what could not be done.
     """
     try:
         _require_new(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
+        intake = Intake("Results", _limits(settings, folder.parent))
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
             fresh = Path(scratch) / "results"
-            for name, chunks in streams.items():
-                with tempfile.TemporaryFile(dir=folder.parent) as archive:
-                    if await _receive(chunks, archive, folder):
-                        await asyncio.to_thread(extract, archive, fresh / name)
-            fresh.mkdir(exist_ok=True)
+            fresh.mkdir()
+            for stream in streams:
+                await _take(stream, intake, fresh)
             _place(fresh, folder)
     except OSError as error:
         raise UsageError(
             "Results cannot be stored", f"{folder}: {error.strerror}.", "Choose another folder."
         ) from error
-    return folder
+    return intake.left_out
 
 
-def extract(archive: IO[bytes], folder: Path) -> None:
-    """Unpack the regular files and folders of a tar below `folder`; UsageError for a bad one."""
-    folder.mkdir(exist_ok=True)
+async def _take(stream: Stream, intake: Intake, folder: Path) -> None:
     try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:
-            for member in tar:
-                _unpack(tar, member, folder)
-    except (tarfile.TarError, ValueError, RecursionError) as error:
-        raise UsageError(
-            "Results are damaged", f"What the host sent is no archive: {error}.", "Fetch again."
-        ) from error
+        await Feed.through(stream.chunks, partial(_unpack, intake, stream, folder))
+    except RefusedError as error:
+        # Results need not wait for a checkpoint that cannot be read safely.
+        if not stream.below:
+            raise
+        intake.leave_out(stream.below, f"stays where it is: {error.message}")
 
 
 def _place(fresh: Path, folder: Path) -> None:
@@ -104,46 +135,51 @@ def _place(fresh: Path, folder: Path) -> None:
     os.replace(fresh, folder)
 
 
-def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts or "\0" in member.name:
-        raise UsageError(
-            "Results are refused",
-            f"A file in them leads out of their folder: {clean(member.name, 200)}.",
-            "Look at the job's results folder on its host.",
-        )
-    target = folder / name
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-        return
-    # A link may point anywhere, here or later; a sparse file may claim any size.
-    if not member.isreg() or member.issparse():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source = tar.extractfile(member)
-    if source is None:
-        return
-    with source, target.open("wb") as file:
-        shutil.copyfileobj(source, file)
-    target.chmod(0o755 if member.mode & 0o100 else 0o644)
+def _limits(settings: TransferSection, folder: Path) -> TransferLimits:
+    limits = settings.limits()
+    free = shutil.disk_usage(folder).free - SPARE_BYTES
+    if limits.size_bytes <= free:
+        return limits
+    hint = "Free some space, or choose another folder."
+    return replace(limits, size_bytes=free, size_from=f"{folder} can take", hint=hint)
 
 
-async def _receive(chunks: AsyncIterator[bytes], archive: IO[bytes], folder: Path) -> int:
-    # The archive and what is unpacked from it lie side by side for a moment.
-    limit = (shutil.disk_usage(folder.parent).free - SPARE_BYTES) // 2
-    size = 0
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > limit:
-            raise UsageError(
-                "Results are too large",
-                f"They have more than {format_mib(max(0, limit) / MIB)}, all that {folder.parent} "
-                "can take.",
-                "Free some space, or choose another folder.",
-            )
-        archive.write(chunk)
-    archive.seek(0)
-    return size
+def _unpack(intake: Intake, stream: Stream, folder: Path, feed: Feed) -> None:
+    for entry in intake.entries(feed, stream.below, stream.root):
+        try:
+            _make(entry, folder / entry.name, folder, intake)
+        except OSError as error:
+            if error.errno not in _UNNAMEABLE:
+                raise
+            intake.leave_out(entry.name, f"cannot be made here: {error.strerror}")
+
+
+def _make(entry: Entry, path: Path, folder: Path, intake: Intake) -> None:
+    if entry.kind == "folder":
+        path.mkdir()
+    elif entry.kind == "link":
+        path.symlink_to(entry.target)
+    elif entry.kind == "hardlink":
+        first = folder / entry.target
+        try:
+            os.link(first, path)
+        except PermissionError:
+            # This disk knows no further names of a file.
+            intake.count_bytes(first.stat().st_size)
+            shutil.copyfile(first, path)
+    else:
+        with path.open("xb") as file:
+            _write(entry, file)
+        path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+
+
+def _write(entry: Entry, file: IO[bytes]) -> None:
+    """Write a file's content; what a sparse one does not have takes no space here either."""
+    assert entry.content is not None
+    for offset, piece in entry.content.pieces():
+        file.seek(offset)
+        file.write(piece)
+    file.truncate(entry.size)
 
 
 def _require_new(folder: Path) -> None:

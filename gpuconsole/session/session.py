@@ -51,7 +51,7 @@ from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered, unqueued
-from gpuconsole.session.results import fetch_results, list_results
+from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.secrets import Forgetting
@@ -269,10 +269,12 @@ class Session(Acting, Asking):
         """List what a job has left on its hosts, the largest first."""
         return await list_results(self.hosts, self.job(reference))
 
-    async def fetch(self, reference: str, destination: Path) -> Path:
-        """Copy a job's results folder into `destination/<job id>`; returns that folder."""
+    async def fetch(self, reference: str, destination: Path) -> Fetched:
+        """Copy a job's results folder into `destination/<job id>`; returns that folder, and what
+        could not be copied."""
         job = self.job(reference)
-        return await fetch_results(self.hosts, job, destination / job.id)
+        settings = self._bench.settings.transfer
+        return await fetch_results(self.hosts, job, destination / job.id, settings)
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal of a job for another engine: a command, or a cluster's objects."""

@@ -102,3 +102,22 @@ async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
         said = log(session, job, 2)
         assert "found home key latest mark newest pipe" in said
         assert_safe(docker_lab.hosts[0], said)
+
+
+async def test_no_link_is_followed_on_the_way_to_another_host(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path, 2)
+    async with desk.session() as session:
+        job = await attacked(desk, session)
+        assert job.attempt is not None
+        first = job.attempt.host
+        session.fleet.drain(first, "the next attempt runs elsewhere", session.user)
+        await session.retry(job.id)
+        done = await job_is(session, job, JobState.SUCCEEDED, within_s=120)
+        assert done.attempt is not None
+        assert done.attempt.host != first
+        said = log(session, job, 2)
+        assert "found latest mark newest" in said
+        for host in docker_lab.hosts:
+            assert_safe(host, said)

@@ -126,13 +126,13 @@ async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
         assert [attempt.ended_by for attempt in begun.attempts] == ["lost-host", ""]
         let_go(host, again)
         await job_is(session, again, JobState.SUCCEEDED)
-        fetched = await session.fetch(again.id, tmp_path / "again")
+        fetched = (await session.fetch(again.id, tmp_path / "again")).folder
         assert (fetched / "runs").read_text() == "ran\nran\n"
         await job_is(session, waiting, JobState.RUNNING)
         let_go(host, waiting)
         await job_is(session, waiting, JobState.SUCCEEDED)
         await ran_once(session, waiting, tmp_path / "out")
-        fetched = await session.fetch(job.id, tmp_path / "out")
+        fetched = (await session.fetch(job.id, tmp_path / "out")).folder
         assert (fetched / "runs").read_text() == "ran\n"
 
 

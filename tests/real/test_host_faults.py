@@ -39,7 +39,7 @@ async def ended_well(session: Session, jobs: list[Job], folder: Path) -> None:
     for job in jobs:
         now = session.job(job.id)
         assert now.state is JobState.SUCCEEDED, now.cause
-        fetched = await session.fetch(job.id, folder)
+        fetched = (await session.fetch(job.id, folder)).folder
         assert (fetched / "runs").read_text() == "ran\n", "started once"
 
 

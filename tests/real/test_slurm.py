@@ -130,7 +130,7 @@ async def test_a_job_runs_on_the_cluster_and_its_end_comes_back(desk: Desk) -> N
         first, second = await lines(session, job)
         assert first.startswith("devices ")
         assert second == "arguments ['a b', '$HOME;\\'\"']"
-        fetched = await session.fetch(job.id, desk.folder / "fetched")
+        fetched = (await session.fetch(job.id, desk.folder / "fetched")).folder
         assert (fetched / "done").read_text() == "yes"
         await until(lambda: job.id not in desk.runs(), what="the run removed")
 

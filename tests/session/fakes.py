@@ -25,6 +25,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.sharing import fit_together
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import (
     ContainerGoneError,
     EngineError,
@@ -99,6 +100,8 @@ class Container:
     starts: int = 0
     bundles: list[bytes] = field(default_factory=list)
     """What was put into the working folder."""
+    restored: dict[str, bytes] = field(default_factory=dict)
+    """Checkpoints that came from elsewhere, by where the container has them."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What its reporter left behind."""
 
@@ -154,6 +157,9 @@ class Docker:
         self.signs: list[str] = []
         """Journals whose consoles showed that they are at work."""
         self.sent: list[str] = []
+        self.left_out = LeftOut()
+        """What the next checkpoint loses that comes here."""
+        self.checkpoint_gone = False
         """Folders of jobs that were read from here; "" is the results folder itself."""
         self.changed = asyncio.Event()
         self.on_start: Callable[[Container], None] = lambda container: None
@@ -408,7 +414,22 @@ class FakeEngine:
     async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         await self._at("results")
         self._docker.sent.append("checkpoint")
-        yield self._tar()
+        if not self._docker.checkpoint_gone:
+            yield self._tar()
+
+    async def restore(
+        self,
+        job_id: str,
+        container: str,
+        archive: AsyncIterator[bytes],
+        target: str,
+        limits: TransferLimits,
+    ) -> LeftOut:
+        await self._at("restore")
+        found = self._known(container)
+        found.restored[target] = b"".join([chunk async for chunk in archive])
+        await self._at("restore done")
+        return self._docker.left_out
 
     def _tar(self) -> bytes:
         buffer = io.BytesIO()
@@ -515,6 +536,8 @@ class FirstFree:
 
     preempt: tuple[str, ...] = ()
     """Jobs to be stopped for others."""
+    avoided: frozenset[str] = frozenset()
+    """Hosts on which nothing more is placed."""
 
     def plan(
         self,
@@ -541,7 +564,10 @@ class FirstFree:
             free = [
                 (host, device)
                 for host in snapshot.hosts
-                if host.state is HostState.UP and not host.engine_error and not host.drained
+                if host.state is HostState.UP
+                and not host.engine_error
+                and not host.drained
+                and host.name not in self.avoided
                 for device in host.devices
                 if device.uuid not in busy
             ]

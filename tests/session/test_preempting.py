@@ -12,6 +12,7 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
+from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.checkpoint import pack_parents
 from gpuconsole.session.jobs import retry
@@ -113,6 +114,38 @@ async def test_a_checkpoint_follows_its_job_to_another_host(lab: Lab) -> None:
     assert sorted(places.values()) == ["a", "b"]
     moved = places[job.id]
     assert lab.dockers["a"].sent == (["checkpoint"] if moved == "b" else [])
+
+
+async def moved(lab: Lab, desk: Desk) -> Job:
+    """Return a preempted job once it has been placed on another host than before."""
+    job = await running(lab, desk)
+    lab.planner.avoided = frozenset({"a"})
+    preempt(desk.journal, job, "Preempted by ada.")
+    await lab.clock.until(lambda: len(desk.job(job.id).attempts) == 2)
+    return job
+
+
+async def test_what_a_checkpoint_loses_on_its_way_is_said(lab: Lab) -> None:
+    desk = lab.desk()
+    left = LeftOut().add("home\x1b[31m", "is a link that leads out of the folder")
+    lab.dockers["b"].left_out = replace(left, count=3)
+    job = await moved(lab, desk)
+    await lab.clock.until(lambda: desk.job(job.id).state is JobState.RUNNING)
+    (told,) = [event for _, event in desk.journal.events_after(0) if "left out" in event.message]
+    assert told.message == (
+        "3 things of its checkpoint were left out on the way from a to b: "
+        "home is a link that leads out of the folder; and 2 more."
+    )
+    assert lab.dockers["b"].only().restored["/workspace/out/ckpt"]
+
+
+async def test_a_job_whose_checkpoint_was_removed_does_not_begin_from_the_start(lab: Lab) -> None:
+    desk = lab.desk()
+    lab.dockers["a"].checkpoint_gone = True
+    job = await moved(lab, desk)
+    await lab.clock.until(lambda: desk.job(job.id).state.ended)
+    assert desk.job(job.id).state is JobState.FAILED
+    assert "where its checkpoint folder was removed since" in desk.job(job.id).cause
 
 
 async def test_a_job_whose_checkpoint_is_out_of_sight_waits_for_it(lab: Lab) -> None:

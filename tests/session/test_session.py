@@ -375,7 +375,7 @@ async def test_results_are_fetched_into_a_folder_of_the_job(room: Room, tmp_path
         with pytest.raises(RefusedError, match="has not run"):
             await session.fetch(job.id, tmp_path)
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
-        folder = await session.fetch(job.id, tmp_path / "out")
+        folder = (await session.fetch(job.id, tmp_path / "out")).folder
         assert folder == tmp_path / "out" / job.id
         assert (folder / "model.pdparams").read_bytes() == b"model"
         with pytest.raises(UsageError, match="not empty"):

@@ -37,6 +37,7 @@ from gpuconsole.core.history import Series
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.forecast import Expected
@@ -44,6 +45,7 @@ from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.session.foreseeing import Change
 from gpuconsole.session.imaging import HostImages
+from gpuconsole.session.results import Fetched
 from gpuconsole.session.retrying import Offer
 from gpuconsole.triage import actions_for, ticket
 
@@ -331,6 +333,8 @@ class FakeSession:
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     images: FakeImages = field(default_factory=lambda: FakeImages())
     settings: LabSettings = field(default_factory=LabSettings)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """What cannot be fetched of results."""
     measures: bool = True
     """Whether a host can measure."""
     measuring: asyncio.Event = field(default_factory=asyncio.Event)
@@ -442,10 +446,10 @@ class FakeSession:
         self._record("results", reference)
         return self.left
 
-    async def fetch(self, reference: str, destination: Path) -> Path:
+    async def fetch(self, reference: str, destination: Path) -> Fetched:
         self.calls.append(("fetch", reference, destination))
         self._fail()
-        return destination / reference
+        return Fetched(destination / reference, self.left_out)
 
     def render(self, reference: str, target: str = "docker") -> str:
         return f"docker run --gpus '\"device=GPU-a0\"' paddle python train.py # {reference}"

@@ -9,6 +9,7 @@ import pytest
 
 from gpuconsole.core.containers import ResultFile
 from gpuconsole.core.jobs import JobState, Member
+from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
@@ -150,6 +151,7 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     running, done = job("resnet", JobState.RUNNING), job("vit", JobState.SUCCEEDED, 2)
     session = FakeSession(jobs_now=(running, done), lines=LINES)
+    session.left_out = replace(LeftOut().add("pipe", "is a named pipe"), count=3)
     async with opened(session) as console:
         await job_screen(console)
         await console.press("c")
@@ -162,6 +164,7 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         await console.until(lambda: session.named("retry") == [("retry", "ana-0002")])
         await console.press("F")
         await console.told("The results are in")
+        await console.shows("left out: pipe is a named pipe", "and 2 more")
         assert session.named("fetch") == [("fetch", "ana-0002", tmp_path)]
         await console.until(lambda: count(console) == 200)
         await console.press("S")

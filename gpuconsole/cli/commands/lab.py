@@ -186,8 +186,8 @@ async def _results(session: Session, job: Job) -> dict[str, Any] | None:
     if not job.state.ended:
         return None
     with tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") as folder:
-        made = await session.fetch(job.id, Path(folder))
-        summary = made / "summary.json"
+        fetched = await session.fetch(job.id, Path(folder))
+        summary = fetched.folder / "summary.json"
         found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
         return found
 

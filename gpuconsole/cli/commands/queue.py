@@ -23,6 +23,7 @@ from gpuconsole.errors import UnreachableError
 if TYPE_CHECKING:
     from gpuconsole.core.containers import ResultFile
     from gpuconsole.session.placing import Why
+    from gpuconsole.session.results import Fetched
     from gpuconsole.session.session import Session
 
 _PICTURE_S = 5.0
@@ -31,6 +32,8 @@ _REACH_S = 15.0
 """How long a command waits for the one host that it needs."""
 _RECENT = 20
 """How many ended jobs a person sees without --all."""
+_LEFT_OUT = 20
+"""How many things that could not be copied a person sees; --json has more."""
 
 
 @click.command()
@@ -281,15 +284,28 @@ def fetch(job: str, folder: Path, listing: bool) -> int:
 
     target = folder.expanduser().absolute()
 
-    async def work(session: Session) -> tuple[str, Path]:
+    async def work(session: Session) -> tuple[str, Fetched]:
         found = await _reached(session, job)
         return found.id, await session.fetch(job, target)
 
-    job_id, made = drive(work)
+    job_id, fetched = drive(work)
+    left = fetched.left_out
     if options().as_json:
-        print_document({"job": job_id, "folder": str(made)})
-    else:
-        print(made)
+        named = [{"name": one.name, "reason": one.reason} for one in left.named]
+        print_document(
+            {
+                "job": job_id,
+                "folder": str(fetched.folder),
+                "left_out": named,
+                "left_out_count": left.count,
+            }
+        )
+        return 0
+    print(fetched.folder)
+    if left.count:
+        note(f"Left out of them: {left.count}")
+    for line in left.lines(_LEFT_OUT):
+        note(f"  {line}")
     return 0
 
 

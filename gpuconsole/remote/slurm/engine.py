@@ -29,6 +29,7 @@ from gpuconsole.core.containers import (
     ResultFile,
 )
 from gpuconsole.core.text import clean
+from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
@@ -264,6 +265,17 @@ class SlurmEngine:
             # A run that is under way knows its folder by name: only a new attempt moves it.
             async for chunk in folders.checkpoint(job_id, adopt=False):
                 yield chunk
+
+    async def restore(
+        self,
+        job_id: str,
+        container: str,
+        archive: AsyncIterator[bytes],
+        target: str,
+        limits: TransferLimits,
+    ) -> LeftOut:
+        """Refuse: all nodes share one folder, and a job never goes from or to another engine."""
+        raise EngineError("Nothing to bring", f"{self.host}: its nodes share the checkpoint.")
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List the files of results and checkpoint, the largest first."""

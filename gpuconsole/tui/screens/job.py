@@ -15,8 +15,10 @@ from textual.widgets import Static
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.results import Fetched
 from gpuconsole.session.retrying import Offer
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.key import Key
@@ -143,9 +145,9 @@ class JobScreen(LogScreen):
         if job is None:
             return
 
-        def fetched(path: Path) -> None:
-            self.tell(f"The results are in {path}.", "Fetched")
-            aside(self, partial(self._list_results, job.id, path), group="results")
+        def fetched(done: Fetched) -> None:
+            self.tell(f"The results are in {done.folder}.", "Fetched")
+            aside(self, partial(self._list_results, job.id, done), group="results")
 
         self.tell("Fetching the results.")
         work = partial(self.session.fetch, job.id, Path.cwd())
@@ -161,8 +163,9 @@ class JobScreen(LogScreen):
             self._results[job_id] = (*_few(named), f"F copies them into ./{job_id}")
         self.show(self.picture)
 
-    async def _list_results(self, job_id: str, folder: Path) -> None:
-        self._results[job_id] = await asyncio.to_thread(_listed, folder)
+    async def _list_results(self, job_id: str, done: Fetched) -> None:
+        listed = await asyncio.to_thread(_listed, done.folder)
+        self._results[job_id] = (*listed, *_left_out(done.left_out))
         self.show(self.picture)
 
     def action_cancel(self) -> None:
@@ -315,12 +318,23 @@ class JobScreen(LogScreen):
 def _listed(folder: Path) -> tuple[str, ...]:
     """Return the files of a folder with their sizes, largest first."""
     try:
-        sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+        found = (path for path in folder.rglob("*") if not path.is_symlink() and path.is_file())
+        sizes = {path: path.stat().st_size for path in found}
     except OSError as error:
         return (f"{folder} cannot be read: {error.strerror}.",)
     files = sorted(sizes, key=lambda path: -sizes[path])
-    named = [f"{path.relative_to(folder)}  {format_mib(sizes[path] / MIB)}" for path in files]
+    named = [
+        f"{clean(str(path.relative_to(folder)), 300)}  {format_mib(sizes[path] / MIB)}"
+        for path in files
+    ]
     return (f"in {folder}", *_few(named))
+
+
+def _left_out(left: LeftOut) -> tuple[str, ...]:
+    """Return what could not be fetched and why, and how much more that is."""
+    named = [f"left out: {one.name} {one.reason}" for one in left.named[:MOST_RESULTS]]
+    more = left.count - len(named)
+    return (*named, *([f"and {more} more"] if more else []))
 
 
 def _few(named: Sequence[str]) -> tuple[str, ...]:

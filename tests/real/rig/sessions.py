@@ -132,5 +132,5 @@ async def ran_once(session: Session, job: Job, folder: Path) -> None:
     lines = [line async for line in session.logs(job.id, follow=False)]
     count = int(lines[-1].removeprefix("counted "))
     assert lines[:-1] == [f"line {number}" for number in range(count)]
-    fetched = await session.fetch(job.id, folder)
+    fetched = (await session.fetch(job.id, folder)).folder
     assert (fetched / "runs").read_text() == "ran\n"
