@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.cli.commands import queue
 from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.transfers import LeftOut
+from gpuconsole.session.results import Fetched
 from gpuconsole.state import Journal
 from tests.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
 
@@ -201,3 +204,24 @@ def test_secrets_come_from_a_file_or_ones_own_variables_and_are_not_told(
     wrong = run("submit", script, *lab, "--env", "MISSING")
     assert wrong.code == 2
     assert "$MISSING" in wrong.err
+
+
+def test_fetch_names_what_it_could_not_copy(
+    run: Run,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left_out = LeftOut()
+    for number in range(1500):
+        left_out = left_out.add(f"pipe\x1b[31m-{number}", "is a named pipe")
+    done = ("ada-1", Fetched(Path("/here/ada-1"), left_out))
+    monkeypatch.setattr(queue, "drive", lambda work: done)
+    told = run("fetch", "ada-1")
+    assert told.out == "/here/ada-1\n"
+    lines = told.err.splitlines()
+    assert lines[:2] == ["Left out of them: 1500", "  pipe-0 is a named pipe"]
+    assert lines[-1] == "  and 1480 more"
+    document = run("fetch", "ada-1", "--json").document
+    assert (document["job"], document["folder"]) == ("ada-1", "/here/ada-1")
+    assert document["left_out_count"] == 1500
+    assert len(document["left_out"]) == 1000
+    assert document["left_out"][1] == {"name": "pipe-1", "reason": "is a named pipe"}

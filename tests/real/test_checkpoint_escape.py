@@ -6,11 +6,19 @@ as root whatever path it is given.
 
 from __future__ import annotations
 
+import io
+import tarfile
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.jobs import Job, JobState
+import pytest
+
+from gpuconsole.core.jobs import Job, JobState, Mount
+from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.session.session import Session
+from tests.real.rig.engines import spec
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.sessions import Desk, job_is, seen
 
@@ -121,3 +129,80 @@ async def test_no_link_is_followed_on_the_way_to_another_host(
         assert "found latest mark newest" in said
         for host in docker_lab.hosts:
             assert_safe(host, said)
+
+
+def hostile(*names: str) -> bytes:
+    """Return a tar with files of these names, and beside them whatever a tar may hold."""
+    kinds = {
+        "./block": tarfile.BLKTYPE,
+        "./character": tarfile.CHRTYPE,
+        "./pipe": tarfile.FIFOTYPE,
+        "./home": tarfile.SYMTYPE,
+        "./shadow": tarfile.LNKTYPE,
+    }
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in ("./net", *names, *kinds, "./home/planted", "./latest"):
+            entry = tarfile.TarInfo(name)
+            entry.type = kinds.get(name, tarfile.REGTYPE)
+            entry.mode, entry.devmajor, entry.linkname = 0o6777, 8, HOME
+            if name == "./latest":
+                entry.type, entry.linkname = tarfile.LNKTYPE, "./net"
+            entry.size = 3 if entry.isreg() else 0
+            tar.addfile(entry, io.BytesIO(b"net"))
+    return buffer.getvalue()
+
+
+async def sent(*parts: bytes | Exception) -> AsyncIterator[bytes]:
+    for part in parts:
+        if isinstance(part, Exception):
+            raise part
+        yield part
+
+
+async def test_a_hostile_host_makes_nothing_on_another_with_its_checkpoint(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path, 1)
+    host = docker_lab.hosts[0]
+    async with desk.session() as session:
+        await seen(session)
+        engine = await session.hosts.engine(host.name)
+        account = await engine.prepare("job-held", checkpoint=True)
+        place = account.checkpoint_dir
+        made = spec("held", "true", mounts=(Mount(place, "/workspace/runs/ckpt", False),))
+        container = await engine.create(replace(made, user=f"{account.uid}:{account.gid}"))
+        host.run(["sh", "-c", f"echo older >{place}/net"]).check_returncode()
+
+        async def restore(*parts: bytes | Exception) -> LeftOut:
+            limits = TransferLimits(2**20, 100)
+            target = "/workspace/runs/ckpt"
+            return await engine.restore("job-held", container, sent(*parts), target, limits)
+
+        def tree() -> list[str]:
+            found = host.run(["find", place, "-mindepth", "1", "-printf", "%P %y %m %U\n"])
+            return sorted(found.stdout.decode().splitlines())
+
+        for name in ("/workspace/train.py", "../../data/planted"):
+            with pytest.raises(UsageError, match="leads out"):
+                await restore(hostile(name))
+        whole = hostile()
+        for broken in (whole[:2000], whole + bytes(2**24), b"garbage" * 200):
+            with pytest.raises(UsageError):
+                await restore(broken)
+        with pytest.raises(UnreachableError, match="lost"):
+            await restore(whole[:512], UnreachableError("lost", "The other host is lost."))
+        # Whatever came of these is undone when the job is launched again.
+        await engine.prepare("job-held", checkpoint=True)
+        assert host.run(["cat", f"{place}/net"]).stdout == b"older\n"
+        left_out = await restore(whole)
+        assert [one.name for one in left_out.named] == [
+            *("block", "character", "pipe", "home", "shadow"),
+        ]
+        assert tree() == [
+            "home d 755 21000",
+            *("home/planted f 777 21000", "latest f 777 21000", "net f 777 21000"),
+        ]
+        links = host.run(["stat", "-c", "%h", f"{place}/net"])
+        assert links.stdout == b"2\n"
+        assert host.run(["ls", f"{place}.before"]).returncode != 0

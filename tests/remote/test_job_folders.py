@@ -152,6 +152,30 @@ async def test_an_arrival_that_was_cut_off_is_undone(home: Path, folders: JobFol
     assert not whole.exists()
 
 
+async def test_a_checkpoint_makes_way_until_the_other_has_arrived(
+    home: Path, folders: JobFolders
+) -> None:
+    account = await folders.prepare(JOB, checkpoint=True)
+    place, before = Path(account.checkpoint_dir), base(home) / f"{JOB}.before"
+    (place / "net").write_text("old")
+    for _ in range(2):
+        await folders.make_way(JOB)
+        assert not list(place.iterdir())
+        assert (before / "net").read_text() == "old"
+        (place / "net").write_text("pa")
+    (place / "home").symlink_to(home)
+    await folders.prepare(JOB, checkpoint=True)
+    assert (place / "net").read_text() == "old"
+    await folders.make_way(JOB)
+    (place / "net").write_text("new")
+    (before / "home").symlink_to(home)
+    await folders.arrived(JOB)
+    assert not before.exists()
+    await folders.prepare(JOB, checkpoint=True)
+    assert (place / "net").read_text() == "new"
+    assert (home / ".ssh" / "id").read_text() == "secret"
+
+
 async def test_results_that_are_gone_are_said_to_be_gone(home: Path, folders: JobFolders) -> None:
     for _ in range(2):
         with pytest.raises(RefusedError, match=f"box has no results folder of {JOB} any more"):

@@ -291,22 +291,6 @@ async def test_a_stream_is_taken_no_faster_than_it_is_written(
     assert most <= feed.CHUNKS + 3
 
 
-@pytest.mark.parametrize("over", [0, 1])
-async def test_half_of_what_is_free_beside_the_spare_space_may_be_filled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: int
-) -> None:
-    content = archive((entry("a"), b"x" * 5000))
-    free = results.SPARE_BYTES + 2 * len(content) - over
-    monkeypatch.setattr(results.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-    saving = save_results(stream(content), tmp_path / "job")
-    if over:
-        with pytest.raises(UsageError, match="too large"):
-            await saving
-        assert list(tmp_path.iterdir()) == []
-    else:
-        assert (await saving / "a").stat().st_size == 5000
-
-
 async def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     await save(archive((entry("a"), b"x")), tmp_path / "job")
