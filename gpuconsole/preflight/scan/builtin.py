@@ -47,6 +47,10 @@ from gpuconsole.preflight.scan.values import (
     plain,
 )
 
+MAX_PLACES = 400
+"""Places that a number is rounded to: a float has no more on either side."""
+_BITS_PER_STEP = 2**14
+
 
 def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
     run_iter = calls.iterate
@@ -121,12 +125,12 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
         "abs": lambda run, x: _abs(calls, x),
-        "round": lambda run, x, n=None: round(x, n), "divmod": lambda run, a, b: divmod(a, b),
+        "round": _round, "divmod": lambda run, a, b: divmod(a, b),
         "pow": lambda run, a, b, *m: _power(calls, a, b, *m),
         "isinstance": lambda run, x, wanted: kinds.is_instance(calls, x, wanted),
         "hasattr": lambda run, x, name: _hasattr(calls, x, name),
         "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
-        "setattr": lambda run, x, name, value: calls.set_attr(x, name, value),
+        "setattr": lambda run, x, name, value: _setattr(calls, x, name, value),
         "callable": lambda run, x: isinstance(
             x, (Function, BoundMethod, NativeFunction, NativeClass, UserClass, Native)),
         "repr": _str, "hash": _hash, "slice": lambda run, *a: slice(*a),
@@ -265,6 +269,12 @@ def _abs(calls: Calls, value: Value) -> Value:
     return abs(value) if isinstance(value, (int, float)) else value
 
 
+def _round(run: Run, value: Value, places: Value = None) -> Value:
+    if isinstance(places, int) and abs(places) > MAX_PLACES:
+        return run.unknown("a number rounded to more places than it has")
+    return round(value, places)
+
+
 def _sum(calls: Calls, items: Value, start: Value) -> Value:
     total = start
     for item in calls.iterate(items):
@@ -368,6 +378,7 @@ def _hash(run: Run, value: Value) -> Value:
 def _power(calls: Calls, base: Value, exponent: Value, *modulus: Value) -> Value:
     numbers = (base, exponent, *modulus)
     if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
+        calls.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
         return pow(*numbers)
     return calls.binary(ast.Pow, base, exponent)
 
@@ -391,7 +402,14 @@ def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]
     return found
 
 
+def _setattr(calls: Calls, target: Value, name: Value, value: Value) -> None:
+    if isinstance(name, str):
+        calls.set_attr(target, name, value)
+
+
 def _hasattr(calls: Calls, value: Value, name: Value) -> Value:
+    if not isinstance(name, str):
+        return first_unknown(name) or calls.run.unknown("a name that is not known")
     try:
         return not isinstance(calls.get_attr(value, name), Unknown)
     except Raised:

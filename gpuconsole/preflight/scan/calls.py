@@ -15,6 +15,7 @@ from gpuconsole.preflight.scan import (
     likely,
     making,
     modes,
+    nesting,
     records,
     texts,
 )
@@ -49,7 +50,7 @@ CHECK_STEPS = 64
 TENSOR_STEPS = 8
 """Making a tensor and ending it takes about as long as this many steps."""
 FOLLOW_ERRORS = (
-    TypeError, ValueError, AttributeError, IndexError, KeyError, ArithmeticError, AssertionError,
+    TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError,
     StopIteration,
 )  # fmt: skip
 """What a library model raises when its arguments are not what it can follow."""
@@ -106,6 +107,15 @@ class Calls(Attributes):
         if run.steps + TENSOR_STEPS * len(run.ledger.sizes) > MAX_STEPS:
             raise Blocked(run.unknown("the script does too much to follow within the budget"))
 
+    def too_much(self, *values: Value) -> Unknown | None:
+        """Count the work of looking at all that values hold; why not, where that is too much."""
+        size = nesting.weight(*values)
+        if size >= nesting.ITEMS_PER_STEP:
+            self.tick(size // nesting.ITEMS_PER_STEP)
+        if size <= nesting.MOST:
+            return None
+        return self.run.unknown("a value that is nested too deep to follow")
+
     def check_depth(self) -> None:
         """Give the run up where calls and imports are nested too deep."""
         if self.depth >= MAX_CALL_DEPTH:
@@ -125,7 +135,9 @@ class Calls(Attributes):
         """Call anything callable."""
         self.tick()
         if isinstance(target, NativeFunction):
-            return self.guard(target.call, target.name, args, kwargs)
+            deep = target.name not in nesting.SHALLOW
+            refused = self.too_much(*args, *kwargs.values()) if deep else None
+            return refused or self.guard(target.call, target.name, args, kwargs)
         if isinstance(target, Function):
             return self.call_function(target, args, kwargs)
         if isinstance(target, BoundMethod):
@@ -136,7 +148,9 @@ class Calls(Attributes):
             return making.instance(self, target, args, kwargs)
         if isinstance(target, NativeClass):
             made = target.type()
-            result = self.guard(made.init, target.name, args, kwargs)
+            deep = target.name not in nesting.SHALLOW
+            refused = self.too_much(*args, *kwargs.values()) if deep else None
+            result = refused or self.guard(made.init, target.name, args, kwargs)
             return result if isinstance(result, Unknown) else made
         if isinstance(target, Native):
             if self.run.around is not None:
@@ -159,7 +173,10 @@ class Calls(Attributes):
         call = getattr(target, "call", None)
         if call is None:
             return self.run.unknown(f"{target.label} is not callable")
-        return self.guard(lambda run, /, *a, **k: call(self, *a, **k), target.label, args, kwargs)
+        refused = self.too_much(*args, *kwargs.values())
+        return refused or self.guard(
+            lambda run, /, *a, **k: call(self, *a, **k), target.label, args, kwargs
+        )
 
     def guard(
         self,

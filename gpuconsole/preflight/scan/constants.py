@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.scan import drawn, lengths, ordering, texts
+from gpuconsole.preflight.scan import drawn, lengths, nesting, ordering, texts
 from gpuconsole.preflight.scan.scalars import Double
 from gpuconsole.preflight.scan.tensors import Tensor
 from gpuconsole.preflight.scan.values import (
@@ -90,8 +90,15 @@ BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
     ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
 }  # fmt: skip
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 PLAIN = (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None), range, slice)
 _SIZED = (str, bytes, list, tuple)
+_LONG = (*_SIZED, dict, set, frozenset)
+_ITEMS_PER_STEP = 64
+"""Items or letters that one operation goes over in about the time of one step of a run."""
 
 METHODS: Mapping[type, frozenset[str]] = {
     str: frozenset([
@@ -132,6 +139,17 @@ METHODS: Mapping[type, frozenset[str]] = {
 }  # fmt: skip
 
 
+_LOOKING_UP = frozenset([
+    "index", "count", "remove", "get", "pop", "setdefault", "add", "discard", "__contains__",
+    "__getitem__", "__setitem__",
+])  # fmt: skip
+"""Methods that compare their first argument, or take it for a key."""
+_ENDS = frozenset(["append", "insert", "appendleft", "pop", "popleft", "__len__"])
+"""Methods that work at one place of a list."""
+_AT_THE_ENDS = frozenset(["startswith", "endswith", "removeprefix", "removesuffix", "__len__"])
+"""Methods that look only at the beginning or the end of a text."""
+_MOVED_PER_STEP = 4096
+"""Items of a list that are moved by one place in about the time of one step of a run."""
 _NEEDS_KNOWN = frozenset(["index", "count", "get", "pop", "setdefault", "remove", "discard", "add"])
 
 
@@ -145,7 +163,8 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
     run = calls.run
     if kind is ast.Pow and isinstance(right, (int, float)) and abs(right) > MAX_EXPONENT:
         return run.unknown("a power too large to follow")
-    if kind is ast.LShift and isinstance(right, int) and right > MAX_BITS:
+    shifted = kind is ast.LShift and isinstance(left, int) and isinstance(right, int)
+    if shifted and left.bit_length() + right > MAX_BITS:
         return run.unknown("a shift too large to follow")
     if kind is ast.Mult:
         for sized, times in ((left, right), (right, left)):
@@ -165,11 +184,51 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
         made = BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         return run.unknown(f"this cannot be computed: {error}")
-    if isinstance(made, _SIZED):
-        calls.tick(len(made) // 64)
+    going_over(calls, made, left)
+    if isinstance(made, int) and made.bit_length() > MAX_BITS:
+        return run.unknown("a number too large to follow")
     if type(made) is float and (isinstance(left, Double) or isinstance(right, Double)):
         return Double(made)
     return made
+
+
+def going_over(calls: Calls, *values: Value) -> None:
+    """Count the work of an operation that goes over the items or letters of values once."""
+    longest = max((len(one) for one in values if isinstance(one, _LONG)), default=0)
+    if longest >= _ITEMS_PER_STEP:
+        calls.tick(longest // _ITEMS_PER_STEP)
+
+
+def compare(calls: Calls, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """Compare plain values; unknown where that cannot be done, or goes over too much."""
+    if nesting.is_container(left) and nesting.is_container(right):
+        told = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
+        refused = None if told else calls.too_much(left, right)
+        if refused is not None:
+            return refused
+    try:
+        return bool(COMPARE[kind](left, right))
+    except TypeError as error:
+        return calls.run.unknown(f"this cannot be compared: {error}")
+
+
+def contains(calls: Calls, container: Value, item: Value) -> bool | Unknown:
+    """Whether a plain container has an item, which alone is not too much to look at.
+
+    TypeError where it cannot have such items.
+    """
+    if isinstance(container, range):
+        # Python itself looks for anything but its own whole numbers one by one.
+        whole = isinstance(item, int) or (isinstance(item, float) and item.is_integer())
+        return whole and int(item) in container
+    refused = None
+    if nesting.is_container(item) and isinstance(container, (list, tuple)):
+        refused = calls.too_much(item, container)
+    elif isinstance(container, str):
+        refused = texts.searched(calls, container, item)
+    elif isinstance(container, (list, tuple)):
+        going_over(calls, container)
+    return refused or item in container
 
 
 def is_key(value: Value) -> bool:
@@ -221,7 +280,26 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
     return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
 
 
+def _work(calls: Calls, value: Value, name: str, args: Any) -> Unknown | None:
+    """Count the work of a method; why it is not called, where it goes over too much."""
+    if isinstance(value, (str, bytes)) and name not in _AT_THE_ENDS:
+        return texts.searched(calls, value, *args)
+    if name in _LOOKING_UP and isinstance(value, (dict, set)):
+        # A default is handed on as it is.
+        return calls.too_much(*args[:1])
+    if name in _ENDS:
+        calls.tick(len(value) // _MOVED_PER_STEP)
+        return None
+    going_over(calls, value)
+    if name in _LOOKING_UP and args and nesting.is_container(args[0]):
+        return calls.too_much(value, args[0])
+    return None if name == "extend" else calls.too_much(*args)
+
+
 def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+    refused = _work(calls, value, name, args)
+    if refused is not None:
+        return refused
     more = lengths.more_in(value)
     if more is not None and isinstance(value, list):
         return _open_list(calls, value, more, name, args)
@@ -301,11 +379,17 @@ def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwar
     if name == "update":
         given = args[0] if args else {}
         if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
-            given = dict(tuple(one) for one in calls.iterate(given))
+            pairs = [tuple(one) for one in calls.iterate(given)]
+            refused = calls.too_much([pair[0] for pair in pairs])
+            if refused is not None:
+                return refused
+            given = dict(pairs)
         given = getattr(given, "entries", given)
+        going_over(calls, given)
         value.update(given if isinstance(given, dict) else {})
         value.update(kwargs)
         return None
+    going_over(calls, value)
     if name == "items":
         return list(value.items())
     return list(value) if name == "keys" else list(value.values())
@@ -343,7 +427,8 @@ def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwar
 def remove(owner: Value, key: Value) -> None:
     """Run `del owner[key]` where that can be told."""
     if isinstance(owner, dict) and isinstance(key, (str, int, float, tuple)):
-        owner.pop(key, None)
+        if nesting.weight(key) <= nesting.MOST:
+            owner.pop(key, None)
     elif isinstance(owner, list) and (
         (isinstance(key, int) and -len(owner) <= key < len(owner))
         or (isinstance(key, slice) and not first_unknown(key.start, key.stop, key.step))
@@ -353,6 +438,11 @@ def remove(owner: Value, key: Value) -> None:
 
 def same(left: Value, right: Value) -> bool:
     """Whether two values are one for the analysis: equal constants, or tensors of one shape."""
+    return _same(left, right, set())
+
+
+def _same(left: Value, right: Value, seen: set[tuple[int, int]]) -> bool:
+    """Compare, each pair of containers once: `seen` are those that are being compared, or equal."""
     if left is right:
         return True
     if isinstance(left, Tensor) and isinstance(right, Tensor):
@@ -361,7 +451,13 @@ def same(left: Value, right: Value) -> bool:
     if shape is not None and type(left) is type(right):
         return bool(shape == right.shape and left.dtype == right.dtype)
     if isinstance(left, (list, tuple)) and type(left) is type(right):
-        return len(left) == len(right) and all(map(same, left, right))
+        pair = (id(left), id(right))
+        if pair in seen:
+            return True
+        seen.add(pair)
+        return len(left) == len(right) and len(seen) <= nesting.MOST and all(
+            _same(one, other, seen) for one, other in zip(left, right, strict=True)
+        )  # fmt: skip
     if isinstance(left, (int, float, str, bool, type(None))):
         return type(left) is type(right) and left == right
     alike = getattr(left, "alike", None)

@@ -9,13 +9,15 @@ from gpuconsole.preflight.scan.records import Member
 from gpuconsole.preflight.scan.values import Native, Value
 
 MAX_DEPTH = 40
+_STEPS = 4
+"""Steps that copying one value takes about as long as."""
 
 
 def copied(calls: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
     """Copy a value; layers get parameters of their own, as in Paddle, when `deep`."""
+    calls.tick(_STEPS)
     if depth > MAX_DEPTH:
         return calls.run.unknown("a copy of something nested too deep")
-    calls.tick()
 
     def inner(one: Value) -> Value:
         return copied(calls, one, depth=depth + 1) if deep else one

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.preflight.scan import constants, drawn, lengths, operators, texts
@@ -27,11 +26,6 @@ from gpuconsole.preflight.scan.values import (
     formed,
     plain,
 )
-
-COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
 
 
 class Expressions(Comprehensions):
@@ -220,10 +214,7 @@ class Expressions(Comprehensions):
         if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
             return unknown
         if constants.is_plain(left) and constants.is_plain(right):
-            try:
-                return bool(COMPARE[kind](left, right))
-            except TypeError as error:
-                return self.run.unknown(f"this cannot be compared: {error}")
+            return constants.compare(self, kind, left, right)
         return self.guard(
             lambda run, a, b: operators.compare(self, kind, a, b), "comparison", (left, right)
         )
@@ -233,17 +224,17 @@ class Expressions(Comprehensions):
         if isinstance(item, DrawnText):
             told = drawn.inside(item, container)
             return plain(item) if told is None else told is wanted
-        unknown = first_unknown(item)
+        unknown = first_unknown(item) or self.too_much(item)
         if unknown is None and isinstance(container, Unknown):
             unknown = container
         if unknown is not None:
             return unknown
         try:
             if isinstance(container, (list, tuple, dict, set, frozenset, str, range)):
-                inside = item in container
+                inside = constants.contains(self, container, item)
                 if not inside and lengths.more_in(container) is not None:
                     return self.run.unknown("whether data has this item", container)
-                return inside is wanted
+                return inside if isinstance(inside, Unknown) else inside is wanted
         except TypeError as error:
             return self.run.unknown(f"this cannot be looked up: {error}")
         if isinstance(container, Native):

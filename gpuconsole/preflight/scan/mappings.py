@@ -30,7 +30,7 @@ class Mapping(Native):
         """Take items like `dict`."""
         self.do_update(run, items, **more)
 
-    def wrap(self, value: Value) -> Value:
+    def wrap(self, run: Run, value: Value) -> Value:
         """Return a value as this mapping stores it."""
         return value
 
@@ -57,7 +57,7 @@ class Mapping(Native):
     def store(self, calls: Any, key: Value, value: Value) -> None:
         """Set an entry."""
         if not isinstance(key, Unknown):
-            self.entries[key] = self.wrap(value)
+            self.entries[key] = self.wrap(calls.run, value)
 
     def contains(self, key: Value) -> bool:
         """Whether there is an entry."""
@@ -95,7 +95,7 @@ class Mapping(Native):
         if found is None and isinstance(items, (list, tuple)):
             found = dict(items)
         for key, value in {**(found or {}), **more}.items():
-            self.entries[key] = self.wrap(value)
+            self.entries[key] = self.wrap(run, value)
 
     def do_pop(self, run: Run, key: Value, *default: Value) -> Value:
         """Take an entry out."""
@@ -106,7 +106,7 @@ class Mapping(Native):
 
     def do_setdefault(self, run: Run, key: Value, default: Value = None) -> Value:
         """Give an entry, set before where it is not there."""
-        return self.entries.setdefault(key, self.wrap(default))
+        return self.entries.setdefault(key, self.wrap(run, default))
 
     def do_copy(self, run: Run) -> Value:
         """Copy, one level deep."""
@@ -150,17 +150,18 @@ class AttrDict(Mapping):
         super().__init__()
         self.attrs = self.entries
 
-    def wrap(self, value: Value) -> Value:
+    def wrap(self, run: Run, value: Value) -> Value:
         """Turn mappings within into attribute dictionaries."""
+        run.calls.tick()
         if isinstance(value, dict):
             made = type(self)()
-            made.entries.update({key: self.wrap(one) for key, one in value.items()})
+            made.entries.update({key: self.wrap(run, one) for key, one in value.items()})
             return made
-        return [self.wrap(one) for one in value] if type(value) is list else value
+        return [self.wrap(run, one) for one in value] if type(value) is list else value
 
     def do_toDict(self, run: Run) -> Value:  # noqa: N802 - the library's name
         """Give plain dictionaries."""
-        return unwrapped(self)
+        return unwrapped(run, self)
 
     do_to_dict = do_dict = do_todict = do_toDict
 
@@ -177,7 +178,7 @@ class Node(AttrDict):
             run.note_unknown(loaded)
             self.attrs.update(dict.fromkeys(self.entries, loaded))
         elif isinstance(loaded, dict):
-            merge(self, loaded)
+            merge(run, self, loaded)
 
     def do_merge_from_list(self, run: Run, words: Value) -> None:
         """Set entries by dotted names."""
@@ -191,7 +192,7 @@ class Node(AttrDict):
 
     def do_merge_from_other_cfg(self, run: Run, other: Value) -> None:
         """Take another's entries."""
-        merge(self, mapping_of(other) or {})
+        merge(run, self, mapping_of(other) or {})
 
     def do_freeze(self, run: Run) -> None:
         """Forbid changes: no size changes."""
@@ -213,15 +214,16 @@ class SimpleNamespace(Native):
         self.attrs.update(values)
 
 
-def merge(target: Mapping, values: dict[Value, Value]) -> None:
+def merge(run: Run, target: Mapping, values: dict[Value, Value]) -> None:
     """Set entries, mappings within one by one."""
-    for key, value in values.items():
+    for key, value in list(values.items()):
+        run.calls.tick()
         inner = target.entries.get(key)
         found = mapping_of(value)
         if isinstance(inner, Mapping) and found is not None:
-            merge(inner, found)
+            merge(run, inner, found)
         else:
-            target.entries[key] = target.wrap(value)
+            target.entries[key] = target.wrap(run, value)
 
 
 def mapping_of(value: Value) -> dict[Value, Value] | None:
@@ -233,17 +235,20 @@ def mapping_of(value: Value) -> dict[Value, Value] | None:
     return None
 
 
-def unwrapped(value: Value) -> Value:
+def unwrapped(run: Run, value: Value) -> Value:
     """Return plain dictionaries and lists."""
+    run.calls.tick()
     found = mapping_of(value)
     if found is not None:
-        return {key: unwrapped(one) for key, one in found.items()}
-    return [unwrapped(one) for one in value] if type(value) is list else value
+        return {key: unwrapped(run, one) for key, one in found.items()}
+    return [unwrapped(run, one) for one in value] if type(value) is list else value
 
 
 def as_attributes(run: Run, value: Value = None, /, **more: Value) -> Value:
     """Turn plain dictionaries into attribute dictionaries, wherever they are."""
-    return value if isinstance(value, Unknown) else AttrDict().wrap({**(value or {}), **more})
+    if isinstance(value, Unknown):
+        return value
+    return AttrDict().wrap(run, {**(value or {}), **more})
 
 
 class OmegaConf(Native):
@@ -267,13 +272,13 @@ class OmegaConf(Native):
         for one in parts:
             if isinstance(one, Unknown):
                 return one
-            merge(made, mapping_of(one) or {})
+            merge(run, made, mapping_of(one) or {})
         return made
 
     @staticmethod
     def static_to_container(run: Run, value: Value, **_: Value) -> Value:
         """Give plain dictionaries."""
-        return unwrapped(value)
+        return unwrapped(run, value)
 
     @staticmethod
     def static_from_cli(run: Run, *_: Value) -> Value:

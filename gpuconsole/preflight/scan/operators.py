@@ -54,6 +54,9 @@ _COMPARED = {
 def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` where one side is a modelled object."""
     run = calls.run
+    refused = calls.too_much(left, right)
+    if refused is not None:
+        return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return tensor_ops.binary(run, kind, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
@@ -97,6 +100,9 @@ def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
 def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare modelled objects: elementwise on tensors and arrays."""
     run = calls.run
+    refused = calls.too_much(left, right)
+    if refused is not None:
+        return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return tensor_ops.compare(run, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
@@ -128,6 +134,9 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
 def subscript(calls: Expressions, target: Value, key: Value) -> Value:
     """Return `target[key]` for anything."""
     run = calls.run
+    refused = calls.too_much(key)
+    if refused is not None:
+        return refused
     if isinstance(target, (list, tuple, str, range, bytes)):
         return _sequence_item(run, target, plain_key(run, key))
     if isinstance(target, dict):
@@ -199,13 +208,18 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
     if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
         return first_unknown(key.start, key.stop, key.step)
     try:
-        return target[key]
+        found = target[key]
+        if isinstance(key, slice):
+            constants.going_over(run.calls, found)
+        return found
     except IndexError:
         return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
 def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
+    if calls.too_much(key) is not None:
+        return
     if isinstance(target, (dict, list)):
         key = plain_key(calls.run, key)
     if isinstance(key, DrawnText) and isinstance(target, dict):

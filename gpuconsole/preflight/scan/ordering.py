@@ -13,7 +13,7 @@ def in_order(calls: Any, items: list[Value], options: dict[str, Value]) -> Value
     """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
     key = options.get("key")
     keys = items if key is None else [calls.call(key, [one], {}) for one in items]
-    unknown = first_unknown(keys, options.get("reverse"))
+    unknown = first_unknown(keys, options.get("reverse")) or calls.too_much(keys)
     if unknown is not None:
         return unknown
     if any(getattr(one, "cls", None) is not None for one in keys):

@@ -56,6 +56,10 @@ def is_dataclass(value: Value) -> bool:
     return isinstance(cls, UserClass) and cls.find(FIELDS) is not MISSING
 
 
+_STEPS = 10
+"""Steps that comparing or copying one instance takes about as long as."""
+
+
 def fields_of(cls: UserClass) -> dict[str, Value]:
     """Return the fields of a data class with their defaults (`MISSING` where there is none)."""
     found: dict[str, Value] = {}
@@ -107,6 +111,7 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
 
 def equal(calls: Any, left: Value, right: Value) -> bool:
     """Whether two instances of a data class have the same fields."""
+    calls.tick(_STEPS)
     kind: UserClass = left.cls
     if not isinstance(kind, UserClass) or getattr(right, "cls", None) is not kind:
         return False
@@ -123,6 +128,7 @@ def _replace(run: Run, value: Value, /, **changes: Value) -> Value:
 
 
 def _as_dict(run: Run, value: Value, **_: Value) -> Value:
+    run.calls.tick(_STEPS)
     if is_dataclass(value) and not isinstance(value, UserClass):
         return {name: _as_dict(run, value.attrs[name]) for name in fields_of(value.cls)}
     if isinstance(value, dict):
@@ -226,6 +232,9 @@ def member(run: Run, cls: UserClass, value: Value) -> Value:
     """Stand for `Color("red")`."""
     if isinstance(value, (Unknown, Member)):
         return value
+    refused = run.calls.too_much(value)
+    if refused is not None:
+        return refused
     for one in (members_of(cls) or {}).values():
         if one.attrs["value"] == value:
             return one

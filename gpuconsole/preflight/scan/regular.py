@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from gpuconsole.preflight.scan import drawn
+from gpuconsole.preflight.scan import drawn, texts
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
     Namespace,
@@ -19,9 +22,14 @@ from gpuconsole.preflight.scan.values import (
 )
 
 MAX_PATTERN = 400
-MAX_WORK = 2 * 10**6
-"""Characters looked at, at most: the text's length to the power of what can be tried again."""
+MAX_WORK = 5 * 10**6
+"""Steps that a search may take at most, whatever the text is."""
+_TRIED_PER_STEP = 256
 _LETTERS_PER_STEP = 64
+_MOST_NESTED = 32
+"""Times that a repeat may repeat what can itself be tried in several ways."""
+_ONE_LETTER = frozenset(["LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "FAILURE"])
+_REPEATS = frozenset(["MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"])
 
 
 class Found(Native):
@@ -76,43 +84,77 @@ class Pattern(Native):
         self.attrs["pattern"] = text
 
 
-def _pattern(run: Run, given: Value, flags: Value) -> tuple[re.Pattern[str], int] | Unknown:
-    """Return a compiled pattern and how often what it repeats can be tried again."""
+def _pattern(run: Run, given: Value, flags: Value) -> tuple[re.Pattern[str], Any] | Unknown:
+    """Return a compiled pattern, and the parts that it is made of."""
     text = given.text if isinstance(given, Pattern) else given
     flags = given.flags if isinstance(given, Pattern) else flags
     if not isinstance(text, str) or not isinstance(flags, int):
         return first_unknown(text, flags) or run.unknown("a pattern that is not known")
-    again = retries(text)
-    if again is None or len(text) > MAX_PATTERN:
+    if len(text) > MAX_PATTERN:
         return run.unknown("a pattern that could take long to search for")
     try:
-        return re.compile(text, flags), again
+        return re.compile(text, flags), _parsed(text, flags)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         return run.unknown(f"this pattern cannot be read: {error}")
 
 
-def retries(pattern: str) -> int | None:
-    """Return how many repeats of a pattern can be tried again; None where they are nested."""
-    count, inside, at = 0, False, 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "\\":
-            at += 2
-            continue
-        if inside:
-            inside = letter != "]"
-        elif letter == "[":
-            inside = True
-            # A `]` that comes first stands for itself.
-            at += 1 if pattern[at + 1 : at + 2] == "]" else 0
-            at += 2 if pattern[at + 1 : at + 3] == "^]" else 0
-        elif letter in "*+{" and at:
-            if pattern[at - 1] == ")":
-                return None
-            rest = pattern[at + 1 :].lstrip("?+}0123456789, )")
-            count += bool(rest) and rest[0] != "|"
-        at += 1
-    return count
+@lru_cache(maxsize=256)
+def _parsed(text: str, flags: int) -> Any:
+    """Return the parts of a pattern, as Python's own parser reads them."""
+    try:
+        parser = importlib.import_module("re._parser")
+    except ImportError:
+        parser = importlib.import_module("sre_parse")
+    return parser.parse(text, flags)
+
+
+def work(parsed: Any, length: int, *, whole: bool = False) -> float:
+    """Return how many steps a search in so many letters may take at most; infinite if that grows.
+
+    `whole` is set where the match has to end with the text, as that of `fullmatch` does.
+    """
+    return (length + 1) * _ways(parsed, length, last=not whole)
+
+
+def _ways(items: Sequence[tuple[Any, Any]], length: int, *, last: bool) -> float:
+    """Return the ways in which a sequence of parts can be tried; `last` if nothing follows it."""
+    found = 1.0
+    for place, (code, argument) in enumerate(items):
+        ends = last and place == len(items) - 1
+        found *= _ways_of(str(code), argument, length, last=ends)
+        if found > MAX_WORK:
+            return math.inf
+    return found
+
+
+def _ways_of(code: str, argument: Any, length: int, *, last: bool) -> float:
+    if code in _ONE_LETTER:
+        return 1.0
+    if code == "BRANCH":
+        return sum(_ways(one, length, last=last) for one in argument[1])
+    if code in _REPEATS:
+        return _repeated(argument, length, last=last)
+    if code == "GROUPREF":
+        return length + 1.0
+    if code == "GROUPREF_EXISTS":
+        sides = (one for one in argument[1:] if one is not None)
+        return sum(_ways(one, length, last=last) for one in sides) + 1
+    if code in ("ASSERT", "ASSERT_NOT", "SUBPATTERN"):
+        return _ways(argument[-1], length, last=last and code == "SUBPATTERN")
+    return _ways(argument, length, last=last) if code == "ATOMIC_GROUP" else math.inf
+
+
+def _repeated(argument: Any, length: int, *, last: bool) -> float:
+    """Return the ways of a repeat: those of what it repeats, for each number of times."""
+    fewest, items = int(argument[0]), argument[2]
+    most = min(int(argument[1]), length + 1)
+    inner = _ways(items, length, last=last and most <= 1)
+    if inner == 1:
+        # What ends a pattern takes all that it can, and is never tried again with less.
+        return max(1, fewest) * (1 if last else max(1, most - fewest + 1))
+    if most > _MOST_NESTED:
+        return math.inf
+    return sum((inner**times for times in range(fewest, most + 1)), 0.0)
 
 
 def _wrapped(found: re.Match[str] | None) -> Value:
@@ -124,7 +166,7 @@ def _searching(name: str, give: Callable[[Any], Value]) -> Callable[..., Value]:
         if name not in ("split",) and args and not isinstance(pattern, Pattern):
             flags, args = args[0], args[1:]
         ready = _pattern(run, pattern, flags)
-        problem = _refused(run, ready, text)
+        problem = _refused(run, ready, text, whole=name == "fullmatch")
         if problem is not None or isinstance(ready, Unknown):
             return problem
         return give(getattr(ready[0], name)(text, *args))
@@ -132,13 +174,16 @@ def _searching(name: str, give: Callable[[Any], Value]) -> Callable[..., Value]:
     return call
 
 
-def _refused(run: Run, ready: tuple[re.Pattern[str], int] | Unknown, text: Value) -> Value:
+def _refused(
+    run: Run, ready: tuple[re.Pattern[str], Any] | Unknown, text: Value, *, whole: bool = False
+) -> Value:
     """Return why a text is not searched; None where it can be."""
     if isinstance(ready, Unknown) or not isinstance(text, str):
         return first_unknown(text, ready) or run.unknown("text that is not known")
-    if len(text) ** (1 + ready[1]) > MAX_WORK:
-        return run.unknown("a text too long to search")
-    run.calls.tick(len(text) // _LETTERS_PER_STEP)
+    steps = work(ready[1], len(text), whole=whole)
+    if steps > MAX_WORK:
+        return run.unknown("a pattern that could take long to search for")
+    run.calls.tick(int(steps) // _TRIED_PER_STEP + len(text) // _LETTERS_PER_STEP)
     return None
 
 
@@ -151,8 +196,9 @@ def _substitute(run: Run, pattern: Value, by: Value, text: Value, count: Value =
     if problem is not None or isinstance(ready, Unknown):
         return problem
     if isinstance(by, str):
-        return ready[0].sub(by, text, count) if len(by) <= MAX_PATTERN else (
-            run.unknown("text too long to follow"))  # fmt: skip
+        if len(by) * (len(text) + 1) > texts.MAX_LENGTH:
+            return run.unknown("text too long to follow")
+        return ready[0].sub(by, text, count)
     made: list[str] = []
     end = 0
     for found in ready[0].finditer(text):

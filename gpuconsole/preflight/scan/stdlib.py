@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable
@@ -42,6 +43,8 @@ from gpuconsole.preflight.scan.values import (
 )
 
 MAX_FACTORIAL = 200
+MAX_BITS = 2**16
+"""Of all the whole numbers that a function is given."""
 
 
 def quiet_function(run: Run, *args: Value, **kwargs: Value) -> None:
@@ -116,6 +119,8 @@ def _math() -> Namespace:
             numbers = [operators.plain_key(run, one) for one in args]
             if first_unknown(*args) is None and first_unknown(*numbers) is not None:
                 return run.number("a number out of data")
+            if sum(one.bit_length() for one in numbers if isinstance(one, int)) > MAX_BITS:
+                return run.unknown("numbers too large to follow")
             return first_unknown(*args) or function(*numbers)
 
         return call
@@ -148,8 +153,10 @@ def _math() -> Namespace:
 
 
 def _product(run: Run, items: Value) -> Value:
-    found = list(run.calls.iterate(items))
-    return first_unknown(found) or math.prod(found)
+    total: Value = 1
+    for one in run.calls.iterate(items):
+        total = run.calls.binary(ast.Mult, total, one)
+    return total
 
 
 def _json() -> Namespace:

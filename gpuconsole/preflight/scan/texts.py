@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.scan import drawn
-from gpuconsole.preflight.scan.values import Value, first_unknown
+from gpuconsole.preflight.scan.values import Unknown, Value, first_unknown
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.calls import Calls
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 MAX_LENGTH = 200_000
 """Items or characters of anything that the analysis makes."""
 MAX_FIELDS = 200
+MAX_SHOWN = 1000
+"""Items of a list that is shown as text."""
+MAX_SEARCHED = 2 * 10**7
+"""Letters that a search compares at most: those of the text, times those looked for."""
+_LETTERS_PER_STEP = 64
+_COMPARED_PER_STEP = 2**14
 
 
 def percent(calls: Calls, template: Value, values: Value) -> Value:
@@ -23,12 +29,12 @@ def percent(calls: Calls, template: Value, values: Value) -> Value:
     parts = values if isinstance(values, tuple) else (values,)
     if type(values) is dict and isinstance(template, str) and "%(" in template:
         parts = tuple(values.values())
-    if not isinstance(template, str) or not all(isinstance(p, (int, float, str)) for p in parts):
+    if not isinstance(template, str) or len(parts) > MAX_SHOWN or not _is_simple(parts):
         return calls.run.unknown("text made from a value that is not known")
     if _wide(template) or _long(template.count("%"), parts):
         return calls.run.unknown("text too long to follow")
     try:
-        return template % values
+        return _made(calls, template % values)
     except (TypeError, ValueError, OverflowError) as error:
         return calls.run.unknown(f"this text cannot be made: {error}")
 
@@ -36,7 +42,7 @@ def percent(calls: Calls, template: Value, values: Value) -> Value:
 def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Format with `str.format`; only plain numbers and text, no attribute access."""
     values = [*args, *kwargs.values()]
-    if not all(isinstance(one, (int, float, str, bool)) for one in values):
+    if not _is_simple(values):
         return calls.run.unknown("text made from a value that is not known")
     if re.search(r"\{[^{}]*\{", template.replace("{{", "")):
         return calls.run.unknown("text whose width comes from a value")
@@ -45,7 +51,7 @@ def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, 
     if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
         return calls.run.unknown("text that the analysis does not format")
     try:
-        return template.format(*args, **kwargs)
+        return _made(calls, template.format(*args, **kwargs))
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
         return calls.run.unknown(f"this text cannot be made: {error}")
 
@@ -54,9 +60,8 @@ def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) ->
     """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
     if isinstance(value, bool) or value is None:
         value = str(value)
-    elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float, str)) for v in value):
-        short = len(value) < 1000 and not _long(1, [one for one in value if type(one) is str])
-        value = str(value) if short else None
+    elif isinstance(value, (list, tuple)):
+        value = _listed(value)
     elif not isinstance(value, (int, float, str)):
         text = getattr(value, "text", None)
         known = getattr(value, "known", None)
@@ -71,9 +76,28 @@ def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) ->
     try:
         if conversion == ord("r") or conversion == ord("a"):
             value = repr(value)
-        return format(str(value) if conversion == ord("s") or not spec else value, spec)
+        return _made(calls, format(str(value) if conversion == ord("s") or not spec else value,
+                                   spec))  # fmt: skip
     except (ValueError, TypeError, OverflowError) as error:
         return calls.run.unknown(f"this text cannot be made: {error}")
+
+
+def _listed(value: Sequence[Value]) -> str | None:
+    """Return a short list of numbers and texts as text."""
+    if len(value) >= MAX_SHOWN or not _is_simple(value):
+        return None
+    letters = sum(len(one) for one in value if isinstance(one, str))
+    return str(value) if letters <= MAX_LENGTH else None
+
+
+def _is_simple(values: Sequence[Value]) -> bool:
+    return all(isinstance(one, (int, float, str)) for one in values)
+
+
+def _made(calls: Calls, text: str) -> str:
+    """Count the work of making a text."""
+    calls.tick(len(text) // _LETTERS_PER_STEP)
+    return text
 
 
 def _long(fields: int, values: Sequence[Value]) -> bool:
@@ -92,6 +116,15 @@ def _wide(template: str) -> bool:
     return len(template) > MAX_LENGTH or "*" in template
 
 
+def searched(calls: Calls, text: Value, *parts: Value) -> Unknown | None:
+    """Count the work of looking for parts in a text; why not, where that could take long."""
+    longest = max((len(one) for one in parts if isinstance(one, (str, bytes))), default=0)
+    if len(text) * longest > MAX_SEARCHED:
+        return calls.run.unknown("a text too long to search")
+    calls.tick(len(text) // _LETTERS_PER_STEP + len(text) * longest // _COMPARED_PER_STEP)
+    return None
+
+
 def translated(run: Run, value: str, name: str, args: Any) -> Value:
     """Run `translate` and `maketrans`."""
     unknown = first_unknown(*args)
@@ -102,14 +135,14 @@ def translated(run: Run, value: str, name: str, args: Any) -> Value:
         return str.maketrans(*args)
     if any(isinstance(one, str) and len(one) > 8 for one in table.values()):
         return run.unknown("text too long to follow")
-    return value.translate(table)
+    return _made(run.calls, value.translate(table))
 
 
 def padded(run: Run, value: str, name: str, args: Any) -> Value:
     unknown = first_unknown(*args)
     if unknown is not None or not args or args[0] > MAX_LENGTH:
         return unknown or run.unknown("text too long to follow")
-    return getattr(value, name)(*args)
+    return _made(run.calls, getattr(value, name)(*args))
 
 
 def joined_or_replaced(calls: Calls, value: str, name: str, args: Any) -> Value:
@@ -123,7 +156,7 @@ def joined_or_replaced(calls: Calls, value: str, name: str, args: Any) -> Value:
             return calls.run.unknown("text made from a value that is not known")
         if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
             return calls.run.unknown("text too long to follow")
-        return value.join(parts)
+        return _made(calls, value.join(parts))
     if len(value) * (len(args[1]) + 1) > 10 * MAX_LENGTH:
         return calls.run.unknown("text too long to follow")
-    return value.replace(*args)
+    return searched(calls, value, args[0]) or _made(calls, value.replace(*args))

@@ -211,14 +211,15 @@ class UserClass:
 
     def mro(self) -> list[UserClass]:
         """Return the script's classes in look-up order (depth first, each once, last kept)."""
-        order: list[UserClass] = [self]
-        for base in self.bases:
-            if isinstance(base, UserClass):
-                for one in base.mro():
-                    if one in order:
-                        order.remove(one)
-                    order.append(one)
-        return order
+        order: dict[UserClass, None] = {}
+        self._last_first(order)
+        return list(reversed(order))
+
+    def _last_first(self, order: dict[UserClass, None]) -> None:
+        for base in reversed(self.bases):
+            if isinstance(base, UserClass) and base not in order:
+                base._last_first(order)
+        order[self] = None
 
     def find(self, name: str) -> Value:
         """Return the class attribute `name` or `MISSING`."""
