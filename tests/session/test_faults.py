@@ -291,6 +291,7 @@ async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
     jobs = [one.submit(desk, f"train-{number}") for number in range(2)]
     desk.start()
     await one.clock.until(lambda: aside(desk) is not None, within=120)
+    await one.clock.until(lambda: all(desk.job(job).state is JobState.QUEUED for job in jobs))
     placer = Placer(one.settings)
     foresight = Foresight(desk.bench, placer, desk.leases)
     known = await foresight.renew()
