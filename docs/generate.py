@@ -41,6 +41,7 @@ With `--json` a command prints exactly one document on stdout, also for an error
 | 2 | wrong usage, a wrong file, or local state that cannot be used |
 | 3 | the host or engine that was asked for could not be reached |
 | 130 | interrupted with Ctrl-C |
+| 143, 129 | the console was ended by SIGTERM, or SIGHUP when its terminal was closed |
 """
 
 

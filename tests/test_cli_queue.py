@@ -225,3 +225,22 @@ def test_fetch_names_what_it_could_not_copy(
     assert document["left_out_count"] == 1500
     assert len(document["left_out"]) == 1000
     assert document["left_out"][1] == {"name": "pipe-1", "reason": "is a named pipe"}
+
+
+def test_what_was_not_shipped_is_said_at_submission(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+) -> None:
+    for number in range(30):
+        (script.parent / f"{number:02}.key").write_text("x")
+    told = run("submit", script, *lab, "--hold")
+    assert "Warning: train: 00.key: looks like a key or password file" in told.err
+    assert "--ship 00.key" in told.err
+    assert told.err.count("looks like a key") == 20
+    assert "and 10 more were left out" in told.err
+    document = run("submit", script, *lab, "--hold", "--ship", script.parent / "00.key", "--json")
+    assert not any("00.key" in one for one in document.document["warnings"])
+    assert any("01.key" in one for one in document.document["warnings"])
+    swept = run("submit", script, *lab, "--hold", "--sweep", "x=1,2", "--json").document
+    assert any("00.key" in one for one in swept["warnings"])

@@ -24,6 +24,7 @@ class TaskOptions(TypedDict, total=False):
     args: Sequence[str]
     name: str
     project: str | os.PathLike[str]
+    ship: Sequence[str]
     image: str
     env: Mapping[str, str]
     secrets: Mapping[str, str]
@@ -53,7 +54,7 @@ class TaskOptions(TypedDict, total=False):
     assumptions: Mapping[str, str]
 
 
-_TUPLES = ("args", "mounts", "preferred_devices", "after")
+_TUPLES = ("args", "ship", "mounts", "preferred_devices", "after")
 
 
 def make_task(

@@ -171,6 +171,7 @@ def build_task(
     *,
     assume: Sequence[tuple[str, str]] = (),
     project: Path | None = None,
+    ship: Sequence[Path] = (),
     env: Sequence[tuple[str, str | None]] = (),
     env_file: Sequence[Path] = (),
     label: Sequence[tuple[str, str]] = (),
@@ -195,6 +196,7 @@ def build_task(
         # 0 says `auto`, which a task writes as None.
         devices=task.devices if devices is None else devices or None,
         assumptions={**task.assumptions, **dict(assume)},
+        ship=(*task.ship, *map(str, ship)),
         env=plain,
         secrets=secrets,
         labels={**task.labels, **dict(label)},

@@ -83,6 +83,8 @@ class Task:
     edits: tuple[Edit, ...] = ()
     """Lines changed in the shipped copy; the user's file stays as it is."""
     project: str = ""
+    ship: tuple[str, ...] = ()
+    """Files of the project that go along although a rule leaves them out, or they look secret."""
     image: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)

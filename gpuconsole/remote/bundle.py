@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import shlex
 import stat
 import tarfile
 import tempfile
@@ -24,6 +25,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.bundle_files import Entry, Walk
+from gpuconsole.remote.bundle_secrets import OwnKeys, found_in
 
 PROJECT_MARKS = (".git", "pyproject.toml", ".gpuconsoleignore")
 FILE_LIMIT = 50_000
@@ -85,23 +87,26 @@ def make_bundle(
     *,
     limit_mib: float,
     edits: Sequence[Edit] = (),
+    ship: Sequence[Path] = (),
 ) -> Bundle:
     """Pack a script and its project (found from the script when None) into `target` (tar.gz).
 
-    `edits` change lines in the packed copy alone.
+    `edits` change lines in the packed copy alone. `ship` are files of the project that go along
+    although a rule leaves them out, or they look secret.
 
-    UsageError when the script is missing or outside the project, the folder is one that is never
-    shipped, it is larger than `limit_mib`, `target` cannot be written, or an edit's line is no
-    longer as it was.
+    UsageError when the script is missing or outside the project, or holds a secret, the folder is
+    one that is never shipped, it is larger than `limit_mib`, `target` cannot be written, or an
+    edit's line is no longer as it was.
     """
     script = _existing(script)
     root = project_of(script) if project is None else _given(project, script)
+    wanted = _wanted(ship, script.parent if root is None else root)
     if root is None:
-        walk = Walk(script.parent)
+        walk = Walk(script.parent, wanted)
         walk.skipped.append(f"{script.parent}: holds more than a project; the script goes alone")
-        found = [_entry_of(script, script.parent)]
+        found = [_entry_of(walk.root / name, walk.root) for name in sorted(wanted)]
     else:
-        walk = Walk(root)
+        walk = Walk(root, wanted)
         found = _bounded(walk, limit_mib)
     script_name = script.relative_to(walk.root).as_posix()
     if script_name not in (entry.name for entry in found):
@@ -166,6 +171,21 @@ def _given(project: Path, script: Path) -> Path:
     return root
 
 
+def _wanted(ship: Sequence[Path], root: Path) -> frozenset[str]:
+    """Return the names within a project of files that are shipped on the user's word."""
+    names = set()
+    for path in ship:
+        full = path.resolve()
+        if not full.is_relative_to(root) or not full.is_file():
+            raise UsageError(
+                "File to ship is not in the project",
+                f"{clean(str(path), 512)} is no file below {root}.",
+                "Name a file of the project.",
+            )
+        names.add(full.relative_to(root).as_posix())
+    return frozenset(names)
+
+
 def _entry_of(script: Path, root: Path) -> Entry:
     return Entry(script.relative_to(root).as_posix(), script, script.stat().st_size)
 
@@ -226,6 +246,7 @@ def _archive(
     changed: Mapping[str, bytes],
 ) -> tuple[int, int]:
     files = size = 0
+    own_keys = OwnKeys()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
@@ -235,34 +256,45 @@ def _archive(
                 tar.addfile(_info(entry.name, link=entry.link))
                 continue
             try:
-                content, executable = _read(entry.path)
+                content, status = _read(entry.path)
             except OSError as error:
                 if entry.name == script:
                     raise
                 walk.skipped.append(f"{entry.name}: {error.strerror}")
                 continue
             content = changed.get(entry.name, content)
-            if _is_private_key(content) and entry.name != script:
-                walk.skipped.append(f"{entry.name}: holds a private key")
+            secret = "" if entry.name in walk.wanted else _secret(entry, content, status, own_keys)
+            if secret and entry.name == script:
+                raise UsageError(
+                    "The script holds a secret",
+                    f"{walk.root / script}: {secret}.",
+                    "Give it as a variable (`--env-file FILE`), or ship it all the same:"
+                    f" --ship {shlex.quote(str(walk.root / script))}",
+                )
+            if secret:
+                walk.leave_out(entry.name, secret)
                 continue
+            executable = bool(status.st_mode & stat.S_IXUSR)
             tar.addfile(_info(entry.name, len(content), executable), io.BytesIO(content))
             files, size = files + 1, size + len(content)
     return files, size
 
 
-def _read(path: Path) -> tuple[bytes, bool]:
-    """Return a file's content and whether it may be run; never waits on a pipe, nor follows."""
+def _secret(entry: Entry, content: bytes, status: os.stat_result, own_keys: OwnKeys) -> str:
+    """Return why a file looks secret, as the end of a sentence; "" where it does not."""
+    if own_keys.have(status):
+        return "a hard link to one of your own keys"
+    return found_in(entry.name, content)
+
+
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    """Return a file's content and status; never waits on a pipe, nor follows."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        return file.read(), bool(mode & stat.S_IXUSR)
-
-
-def _is_private_key(content: bytes) -> bool:
-    head = content[:80].lstrip()
-    return head.startswith(b"-----BEGIN ") and b"PRIVATE KEY" in head
+        return file.read(), status
 
 
 def _info(

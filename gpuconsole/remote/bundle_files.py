@@ -2,19 +2,21 @@
 
 Left out are what git would not see (`.gitignore`), what `.gpuconsoleignore` names (same grammar,
 and a `!pattern` there brings back what git ignores), folders that tools make, and whatever looks
-like a key or a password, which no rule can bring back.
+like a key or a password, which no rule can bring back: only the user's own word for this one file.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pathspec
+
+from gpuconsole.remote.bundle_secrets import is_secret_folder, is_secret_name
 
 IGNORE_FILES = (".gitignore", ".gpuconsoleignore")
 """Read in this order in every folder: a later line wins over an earlier one."""
@@ -23,14 +25,6 @@ TOOL_FOLDERS = frozenset(
         *(".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".tox", ".nox"),
         *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".eggs"),
     )
-)
-KEY_FOLDERS = frozenset((".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".gcloud"))
-KEY_NAMES = (
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx"),
-    *("*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.gpg", "*.ovpn", ".env", ".env.*", "*.env"),
-    *(".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd"),
-    *("credentials", "credentials.*", ".credentials*", "secret.*", "secrets.*", ".secrets*"),
-    *("client_secret*.json", "service-account*.json", "service_account*.json", "kubeconfig*"),
 )
 _IGNORE_FILE_LIMIT = 2**20
 
@@ -52,10 +46,15 @@ class Walk:
     `skipped`, as sentences; ignored files are not."""
 
     root: Path
+    wanted: frozenset[str] = frozenset()
+    """Names of files that are shipped whatever rules and looks say."""
     skipped: list[str] = field(default_factory=list)
 
     def entries(self) -> Iterator[Entry]:
-        """Give all files and links to ship, folder by folder, each folder in order of name."""
+        """Give all files and links to ship, folder by folder, each folder in order of name; those
+        that are wanted first."""
+        for name in sorted(self.wanted):
+            yield Entry(name, self.root / name, (self.root / name).stat().st_size)
         yield from self._folder(self.root, "", ())
 
     def _folder(self, folder: Path, prefix: str, rules: tuple[_Rules, ...]) -> Iterator[Entry]:
@@ -67,27 +66,29 @@ class Walk:
             return
         for item in found:
             name = prefix + item.name
+            if name in self.wanted:
+                continue
             is_folder = item.is_dir(follow_symlinks=False)
             if _ignored(rules, name, is_folder):
                 continue
             if is_folder:
-                if not self._is_tools(item):
+                if not self._is_left_out(item, name):
                     yield from self._folder(Path(item.path), name + "/", rules)
             elif (entry := self._entry(item, name)) is not None:
                 yield entry
 
-    def _is_tools(self, item: os.DirEntry[str]) -> bool:
-        if item.name in KEY_FOLDERS:
-            self.skipped.append(f"{item.name}: looks like keys")
+    def _is_left_out(self, item: os.DirEntry[str], name: str) -> bool:
+        if is_secret_folder(name):
+            self.skipped.append(f"{name}: a folder of keys")
+            return True
         # A virtual environment is known by its marker, whatever its name.
-        marker = os.path.join(item.path, "pyvenv.cfg")
-        return item.name in TOOL_FOLDERS | KEY_FOLDERS or os.path.exists(marker)
+        return item.name in TOOL_FOLDERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg"))
 
     def _entry(self, item: os.DirEntry[str], name: str) -> Entry | None:
         if item.name == ".git":
             return None
-        if looks_like_key(item.name):
-            self.skipped.append(f"{name}: looks like a key or password file")
+        if is_secret_name(item.name):
+            self.leave_out(name, "looks like a key or password file")
             return None
         if item.is_symlink():
             return self._link(Path(item.path), name)
@@ -96,6 +97,10 @@ class Walk:
             self.skipped.append(f"{name}: not a regular file")
             return None
         return Entry(name, Path(item.path), status.st_size)
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Note a file that is not shipped because it looks secret."""
+        self.skipped.append(f"{name}: {why}; `--ship {shlex.quote(name)}` ships it")
 
     def _link(self, path: Path, name: str) -> Entry | None:
         try:
@@ -107,11 +112,6 @@ class Walk:
             return None
         # Relative to where the link really is, so that it leads to the same file elsewhere.
         return Entry(name, path, link=os.path.relpath(leads_to, path.parent.resolve()))
-
-
-def looks_like_key(name: str) -> bool:
-    """Tell whether a file of this name probably holds a secret."""
-    return any(fnmatchcase(name.lower(), pattern) for pattern in KEY_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

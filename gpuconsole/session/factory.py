@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings, combined, load_settings
 from gpuconsole.core.containers import Engine, Hosts
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
+from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
@@ -191,13 +191,18 @@ def _session(
     return Session(parts)
 
 
-def pack_project(
-    script: Path, project: Path | None, target: Path, limit_mib: float, edits: tuple[Edit, ...] = ()
-) -> Packed:
-    """Pack a script's project for the journey to a host; UsageError says why it cannot travel."""
+def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
+    """Pack a task's project for the journey to a host; UsageError says why it cannot travel."""
     from gpuconsole.remote.bundle import make_bundle
 
-    bundle = make_bundle(script, project, target, limit_mib=limit_mib, edits=edits)
+    bundle = make_bundle(
+        Path(task.script),
+        Path(task.project) if task.project else None,
+        target,
+        limit_mib=limit_mib,
+        edits=task.edits,
+        ship=tuple(map(Path, task.ship)),
+    )
     return Packed(bundle.script_name, bundle.skipped)
 
 

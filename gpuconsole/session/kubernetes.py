@@ -185,15 +185,11 @@ class _Rendering:
             if kept.exists():
                 return kept.read_bytes()
             self._note("The project as it was submitted is no longer kept; this is how it is now.")
-        from gpuconsole.remote.bundle import make_bundle
+        from gpuconsole.session.factory import pack_project
 
         with tempfile.TemporaryDirectory(prefix="gpuconsole-render-") as folder:
-            target, task = Path(folder) / "project.tar.gz", self._task
-            project = Path(task.project) if task.project else None
-            limit = self._settings.code_size_limit
-            made = make_bundle(
-                Path(task.script), project, target, limit_mib=limit, edits=task.edits
-            )
+            target = Path(folder) / "project.tar.gz"
+            made = pack_project(self._task, target, self._settings.code_size_limit)
             for sentence in made.skipped:
                 self._note(sentence)
             return target.read_bytes()

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from gpuconsole import preflight
 from gpuconsole.core.containers import Hosts
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
@@ -80,11 +79,9 @@ class Measurements:
     ) -> None:
         """Measure in a container on a host, and keep the recording."""
         script = Path(task.script)
-        project = Path(task.project) if task.project else None
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
             bundle = Path(folder) / "project.tar.gz"
-            edits: tuple[Edit, ...] = task.edits
-            packed = await asyncio.to_thread(pack, script, project, bundle, limit_mib, edits)
+            packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
             root = script.parents[len(Path(packed.script).parts) - 1]
             asked = await asyncio.to_thread(_request, task, mode, root)
             place = measuring.Place(

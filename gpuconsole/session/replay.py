@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.edits import Edit
+from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ReadOnlyError, UsageError
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.recorded import RecordedHosts, RecordedJournal, RecordedSamples
@@ -91,8 +91,6 @@ async def _opened(
         raise
 
 
-def _no_packing(
-    script: Path, project: Path | None, target: Path, limit_mib: float, edits: tuple[Edit, ...] = ()
-) -> Packed:
+def _no_packing(task: Task, target: Path, limit_mib: float) -> Packed:
     """Refuse to pack: nothing is submitted from a recording."""
     raise ReadOnlyError("This is a recording", "Nothing can be submitted in the past.")

@@ -228,6 +228,12 @@ class Session(Acting, Asking):
             for job, prospect in zip(asked, foreseen, strict=True)
         }
 
+    def warnings(self, reference: str) -> tuple[str, ...]:
+        """Return what was said when a job was submitted: what is unknown, what was not shipped."""
+        job = self.job(reference)
+        told = (event for _, event in self._journal.events_after(0) if event.subject == job.id)
+        return tuple(event.message for event in told if event.severity == "warning")
+
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
         job = self.job(reference)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
@@ -23,8 +22,8 @@ class Packed:
     skipped: tuple[str, ...] = ()
 
 
-Packer = Callable[[Path, Path | None, Path, float, tuple[Edit, ...]], Packed]
-"""Packs (script, project, target, limit in MiB, lines to change in the copy)."""
+Packer = Callable[[Task, Path, float], Packed]
+"""Packs the project of a task into a file, of so many MiB at most."""
 
 
 def completed(task: Task) -> Task:
@@ -48,7 +47,8 @@ def completed(task: Task) -> Task:
         raise UsageError("No devices", f"The task asks for {task.devices}.", "Use 1 or more.")
     checkpoint_path(task)
     project = str(Path(task.project).expanduser().resolve()) if task.project else ""
-    return replace(task, script=str(script.resolve()), project=project)
+    ship = tuple(str(Path(name).expanduser().resolve()) for name in task.ship)
+    return replace(task, script=str(script.resolve()), project=project, ship=ship)
 
 
 def pack_task(
@@ -57,8 +57,7 @@ def pack_task(
     """Pack the task's project into `target`; returns the task that runs what was packed, and what
     was left out."""
     script = Path(task.script)
-    project = Path(task.project) if task.project else None
-    packed = pack(script, project, target, limit_mib, task.edits)
+    packed = pack(task, target, limit_mib)
     root = script.parents[len(Path(packed.script).parts) - 1]
     return replace(task, project=str(root)), packed.skipped
 

@@ -33,6 +33,8 @@ from gpuconsole.state.images import ImageNotes
 
 _Reporter = Callable[[Task], Awaitable[Report]]
 _UNKNOWN = "its memory cannot be told, so it waits for an empty device"
+MOST_TOLD = 20
+"""Files that were left out and are named."""
 _TRIED = 3
 """Values of a number that are tried to see whether it matters for memory: ends and second."""
 
@@ -157,7 +159,10 @@ class Submitting:
     def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
         unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()
         floating = filter(None, (floating_note(jobs[0].task.image),))
-        for sentence in (*unknown, *floating, *skipped):
+        left_out = list(skipped)
+        if len(left_out) > MOST_TOLD:
+            left_out[MOST_TOLD:] = [f"and {len(left_out) - MOST_TOLD} more were left out"]
+        for sentence in (*unknown, *floating, *left_out):
             self._warn(jobs[0], sentence)
 
     def _warn(self, job: Job, sentence: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Member, Mount, Task
 
-_TASK_TUPLES = ("args", "preferred_devices", "after")
+_TASK_TUPLES = ("args", "ship", "preferred_devices", "after")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
 _MEMBER_FIELDS = tuple(field.name for field in fields(Member))
 

@@ -14,7 +14,8 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import bundle as bundle_module
 from gpuconsole.remote.bundle import Bundle, make_bundle, project_of
-from gpuconsole.remote.bundle_files import looks_like_key
+from gpuconsole.remote.bundle_secrets import is_secret_name
+from tests.remote.test_bundle_secrets import TOKENS
 
 
 @pytest.fixture
@@ -138,6 +139,22 @@ def test_an_ignored_script_still_goes_along(project: Path) -> None:
         "secrets.yaml",
         ".aws/config",
         ".ssh/config",
+        ".kaggle/kaggle.json",
+        "kaggle.json",
+        ".huggingface/token",
+        "application_default_credentials.json",
+        "aws_credentials",
+        ".dockercfg",
+        ".envrc",
+        ".s3cfg",
+        ".boto",
+        ".my.cnf",
+        ".vault-token",
+        ".config/gcloud/access_tokens.db",
+        "x.keytab",
+        "terraform.tfstate",
+        "terraform.tfstate.backup",
+        "prod.tfvars",
     ],
 )
 def test_keys_never_leave_whatever_the_rules_say(project: Path, name: str) -> None:
@@ -152,11 +169,11 @@ def test_a_private_key_is_known_by_its_content(project: Path) -> None:
     write(project / "deploy", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n")
     bundle = pack(project)
     assert "deploy" not in names(bundle)
-    assert bundle.skipped == ("deploy: holds a private key",)
+    assert bundle.skipped == ("deploy: it holds a private key; `--ship deploy` ships it",)
 
 
 def test_ordinary_names_are_not_keys() -> None:
-    assert not any(map(looks_like_key, ("train.py", "monkey.py", "keys.py", "environment.yml")))
+    assert not any(map(is_secret_name, ("train.py", "monkey.py", "keys.py", "environment.yml")))
 
 
 def test_links_inside_stay_and_links_outside_go(project: Path, tmp_path: Path) -> None:
@@ -302,3 +319,58 @@ def test_an_edit_outside_what_is_shipped_is_refused(project: Path) -> None:
             project / "train.py", project, project.parent / "b.tar.gz", limit_mib=10,
             edits=[Edit(str(outside), 1, "x = 1", "x = 2")],
         )  # fmt: skip
+
+
+# --- what looks secret, and the user's word for it ------------------------------------------------
+
+
+def test_a_file_is_shipped_on_the_user_s_word_alone(project: Path) -> None:
+    for name in (".env", ".kaggle/kaggle.json", ".kaggle/other", "data/ignored", "notes.txt"):
+        write(project / name, f"{TOKENS[0]}\n")
+    write(project / ".gitignore", "data/\n")
+    ship = [project / name for name in (".env", ".kaggle/kaggle.json", "data/ignored", "notes.txt")]
+    target = project.parent / "b.tar.gz"
+    bundle = make_bundle(project / "train.py", project, target, limit_mib=10, ship=ship)
+    found = names(bundle)
+    assert {".env", ".kaggle/kaggle.json", "data/ignored", "notes.txt"} <= set(found)
+    assert len(found) == len(set(found))
+    assert ".kaggle/other" not in found
+    assert bundle.skipped == (".kaggle: a folder of keys",)
+
+
+@pytest.mark.parametrize("name", ["nothing", "..", "../other", "out", "pkg"])
+def test_only_files_of_the_project_can_be_shipped(project: Path, tmp_path: Path, name: str) -> None:
+    write(tmp_path / "other")
+    (project / "out").symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError, match="is no file below"):
+        make_bundle(
+            project / "train.py", project, tmp_path / "b", limit_mib=1, ship=[project / name]
+        )
+
+
+def test_a_script_with_a_token_is_not_packed(project: Path) -> None:
+    write(project / "train.py", f"import os\nlogin({TOKENS[0]!r})\n")
+    with pytest.raises(UsageError, match=r"train.py: line 2 holds a Hugging Face token") as caught:
+        pack(project)
+    assert TOKENS[0] not in f"{caught.value} {caught.value.hint}"
+    assert "--env-file" in caught.value.hint
+    target = project.parent / "b.tar.gz"
+    script = project / "train.py"
+    assert "train.py" in names(make_bundle(script, project, target, limit_mib=1, ship=[script]))
+
+
+def test_a_hard_link_to_an_own_key_stays(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for key in (".ssh/deep/config", ".aws/x", ".netrc", "ordinary"):
+        write(home / key, "host a\n")
+    os.link(home / ".ssh" / "deep" / "config", project / "notes.txt")
+    os.link(home / ".aws" / "x", project / "pkg" / "y.py")
+    os.link(home / ".netrc", project / "hosts")
+    os.link(home / "ordinary", project / "data")
+    bundle = pack(project)
+    assert {"notes.txt", "pkg/y.py", "hosts"}.isdisjoint(names(bundle))
+    assert "data" in names(bundle)
+    assert sum("a hard link to one of your own keys" in line for line in bundle.skipped) == 3

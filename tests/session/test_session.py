@@ -80,9 +80,8 @@ class Room:
         self.open: list[Session] = []
 
     def session(self, *, dispatch: bool = True, read_only: bool = False) -> Session:
-        def pack(
-            script: Path, project: Path | None, target: Path, limit: float, edits: object
-        ) -> Packed:
+        def pack(task: Task, target: Path, limit: float) -> Packed:
+            script = Path(task.script)
             target.write_bytes(script.read_bytes())
             return Packed(script.name, self.skipped)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,6 @@ from gpuconsole.cli.tasks import (
     task_options,
 )
 from gpuconsole.core.estimate import Report
-from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
@@ -161,6 +161,10 @@ def preflight(
     help="Variables whose values are secret: K=V lines, readable by you alone.",
 )  # fmt: skip
 @click.option(
+    "--ship", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
+    help="File of the project that goes along though it is ignored or looks secret.",
+)  # fmt: skip
+@click.option(
     "--mount",
     type=TaskValue("mounts", "src:dst[:ro|rw]", lambda text: [text]),
     multiple=True,
@@ -241,21 +245,20 @@ def submit(
 ) -> int:
     """Queue a script to run in a container where it fits.
 
-    The script's project folder is shipped, without what .gitignore, .gpuconsoleignore and key-like
-    names leave out. Prints the job's id; of a sweep its name, by which `jobs`, `wait`, `cancel`,
-    `hold` and `release` take all of it.
+    The script's project folder is shipped, without what .gitignore and .gpuconsoleignore leave out
+    and what looks secret, by name or content; that is said. Prints the job's id; of a sweep its
+    name, by which `jobs`, `wait`, `cancel`, `hold` and `release` take all of it.
     """
     task = build_task(script, task_file, **said)
     if sweep_axes:
         return _submit_sweep(task, sweep_axes, force=force, hold=hold)
-    job, nobody = _queue(task, force=force, hold=hold)
+    job, nobody, warnings = _queue(task, force=force, hold=hold)
     if options().as_json:
-        estimate = {"estimate_mib": job.estimate_mib}
-        print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **estimate})
+        more = {"estimate_mib": job.estimate_mib, "warnings": list(warnings)}
+        print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **more})
     else:
         print(job.id)
-        if floating := floating_note(job.task.image):
-            note(f"Warning: {floating}")
+        _warn(warnings)
         note(f"Follow it with: gpuconsole logs -f {job.id}")
         if nobody and not hold:
             note(_NOBODY)
@@ -265,17 +268,15 @@ def submit(
 def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool) -> int:
     from gpuconsole.cli.sessions import drive
     from gpuconsole.core.sweeps import read_axes
-    from gpuconsole.preflight.flags import Options
 
     crossed = read_axes(axes)
 
-    async def work(session: Session) -> tuple[tuple[Job, ...], bool]:
+    async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        return await session.sweep(task, crossed, force=force, hold=hold), not session.dispatcher
+        jobs = await session.sweep(task, crossed, force=force, hold=hold)
+        return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
-    jobs, nobody = drive(work)
-    for doubt in Options(Path(task.script)).doubts(axis.name for axis in crossed):
-        note(f"Warning: {doubt}")
+    jobs, nobody, warnings = drive(work)
     name = jobs[0].task.sweep
     if options().as_json:
         listed = [
@@ -283,21 +284,28 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool)
              "estimate_mib": job.estimate_mib}
             for job in jobs
         ]  # fmt: skip
-        print_document({"sweep": name, "jobs": listed})
+        print_document({"sweep": name, "jobs": listed, "warnings": list(warnings)})
         return 0
     print(name)
+    _warn(warnings)
     note(f"{len(jobs)} jobs are queued. See them with: gpuconsole jobs {name}")
     if nobody and not hold:
         note(_NOBODY)
     return 0
 
 
-def _queue(task: Task, *, force: bool, hold: bool) -> tuple[Job, bool]:
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        note(f"Warning: {warning}")
+
+
+def _queue(task: Task, *, force: bool, hold: bool) -> tuple[Job, bool, tuple[str, ...]]:
     from gpuconsole.cli.sessions import drive
 
-    async def work(session: Session) -> tuple[Job, bool]:
+    async def work(session: Session) -> tuple[Job, bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        return await session.submit(task, force=force, hold=hold), not session.dispatcher
+        job = await session.submit(task, force=force, hold=hold)
+        return job, not session.dispatcher, session.warnings(job.id)
 
     return drive(work)
 
