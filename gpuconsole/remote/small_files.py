@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import tarfile
+import contextlib
 from pathlib import PurePosixPath
 from typing import IO
+
+from gpuconsole.core.transfers import TransferLimits
+from gpuconsole.errors import UsageError
+from gpuconsole.remote.archives import Intake
 
 FILE_BYTES = 64 * 1024
 MOST_FILES = 64
 ARCHIVE_BYTES = 2 * FILE_BYTES * MOST_FILES
 """Bounds of what is read of a job's folder."""
+_LIMITS = TransferLimits(ARCHIVE_BYTES, 64 * MOST_FILES)
 
 
 def small_files(archive: IO[bytes]) -> dict[str, bytes]:
@@ -18,14 +23,10 @@ def small_files(archive: IO[bytes]) -> dict[str, bytes]:
     One that is large, or one too many, is left out.
     """
     found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:
-            for member in tar:
-                small = member.isreg() and not member.issparse() and member.size <= FILE_BYTES
-                source = tar.extractfile(member) if small and len(found) < MOST_FILES else None
-                if source is not None:
-                    found[PurePosixPath(member.name).name] = source.read()
-    except (tarfile.TarError, ValueError, RecursionError):
-        # Of an archive that is damaged, or made to do harm, what came before counts.
-        return found
+    # Of an archive that is damaged, or made to do harm, what came before counts.
+    with contextlib.suppress(UsageError):
+        for entry in Intake("Reports", _LIMITS).entries(archive):
+            small = entry.size <= FILE_BYTES and len(found) < MOST_FILES
+            if entry.content is not None and small:
+                found[PurePosixPath(entry.name).name] = b"".join(entry.content.whole())
     return found

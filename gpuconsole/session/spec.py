@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import PurePosixPath
 
@@ -23,6 +24,8 @@ from gpuconsole.session.sharing import memory_variables, share_of
 
 WORKING_DIR = "/workspace"
 RESULTS_DIR = "/results"
+_RESULTS_HOME = ("gpuconsole", "results")
+"""How the path ends below which hosts keep the folders of jobs."""
 WANTED = "GPUCONSOLE_BACKEND"
 """Tells the reporter in a container for which kind of device the job was started."""
 _INTERFACE = {"npu": "HCCL_SOCKET_IFNAME", "xpu": "BKCL_SOCKET_IFNAME"}
@@ -68,6 +71,8 @@ def container_spec(
         )
     task = job.task
     share = share_of(job, attempt, settings, host)
+    for mount in task.mounts:
+        require_safe_source(mount)
     maker = maker_of(task, attempt, host)
     require_confined(maker, settings)
     return ContainerSpec(
@@ -139,6 +144,23 @@ def checkpoint_path(task: Task) -> str:
             "Name one below the project, such as `checkpoints`, or an absolute path.",
         )
     return str(path)
+
+
+def require_safe_source(mount: Mount) -> None:
+    """Raise UsageError for a mount from within what jobs have written.
+
+    An engine follows links as root, and any part of a path in there may have become one.
+    """
+    parts = PurePosixPath(posixpath.normpath(mount.source)).parts
+    for end in range(2, len(parts) - 1):
+        if parts[end - 2 : end] == _RESULTS_HOME:
+            whole = clean(str(PurePosixPath(*parts[: end + 1])), 300)
+            raise UsageError(
+                "A mount lies in a job's results",
+                f"{clean(mount.source, 300)} is what a job has written, which may be a link to "
+                "anywhere on the host.",
+                f"Mount {whole} as a whole, and let the script look below it.",
+            )
 
 
 def _own_mounts(task: Task, account: HostAccount) -> tuple[Mount, ...]:

@@ -16,7 +16,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Mount
 from gpuconsole.core.transfers import LeftOut, TransferLimits
-from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.session.session import Session
 from tests.real.rig.engines import spec
 from tests.real.rig.hosts import USER, Lab, LabHost
@@ -98,6 +98,11 @@ def assert_safe(host: LabHost, said: str) -> None:
     assert host.run(["ls", "-A", HOME]).stdout.split() == [b".local", b".ssh"]
 
 
+@pytest.mark.fault(
+    "A script puts a link to its host's home in the place of its checkpoint",
+    "The next attempt does not follow it; its checkpoint is as it was",
+)
+@pytest.mark.fault("Results were removed on their host", "`fetch` says that they are gone")
 async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -110,8 +115,27 @@ async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
         said = log(session, job, 2)
         assert "found home key latest mark newest pipe" in said
         assert_safe(docker_lab.hosts[0], said)
+        fetched = await session.fetch(job.id, tmp_path / "out")
+        names = sorted(str(path.relative_to(fetched.folder)) for path in fetched.folder.rglob("*"))
+        assert names == [
+            *("checkpoint", "checkpoint/latest", "checkpoint/mark", "checkpoint/newest"),
+            "checkpoint/planted",
+        ]
+        assert (fetched.folder / "checkpoint" / "newest").read_text() == "saved"
+        assert (fetched.folder / "checkpoint" / "latest").stat().st_nlink == 2
+        assert sorted(one.name for one in fetched.left_out.named) == [
+            *("checkpoint", "checkpoint/home", "checkpoint/key", "checkpoint/pipe"),
+        ]
+        folder = f"{HOME}/.local/state/gpuconsole/results"
+        docker_lab.hosts[0].run(["rm", "-r", f"{folder}/{job.id}"]).check_returncode()
+        with pytest.raises(RefusedError, match="gone"):
+            await session.fetch(job.id, tmp_path / "again")
 
 
+@pytest.mark.fault(
+    "A script keeps hard links, and links out of its folder, and goes on on another host",
+    "What stays in the folder arrives; no link is followed on the way",
+)
 async def test_no_link_is_followed_on_the_way_to_another_host(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -160,6 +184,10 @@ async def sent(*parts: bytes | Exception) -> AsyncIterator[bytes]:
         yield part
 
 
+@pytest.mark.fault(
+    "A host sends devices, links and names out of the folder as a checkpoint, or stops half-way",
+    "None of it is made on the other host; what was there before comes back",
+)
 async def test_a_hostile_host_makes_nothing_on_another_with_its_checkpoint(
     docker_lab: Lab, tmp_path: Path
 ) -> None:

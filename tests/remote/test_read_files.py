@@ -53,8 +53,10 @@ def read(content: bytes | None) -> dict[str, bytes]:
 
 
 def test_plain_files_come_by_their_names() -> None:
-    found = read(archive((".reports/7.json", b"{}"), (".reports/../../etc/8.json", b"[]")))
+    found = read(archive((".reports/7.json", b"{}"), (".reports/below/8.json", b"[]")))
     assert found == {"7.json": b"{}", "8.json": b"[]"}
+    left = read(archive((".reports/7.json", b"{}"), (".reports/../../etc/8.json", b"[]")))
+    assert left == {"7.json": b"{}"}
 
 
 def test_large_files_and_too_many_are_left_out() -> None:
@@ -82,3 +84,7 @@ def test_an_archive_made_to_do_harm_gives_what_came_before() -> None:
     # Each says that the next one says more, thousands of times.
     deep = header.tobuf() * 5000
     assert read(archive(("a", b"b"))[: 4 * 512] + deep) == {"a": b"b"}
+    # And each of these digits begins a number, for whoever looks for one with a pattern.
+    header.size = ARCHIVE_BYTES // 2
+    digits = header.tobuf() + b"7" * header.size
+    assert read(archive(("a", b"b"))[: 4 * 512] + digits) == {"a": b"b"}

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import ContainerSpec, HostAccount
 from gpuconsole.core.fleet import Device, Host, HostFacts
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import UsageError
-from gpuconsole.session.spec import container_spec
+from gpuconsole.session.spec import container_spec, require_safe_source
 
 ATTEMPT = Attempt(2, "h", ("GPU-0", "GPU-1"), (0, 1), "gpuconsole-j-2-nonce")
 HOST = Host(
@@ -97,3 +97,32 @@ def test_mounts_env_and_labels() -> None:
         "gpuconsole.journal": "journal",
         "gpuconsole.nonce": "nonce",
     }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/home/u/.local/state/gpuconsole/results/ada-1/data",
+        "/disk/gpuconsole/results/ada-1.checkpoint/a/b",
+        "/home/u/.local/state/gpuconsole/results/x/../ada-1/./data",
+        "/data/../disk/gpuconsole/results/ada-1/data/",
+    ],
+)
+def test_a_mount_from_within_what_a_job_has_written_is_refused(source: str) -> None:
+    with pytest.raises(UsageError, match="may be a link to") as caught:
+        require_safe_source(Mount(source, "/data"))
+    assert "/gpuconsole/results/ada-1" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/data",
+        "/",
+        "/home/u/.local/state/gpuconsole/results/ada-1",
+        "/results/a/b",
+        "/gpuconsole/x",
+    ],
+)
+def test_other_mounts_are_left_alone(source: str) -> None:
+    require_safe_source(Mount(source, "/data"))
