@@ -13,6 +13,7 @@ is known by reader, seed and number, and is made again from them.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, help="for all readers together")
     parser.add_argument("--inputs", type=int, help="for all readers together")
-    parser.add_argument("--target", choices=sorted(TARGETS), help="only this reader")
+    parser.add_argument("--target", help=f"only this reader: {', '.join(sorted(TARGETS))}")
     parser.add_argument("--input", type=int, help="only this input, in this process")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--json", action="store_true")
@@ -68,10 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     names = [options.target] if options.target else sorted(TARGETS)
     if options.input is not None:
-        _read_one(TARGETS[names[0]], options.seed, options.input)
+        _read_one(_target(names[0]), options.seed, options.input)
         return 0
     if options.first is not None:
-        return _child(TARGETS[names[0]], options.seed, options.first)
+        return _child(_target(names[0]), options.seed, options.first)
     seconds = (options.seconds or (3600.0 if options.inputs else 60.0)) / len(names)
     inputs = -(-(options.inputs or 10**9) // len(names))
     tallies = [_run(name, options.seed, inputs, seconds) for name in names]
@@ -80,6 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         _show(tallies)
     return 0 if all(tally.good for tally in tallies) else 1
+
+
+def _target(name: str) -> Target:
+    """Return a reader by its name, or by `module:Class` for one that lives elsewhere."""
+    if name in TARGETS:
+        return TARGETS[name]
+    module, _, word = name.partition(":")
+    found: Target = getattr(importlib.import_module(module), word)
+    return found
 
 
 def _run(name: str, seed: int, inputs: int, seconds: float) -> Tally:
@@ -120,7 +130,9 @@ def _feed(tally: Tally, seed: int, first: int, inputs: int, end: float) -> int:
         tally.inputs += 1
         errors.seek(0)
         said = errors.read()[-2000:].strip()
-        what = "froze" if code == -signal.SIGXCPU or code == -signal.SIGALRM else "ended the process"
+        what = (
+            "froze" if code == -signal.SIGXCPU or code == -signal.SIGALRM else "ended the process"
+        )
         tally.broken.append(f"input {number}: {what} ({code}) {said}")
     return number + 1
 

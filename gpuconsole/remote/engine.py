@@ -87,9 +87,8 @@ class DockerEngine:
 
     async def info(self) -> EngineInfo:
         """Ask the engine who it is."""
-        version, info = await self._calls.run("asking who it is", _ask)
         hook = await self._link.run(["/bin/sh", "-c", _HOOK])
-        return engine_info(version, info, hook.exit_status == 0)
+        return await self._calls.run("asking who it is", _ask, hook.exit_status == 0)
 
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Claim all devices or none, in UUID order; after a refusal the attempt holds none."""
@@ -276,8 +275,8 @@ def _short(container: str) -> str:
     return container[:12] if _ID.fullmatch(container) else container
 
 
-def _ask(client: docker.APIClient) -> tuple[dict[str, Any], dict[str, Any]]:
-    return client.version(), client.info()
+def _ask(client: docker.APIClient, hook: bool) -> EngineInfo:
+    return engine_info(client.version(), client.info(), hook)
 
 
 def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:

@@ -54,6 +54,13 @@ def plain_errors(path: Path) -> Iterator[None]:
         raise JournalError(
             "Journal cannot be used", f"{path}: {words}.", "Choose another with --state DIR."
         ) from error
+    except UnicodeDecodeError as error:
+        # The module decodes texts itself, and raises this bare.
+        raise JournalError(
+            "Journal is damaged",
+            f"{path}: a text in it is no UTF-8.",
+            "Choose another with --state DIR.",
+        ) from error
 
 
 class Database:

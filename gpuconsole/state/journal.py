@@ -13,6 +13,7 @@ from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.state import drains, faults, history, incidents, role, rows
 from gpuconsole.state.database import Database
@@ -84,8 +85,9 @@ class Journal:
             "SELECT * FROM jobs WHERE revision > ? ORDER BY seq", (self._revision,)
         )
         for row in found:
-            self._jobs[row["id"]] = self._read(row)
-            self._revision = max(self._revision, row["revision"])
+            job = self._read(row)
+            self._jobs[job.id] = job
+            self._revision = max(self._revision, job.revision)
         if found:
             # A dict keeps the place of a key it had; new keys arrive in order of their rows.
             self._ordered = tuple(self._jobs.values())
@@ -332,7 +334,8 @@ class Journal:
         try:
             return rows.read_job(row, tuple(rows.read_attempt(attempt) for attempt in attempts))
         except (ValueError, TypeError, KeyError) as error:
-            raise self._damaged(f"job {row['id']} cannot be read ({error})") from error
+            what = f"job {row['id']} cannot be read ({error})"
+            raise self._damaged(clean(what, 300)) from error
 
     def _damaged(self, what: str) -> JournalError:
         return JournalError(

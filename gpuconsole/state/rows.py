@@ -18,6 +18,14 @@ ATTEMPT_COLUMNS = (
     *("cause", "peak_mib", "placement_reasons", "ended_by", "members", "shared"),
     "at_fault",
 )
+_NUMBERS = frozenset(
+    (
+        *("seq", "number", "revision", "submitted_at", "queued_at", "created_at", "creating_at"),
+        *("starting_at", "started_at", "ended_at", "exit_code", "peak_mib", "estimate_mib"),
+        *("cancel_requested", "shared"),
+    )
+)
+"""Columns that hold numbers; all others hold text. SQLite itself takes anything in any column."""
 _ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
 
 
@@ -47,6 +55,7 @@ def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def read_attempt(row: sqlite3.Row) -> Attempt:
     """Return the attempt of a row. ValueError when it is damaged."""
+    _require_types(row)
     values = {name: row[name] for name in ATTEMPT_COLUMNS}
     values |= {name: codec.load_list(values[name]) for name in _ATTEMPT_LISTS}
     values |= {"members": codec.load_members(row["members"]), "shared": bool(row["shared"])}
@@ -55,6 +64,7 @@ def read_attempt(row: sqlite3.Row) -> Attempt:
 
 def read_job(row: sqlite3.Row, attempts: tuple[Attempt, ...]) -> Job:
     """Return the job of a row. ValueError when it is damaged."""
+    _require_types(row)
     values = {name: row[name] for name in JOB_COLUMNS}
     decoded = {
         "state": JobState(row["state"]),
@@ -63,3 +73,11 @@ def read_job(row: sqlite3.Row, attempts: tuple[Attempt, ...]) -> Job:
         "estimate": codec.load_document(row["estimate"]),
     }
     return Job(id=row["id"], revision=row["revision"], attempts=attempts, **values | decoded)
+
+
+def _require_types(row: sqlite3.Row) -> None:
+    for name in row.keys():  # noqa: SIM118 - a row iterates over its values
+        value = row[name]
+        kinds = (int, float) if name in _NUMBERS else (str,)
+        if value is not None and not isinstance(value, kinds):
+            raise ValueError(f"{name} is {type(value).__name__}")
