@@ -105,7 +105,11 @@ class EngineReader:
             def address_string(self) -> str:
                 return ""
 
-        self._server = socketserver.ThreadingUnixStreamServer(str(self._path), Handler)
+        class Server(socketserver.ThreadingUnixStreamServer):
+            def handle_error(self, request: object, client_address: object) -> None:
+                """A console that hangs up is no fault."""
+
+        self._server = Server(str(self._path), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 

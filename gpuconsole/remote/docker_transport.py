@@ -119,7 +119,9 @@ class _Connection(UnixHTTPConnection):
 
     def __init__(self, pool: _Pool) -> None:
         super().__init__(pool.base_url, pool.socket_path, pool.patience)
-        self._pool = pool
+        # Not the pool: urllib3 keeps a pool's connections until it is closed or collected, and
+        # they would keep it, with their sockets, when a client is forgotten.
+        self._sockets, self._endless = pool.sockets, pool.endless
 
     def connect(self) -> None:
         """Connect to the socket."""
@@ -130,7 +132,7 @@ class _Connection(UnixHTTPConnection):
         except BaseException:
             sock.close()
             raise
-        self._pool.sockets.add(sock)
+        self._sockets.add(sock)
         self.sock = sock
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
@@ -144,7 +146,7 @@ class _Connection(UnixHTTPConnection):
         response.headers.discard("Content-Encoding")
         if response.status >= 400:
             sock.budget(ERROR_BYTES, until)
-        elif self._pool.endless:
+        elif self._endless:
             sock.budget(None, None)
         else:
             sock.budget(ANSWER_BYTES, until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import socket
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote import docker_calls
-from gpuconsole.remote.docker_transport import ANSWER_BYTES, ANSWER_VALUES
+from gpuconsole.remote.docker_transport import ANSWER_BYTES, ANSWER_VALUES, BoundedClient
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 
@@ -322,3 +323,13 @@ async def test_leaving_ends_a_call_that_hangs(hostile: Hostile, engine: DockerEn
         assert not leave.is_set()
     finally:
         leave.set()
+
+
+def test_a_client_that_is_forgotten_leaves_no_connection(hostile: Hostile) -> None:
+    client = BoundedClient(str(hostile.path), 60)
+    client.containers()
+    sockets = client._sockets
+    assert len(sockets) == 1
+    del client
+    gc.collect()
+    assert not sockets
