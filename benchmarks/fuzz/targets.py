@@ -11,17 +11,18 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import random
 import shutil
 import sqlite3
 import tarfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.engine import EngineReader
-from gpuconsole.config import LabSettings
+from gpuconsole.config import LabSettings, TransferSection
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
@@ -41,7 +42,7 @@ from gpuconsole.remote.vendors.model import VendorError
 from gpuconsole.session.logindex import LogIndex
 from gpuconsole.session.observing import read_reports
 from gpuconsole.session.outcome import outcome_of
-from gpuconsole.session.results import extract
+from gpuconsole.session.results import Stream, save_results
 from gpuconsole.session.tail import LineReader
 from gpuconsole.state import Journal
 from gpuconsole.taskfile import load_task
@@ -178,16 +179,24 @@ class Tars:
         return mutate.damage(rng, made) if rng.random() < 0.5 else made
 
     def read(self, data: bytes) -> bool:
-        self._folder.mkdir()
+        async def chunks() -> AsyncIterator[bytes]:
+            yield data
+
         try:
-            extract(io.BytesIO(data), self._folder)
-            return True
+            asyncio.run(save_results([Stream(chunks())], self._folder, TransferSection()))
         except ConsoleError:
             return False
         finally:
-            shutil.rmtree(self._folder)
+            made = list(self._folder.rglob("*")) if self._folder.exists() else []
+            inside = self._folder.resolve()
+            out = [path for path in made if not Path(os.path.realpath(path)).is_relative_to(inside)]
+            special = [path for path in made if path.lstat().st_mode & 0o7000]
+            shutil.rmtree(self._folder, ignore_errors=True)
+            assert not out, f"leads out: {out}"
+            assert not special, f"has special rights: {special}"
             left = [path.name for path in self._outside.iterdir()]
             assert not left, f"written outside its folder: {left}"
+        return True
 
 
 class Logs:
