@@ -30,6 +30,8 @@ from gpuconsole.session.outcome import (
 from gpuconsole.session.spec import memory_limit_mib
 from gpuconsole.session.tasks import first
 
+STOPPING_S = 3.0
+"""How long an engine that is stopped may still answer after its containers have ended."""
 CANCELLED_BEFORE = "Cancelled before it started."
 LEFT = "The console that launched it was closed before it started."
 UNDO_S = 5.0
@@ -66,6 +68,8 @@ class Ending:
         """Name the outcome of containers that ended, and keep what was seen of them."""
         ends = [await self._part_end(part) for part in parts if _has_ended(part)]
         job, attempt = self._entry.present()
+        if job.state is not JobState.UNKNOWN and not gang.unwanted(job):
+            await self._require_engines([end.part for end in ends if end.killed])
         first = first_to_end(ends)
         outcome = _outcome(first, attempt)
         reported = read_reports({name: text for end in ends for name, text in end.files.items()})
@@ -88,6 +92,16 @@ class Ending:
         state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
         tails = {end.part.rank: end.tail for end in ends}
         await self._end(parts, ended, state, cause, ended_by, ended_at=status.ended_at, tails=tails)
+
+    async def _require_engines(self, killed: Sequence[Part]) -> None:
+        """Look once more where a signal that was not asked for ended a container. HostLostError
+        when the engine is gone: one that stops takes its containers along before it goes itself."""
+        if not killed:
+            return
+        await self._bench.clock.sleep(STOPPING_S)
+        for part in killed:
+            with gang.on_host(part.attempt.host):
+                await part.engine.inspect(part.attempt.container_name)
 
     async def lost(self, parts: Sequence[Part]) -> None:
         """End an attempt of which a container is gone."""

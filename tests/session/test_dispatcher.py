@@ -207,6 +207,23 @@ async def test_the_end_of_a_job_waits_for_no_log(lab: Lab) -> None:
     assert not is_being_copied(path)
 
 
+async def test_an_engine_that_stops_is_not_taken_for_the_end_of_its_jobs(lab: Lab) -> None:
+    """It kills its containers, still answers for a moment, and is gone."""
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.finish(143, b"line\n")
+    await lab.clock.pass_time(1)
+    assert not desk.job(job_id).state.ended
+    lab.docker.reachable = False
+    lab.docker.notify()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
+    lab.docker.reachable = True
+    await lab.clock.until(lambda: desk.job(job_id).attempts[0].ended_at is not None)
+    assert desk.job(job_id).attempts[0].ended_by == "lost-host"
+
+
 async def test_a_log_whose_console_went_is_copied_by_the_next(lab: Lab) -> None:
     desk = lab.desk()
     job_id = lab.submit(desk)
