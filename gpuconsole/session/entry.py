@@ -95,7 +95,8 @@ class Entry:
         try:
             yield
         except ConsoleError as error:
-            error.message = self.masked(error.message)
+            error.message, error.hint = self.masked(error.message), self.masked(error.hint)
+            error.args = (f"{error.title}: {error.message}",)
             raise
 
     def _masked_attempt(self, attempt: Attempt) -> Attempt:
