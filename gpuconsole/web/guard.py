@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gpuconsole.core.private import read_private
+from gpuconsole.core.trust import make_private
 from gpuconsole.errors import UsageError
 
 SHORTEST_TOKEN = 16
@@ -68,7 +69,7 @@ def issued(folder: Path, age_s: float, clock: Callable[[], float] = time.time) -
     until = clock() + age_s
     file = folder / hashlib.sha256(token.encode()).hexdigest()[:16]
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         file.touch(mode=0o600, exist_ok=False)
     except OSError as error:
         raise UsageError(
