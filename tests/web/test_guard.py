@@ -100,3 +100,9 @@ def test_the_page_asks_nobody_else_and_runs_nothing_written_into_it() -> None:
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy
     assert '"><script>' not in page('x"><script>', secure=False)
+
+
+def test_the_state_folder_that_a_token_makes_is_for_its_user_alone(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with issued(state / "web", 60.0):
+        assert [folder.stat().st_mode & 0o777 for folder in (state, state / "web")] == [0o700] * 2
