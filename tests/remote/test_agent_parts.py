@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.remote import launch, sources
 from gpuconsole.remote.agent import main as agent
-from gpuconsole.remote.agent import worker
+from gpuconsole.remote.agent import tools, worker
 from gpuconsole.remote.agent.machine import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
 from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Worker
@@ -187,3 +188,19 @@ def test_an_answer_that_came_late_tells_nothing_of_the_clock(
     assert console.clock == [99.5, 1.0]
     console._take(b"a 890.0 985.0\n")
     assert console.clock == [99.5, 1.0], "15 s on its way"
+
+
+def test_a_tool_that_hangs_is_said_to_hang_also_where_its_start_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy host `timeout` has ended the tool before the agent has begun to wait for it."""
+
+    class Slow(subprocess.Popen[bytes]):
+        def __init__(self, *words: Any, **options: Any) -> None:
+            super().__init__(*words, **options)
+            self.wait(DEADLINE_S)
+
+    monkeypatch.setattr(tools, "DEADLINE_S", 1)
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    with pytest.raises(tools.FailureError, match="sleep did not answer within 1 s"):
+        tools.run(["sleep", "1000"], os.environ["PATH"])

@@ -161,6 +161,8 @@ def run(argv: List[str], path: str) -> Tuple[int, str, str]:
     limiter = shutil.which("timeout")
     guarded = [limiter, "-s", "KILL", "%d" % DEADLINE_S] if limiter else []
     name = os.path.basename(argv[0])
+    # Before `timeout` begins to count: a tool that hangs is never ended by it first.
+    began = time.monotonic()
     try:
         child = subprocess.Popen(
             guarded + argv,
@@ -173,7 +175,6 @@ def run(argv: List[str], path: str) -> Tuple[int, str, str]:
         )
     except OSError as error:
         raise FailureError("%s cannot be started: %s" % (name, error)) from error
-    began = time.monotonic()
     out, err = _output(child, began + DEADLINE_S)
     if time.monotonic() - began >= DEADLINE_S:
         _kill(child)
