@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 # The real suite mostly waits: more shards than cores.
 SHARDS ?= 5
 # A file is a shard's portion, in the order of tests/real/conftest.py. A test that stands still says
-# where after ten minutes and ends the run.
+# where after 20 minutes and ends the run.
 SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
-  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+  -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:

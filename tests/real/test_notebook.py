@@ -38,7 +38,7 @@ HOSTILE = "</pre><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def kernels_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the kernels of this module away from the settings of whoever runs it."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
@@ -50,7 +50,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def demo(homes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+def demo(kernels_home: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """Give a kernel on the simulated lab, where a second is forty."""
     if reason := kernel.why_not():
         pytest.skip(reason)
@@ -183,7 +183,7 @@ def test_foreign_words_draw_nothing(demo: Kernel) -> None:
     assert "&lt;script&gt;" in listed.html
 
 
-def test_the_cells_of_the_page_run(homes: None, tmp_path: Path) -> None:
+def test_the_cells_of_the_page_run(kernels_home: None, tmp_path: Path) -> None:
     if reason := kernel.why_not():
         pytest.skip(reason)
     page = (Path(__file__).parents[2] / "docs" / "notebook.md").read_text(encoding="utf-8")
@@ -227,7 +227,7 @@ def test_the_api_is_awaited_in_a_cell(demo: Kernel) -> None:
 
 
 def test_without_a_lab_common_cards_answer_and_nothing_can_be_queued(
-    homes: None, tmp_path: Path
+    kernels_home: None, tmp_path: Path
 ) -> None:
     if reason := kernel.why_not():
         pytest.skip(reason)
@@ -243,7 +243,7 @@ def test_without_a_lab_common_cards_answer_and_nothing_can_be_queued(
         assert "not found" in running.run("%gpuconsole status").stderr
 
 
-def test_ipython_on_a_terminal_prints_text(homes: None, tmp_path: Path) -> None:
+def test_ipython_on_a_terminal_prints_text(kernels_home: None, tmp_path: Path) -> None:
     if reason := kernel.why_not():
         pytest.skip(reason)
     script = tmp_path / "train.py"
