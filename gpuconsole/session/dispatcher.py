@@ -26,7 +26,7 @@ from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
 from gpuconsole.session.tasks import cancel_all
-from gpuconsole.state import JobMovedError, RoleLostError, new_nonce
+from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
 
 TICK_S = 1.0
 RENEW_EVERY_S = 5.0
@@ -92,7 +92,8 @@ class Dispatcher:
         try:
             await self._tick()
             self._trouble = ""
-        except RoleLostError:
+        except (RoleLostError, JournalLostError):
+            # Containers run on. That the journal is lost is reported by whatever looks at it.
             await self._drop()
         except JournalError as error:
             self._tell_trouble(error.message)
@@ -101,6 +102,7 @@ class Dispatcher:
             self._tell_trouble(f"Dispatching goes wrong: {error!r}")
 
     async def _tick(self) -> None:
+        self._bench.journal.require_intact()
         if not self._hold_role():
             return
         await self._reap()
@@ -149,7 +151,7 @@ class Dispatcher:
             if error is None:
                 self._told.pop(job_id, None)
                 continue
-            if isinstance(error, RoleLostError):
+            if isinstance(error, (RoleLostError, JournalLostError)):
                 raise error
             self._restart_at[job_id] = self._bench.clock.now() + RESTART_PAUSE_S
             message = error.message if isinstance(error, ConsoleError) else repr(error)

@@ -48,6 +48,7 @@ class News:
         """Tell what is new."""
         self._look_at_hosts()
         try:
+            self._journal.require_intact()
             if self._last is None:
                 self._last = self._journal.last_event()
             for number, event in self._journal.events_after(self._last):
@@ -57,7 +58,8 @@ class News:
         except JournalError as error:
             if self._trouble != error.message:
                 self._trouble = error.message
-                self.tell(Event("error", "journal", error.message, self._clock.now(), "error"))
+                words = f"{error.message} {error.hint}".strip()
+                self.tell(Event("error", "journal", words, self._clock.now(), "error"))
 
     def _look_at_hosts(self) -> None:
         for host in self._hosts.snapshot().hosts:

@@ -85,6 +85,14 @@ class RecordedJournal(Journal):
         self._shown: tuple[tuple[Path, int] | None, tuple[Job, ...]] = None, ()
         self._found: tuple[tuple[Path, int] | None, tuple[Incident, ...]] = None, ()
 
+    @property
+    def lost(self) -> None:
+        """None: a recording has no journal to lose."""
+        return None
+
+    def require_intact(self) -> None:
+        """Nothing to look at."""
+
     def close(self) -> None:
         """Nothing to close: the files are the reel's."""
 

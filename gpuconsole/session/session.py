@@ -61,6 +61,7 @@ from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage
 from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.session.whys import why_of
+from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
 from gpuconsole.waiting import within
 
@@ -157,6 +158,12 @@ class Session(Acting, Asking):
         """Who launches jobs, for a person; "" when nobody does."""
         role = self._journal.role()
         return role.owner if role.alive(self.now()) else ""
+
+    @property
+    def lost(self) -> JournalLostError | None:
+        """Why the journal can be used no more: nothing is launched or written. None while it
+        can."""
+        return self._journal.lost
 
     def snapshot(self) -> FleetSnapshot:
         """Return the present picture of the fleet."""
@@ -256,7 +263,7 @@ class Session(Acting, Asking):
 
     def _log_is_whole(self, job_id: str, rank: int) -> bool:
         path = self.log_path(job_id, rank=rank)
-        return self.job(job_id).state.ended and not is_being_copied(path)
+        return self._as_it_is(job_id).state.ended and not is_being_copied(path)
 
     async def wait(self, reference: str) -> Job:
         """Return the job once it has ended, dispatching meanwhile if nobody else does.
@@ -268,8 +275,13 @@ class Session(Acting, Asking):
         while not job.state.ended or is_due(job):
             queue.require_not_held(job)
             await self._clock.sleep(LOOK_EVERY_S)
-            job = self.job(job.id)
+            job = self._as_it_is(job.id)
         return job
+
+    def _as_it_is(self, job_id: str) -> Job:
+        """Return a job that is waited for; JournalLostError where nothing would ever change."""
+        self._journal.require_intact()
+        return self.job(job_id)
 
     async def results(self, reference: str) -> tuple[ResultFile, ...]:
         """List what a job has left on its hosts, the largest first."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpuconsole.state.assumptions import Assumptions
     from gpuconsole.state.drains import Drain
+    from gpuconsole.state.guard import JournalLostError
     from gpuconsole.state.ids import new_job_id, new_nonce
     from gpuconsole.state.journal import JobMovedError, Journal
     from gpuconsole.state.role import STALE_AFTER_S, Role, RoleLostError
@@ -20,6 +21,7 @@ __all__ = [
     "Drain",
     "JobMovedError",
     "Journal",
+    "JournalLostError",
     "Role",
     "RoleLostError",
     "new_job_id",
@@ -31,6 +33,7 @@ _HOMES = {
     "Drain": "drains",
     "JobMovedError": "journal",
     "Journal": "journal",
+    "JournalLostError": "guard",
     "Role": "role",
     "RoleLostError": "role",
     "STALE_AFTER_S": "role",

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.places import JOURNAL_NAME
+from gpuconsole.core.text import clean
 from gpuconsole.core.trust import require_private
 from gpuconsole.errors import JournalError
-from gpuconsole.state import filesystem
+from gpuconsole.state import filesystem, guard
+from gpuconsole.state.guard import Guard, JournalLostError
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
 
 BUSY_TIMEOUT_S = 2.0
@@ -28,13 +30,10 @@ _TROUBLES = (
      "Choose another folder with --state DIR, or open the console with --read-only."),
     ("unable to open", "Journal cannot be opened", "{path} cannot be opened.",
      "Check the folder's permissions, or choose another with --state DIR."),
-    ("not a database", "Journal is damaged", "{path} is not a journal.",
-     "Move the file away and start again; jobs that run are not touched."),
-    ("malformed", "Journal is damaged", "{path} is damaged.",
-     "Move the file away and start again; jobs that run are not touched."),
 )  # fmt: skip
 """SQLite's own words for a trouble (stable since 3.7; error codes only reach Python 3.11)."""
 
+_DAMAGE = ("not a database", "malformed")
 _IO = "disk I/O error"
 _NO_SHARED_MEMORY = ("unable to open", "readonly", _IO)
 _SHARED_MEMORY_BYTES = 32768
@@ -42,12 +41,14 @@ _SHARED_MEMORY_BYTES = 32768
 
 @contextmanager
 def plain_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into JournalError."""
+    """Turn SQLite's errors into JournalError, those that mean damage into JournalLostError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
         # Where the disk is full SQLite cannot make its shared memory, and names no reason.
         words = "disk is full" if _IO in str(error) and _is_full(path) else str(error)
+        if any(sign in words for sign in _DAMAGE):
+            raise guard.damaged(path, words) from error
         for sign, title, message, hint in _TROUBLES:
             if sign in words:
                 raise JournalError(title, message.format(path=path), hint) from error
@@ -77,16 +78,20 @@ class Database:
         """
         self.path = folder / JOURNAL_NAME
         self.read_only = read_only
+        self.lost: JournalLostError | None = None
+        self._guard: Guard | None = None
         if not read_only:
             filesystem.make_folder(folder)
             filesystem.require_local(folder)
             filesystem.require_writable(folder)
         elif folder.is_dir():
             require_private(folder)
+        guard.require_present(self.path)
         with plain_errors(self.path):
             self._connection = self._connect()
             try:
                 self._prepare()
+                self._guard = self._guarded()
             except BaseException:
                 self._connection.close()
                 raise
@@ -97,16 +102,17 @@ class Database:
 
     def query(self, statement: str, arguments: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Return the rows of a SELECT."""
-        with plain_errors(self.path):
+        with self._watched():
             return self._connection.execute(statement, arguments).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing, alone."""
-        with plain_errors(self.path):
+        with self._watched():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
+                self._require_same()
                 self._connection.execute("COMMIT")
             except BaseException:
                 # SQLite may have rolled back by itself, as it does on a full disk.
@@ -116,7 +122,50 @@ class Database:
 
     def outside_version(self) -> int:
         """Return a number that changes when another connection has written."""
-        return int(self._scalar("PRAGMA data_version"))
+        with self._watched():
+            return int(self._scalar("PRAGMA data_version"))
+
+    def require_intact(self) -> None:
+        """Raise JournalLostError where the journal on disk is gone, another one, or damaged.
+
+        Cheap while nothing changed; asked each second by whoever works on it.
+        """
+        with self._watched():
+            if self._guard is not None and self._guard.take_change():
+                # What this connection holds in memory would hide the damage from it.
+                with contextlib.closing(_open(f"{self.path.absolute().as_uri()}?mode=ro")) as fresh:
+                    self._check(fresh)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours; once the journal is lost nothing is asked of it."""
+        if self.lost is not None:
+            raise self.lost
+        try:
+            with plain_errors(self.path):
+                yield
+        except JournalLostError as error:
+            self.lost = error
+            raise
+
+    def _guarded(self) -> Guard | None:
+        """Look through an existing journal, and return what notices its loss from now on."""
+        if not self.path.exists():
+            return None
+        self._check(self._connection)
+        if not self.read_only:
+            journal = self._scalar("SELECT value FROM meta WHERE key = 'journal'")
+            guard.note_identity(self.path, journal)
+        return Guard(self.path, alone=self.read_only)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise guard.damaged(self.path, clean(str(found), 200))
+
+    def _require_same(self) -> None:
+        if self._guard is not None:
+            self._guard.require_same()
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:

@@ -18,6 +18,7 @@ from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.state import drains, faults, history, incidents, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.drains import Drain
+from gpuconsole.state.guard import JournalLostError, damaged
 from gpuconsole.state.role import Role
 
 KEPT_EVENTS = 1000
@@ -69,6 +70,15 @@ class Journal:
         found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
         self.id: str = found[0]["value"] if found else ""
 
+    @property
+    def lost(self) -> JournalLostError | None:
+        """Why nothing can be read or written any more; None while all is well."""
+        return self._database.lost
+
+    def require_intact(self) -> None:
+        """Raise JournalLostError where the journal is gone, was exchanged or is damaged."""
+        self._database.require_intact()
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -76,11 +86,20 @@ class Journal:
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs, oldest first; the same tuple while nothing changed.
 
-        Reads only the rows that changed since the last call.
+        Reads only the rows that changed since the last call. When the journal is lost, the jobs
+        as they were read last: a screen goes on to show them.
         """
+        try:
+            self._read_changes()
+        except JournalLostError:
+            if self._seen_version < 0:
+                raise
+        return self._ordered
+
+    def _read_changes(self) -> None:
         version = self._database.outside_version()
         if not self._dirty and version == self._seen_version:
-            return self._ordered
+            return
         found = self._database.query(
             "SELECT * FROM jobs WHERE revision > ? ORDER BY seq", (self._revision,)
         )
@@ -92,7 +111,6 @@ class Journal:
             # A dict keeps the place of a key it had; new keys arrive in order of their rows.
             self._ordered = tuple(self._jobs.values())
         self._seen_version, self._dirty = version, False
-        return self._ordered
 
     def job(self, job_id: str) -> Job | None:
         """Return the job of an exact id as it is now."""
@@ -278,7 +296,9 @@ class Journal:
         self._incidents_version = -1
 
     def role(self) -> Role:
-        """Return who dispatches."""
+        """Return who dispatches; nobody once the journal is lost."""
+        if self.lost is not None:
+            return role.NOBODY
         return role.read_role(self._database.query("SELECT * FROM dispatcher WHERE id = 1")[0])
 
     def take_role(self, owner: str) -> int | None:
@@ -338,11 +358,8 @@ class Journal:
             raise self._damaged(clean(what, 300)) from error
 
     def _damaged(self, what: str) -> JournalError:
-        return JournalError(
-            "Journal is damaged",
-            f"{self._database.path}: {what}.",
-            "Move the file away and start again; jobs that run are not touched.",
-        )
+        self._database.lost = damaged(self._database.path, what)
+        return self._database.lost
 
     def _tell(self, connection: sqlite3.Connection, job: Job) -> None:
         severity = _SEVERITIES.get(job.state, "information")

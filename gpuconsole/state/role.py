@@ -49,6 +49,9 @@ class Role:
         return self.host != this_machine() or process_exists(self.pid)
 
 
+NOBODY = Role(0, "", 0, "", 0.0)
+
+
 def this_machine() -> str:
     """Return a word for this machine and process namespace: in it, and only in it, a pid says
     something."""

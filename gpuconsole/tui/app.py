@@ -212,7 +212,8 @@ class ConsoleApp(TypeAhead):
         simulated = self.opened and (self.session.simulated or self.picture.snapshot.simulated)
         if past := self.travel.mark:
             return Marks(simulated, False, False, self.look.site, past)
-        return Marks(simulated, self.read_only, self.paused, self.look.site)
+        notice = "JOURNAL LOST" if self.session.lost is not None else ""
+        return Marks(simulated, self.read_only, self.paused, self.look.site, notice)
 
     @property
     def theme_names(self) -> frozenset[str]:

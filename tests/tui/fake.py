@@ -192,6 +192,7 @@ class FakeForesight:
     known: dict[str, Expected] = field(default_factory=dict)
     answer: Comparison = field(default_factory=lambda: Comparison((), 0, None, None, False))
     error: ConsoleError | None = None
+    lost: ConsoleError | None = None
     asked: list[Change] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)

@@ -48,6 +48,8 @@ def dispatch(listen: str | None, token_file: Path | None, token_age: float | Non
             nonlocal told
             told += 1
             note(f"{event.severity}: {event.subject}: {event.message}")
+            if session.lost is not None:
+                stop.set()
 
         stop = asyncio.Event()
         unsubscribe = session.subscribe(tell)
@@ -59,6 +61,8 @@ def dispatch(listen: str | None, token_file: Path | None, token_age: float | Non
                 note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
                 await stop.wait()
         unsubscribe()
+        if session.lost is not None:
+            raise session.lost
         return {"events": told, "jobs": len(session.jobs())}
 
     counts = drive(work, dispatching=True)
