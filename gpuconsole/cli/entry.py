@@ -51,6 +51,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                 "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
             ("rendering", "render"),
+            ("journaling", "journal"),
         ),
     ),
     (

@@ -34,6 +34,7 @@ SUMMARIES: Mapping[str, str] = {
     "fetch": "Copy a job's results folder here.",
     "prune": "Clear on every reachable host what ended jobs left; results stay.",
     "render": "Print what would run a job with another engine.",
+    "journal": "Check the journal of the queue, list its backups, restore one.",
     "dispatch": "Start and follow queued jobs until SIGTERM.",
     "serve": "Serve the console to browsers on this machine.",
     "metrics": "Serve metrics of hosts, queue and predictions to Prometheus.",

@@ -19,8 +19,8 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:
-`job`, `attempt`, `user`, `journal` (the journal's id), `nonce`, `share` (what it takes of a device
-that it shares), and for leases `lease` (the device's UUID), `since`."""
+`job`, `attempt`, `user`, `name` (the task's), `journal` (the journal's id), `nonce`, `share` (what
+it takes of a device that it shares), and for leases `lease` (the device's UUID), `since`."""
 
 CHECKPOINT_FOLDER = "checkpoint"
 """What a job's checkpoint is called among its results once they are fetched."""

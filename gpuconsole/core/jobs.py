@@ -143,6 +143,9 @@ class Task:
         return most if self.memory_threshold is None else min(most, self.memory_threshold)
 
 
+ADOPTED = "adopted"
+"""The `kind` of a task that is not known: its job was found on a host after a restore."""
+
 EndedBy = Literal[
     "",
     "own",

@@ -12,6 +12,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
+from gpuconsole.session.adoption import Adoption
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
 from gpuconsole.session.crowding import Crowding
@@ -69,6 +70,7 @@ class Dispatcher:
         self._back: frozenset[str] = frozenset()
         self._sweeps: set[asyncio.Task[None]] = set()
         self._copies = LogCopies(bench)
+        self._adoption = Adoption(bench)
         self._crowding = Crowding(bench, leases.others)
         self._trouble = ""
         self._told: dict[str, str] = {}
@@ -106,6 +108,8 @@ class Dispatcher:
         if not self._hold_role():
             return
         await self._reap()
+        assert self._epoch is not None
+        self._adoption.look(self._epoch)
         self._note_hosts()
         for job in self._bench.journal.jobs():
             if job.state.active:
@@ -113,7 +117,6 @@ class Dispatcher:
         self._observe()
         self._make_room()
         self._sweep_back()
-        assert self._epoch is not None
         self._look_on(self._epoch)
         await self._place()
 
@@ -132,6 +135,7 @@ class Dispatcher:
         """Stop looking after jobs, and free the role if it is still this console's."""
         runners, self._runners = self._runners, {}
         await cancel_all([*(task for _, task in runners.values()), *self._sweeps])
+        await self._adoption.close()
         await self._copies.close()
         await self._crowding.close()
         self._sweeps.clear()
@@ -285,6 +289,8 @@ class Dispatcher:
         self._up = frozenset(host.name for host in hosts if host.state is HostState.UP)
         streaks = self._bench.journal.streaks().values()
         well = self._up - {one.host for one in streaks if one.set_aside and not one.image}
+        # What a host has of a restored journal is learned before anything there is removed.
+        well -= self._adoption.unasked
         self._back, self._well = well - self._well, well
 
     def _sweep_back(self) -> None:

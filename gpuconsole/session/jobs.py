@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import ADOPTED, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.state import JobMovedError, Journal
@@ -83,6 +83,12 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collectio
     gone = _host_gone(job, hosts)
     if not job.state.ended and not gone:
         raise RefusedError("Job has not ended", f"Job {job.id} is {job.state}.", _before_retry(job))
+    if job.task.kind == ADOPTED:
+        raise RefusedError(
+            "Its task is not known",
+            f"Job {job.id} was found on a host after the journal was restored.",
+            "Submit the script again.",
+        )
     if job.task.script and not bundle.exists():
         raise UsageError(
             "Packed project is gone",

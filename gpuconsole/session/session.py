@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from pathlib import Path
 
 from gpuconsole.core.containers import PruneResult, ResultFile
@@ -19,13 +19,15 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
-from gpuconsole.errors import JournalError
+from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.acting import Acting
+from gpuconsole.session.adoption import Settled, settle
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.asking import Asking
+from gpuconsole.session.backing import Backing
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.calibrating import calibrate
@@ -112,6 +114,7 @@ class Session(Acting, Asking):
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
         self._forgetting = Forgetting(self._bench)
+        self._backing = Backing(self._bench)
         self.waking = Waking(self._bench, self._placer, self._leases, powered, parts.power)
         self._dispatcher = Dispatcher(
             self._bench,
@@ -323,9 +326,30 @@ class Session(Acting, Asking):
             self._journal.calibrate(found)
         return found
 
+    async def adopt(self, without: Collection[str], wait_s: float) -> Settled:
+        """Take into a restored journal what hosts know, dispatching meanwhile if nobody else does.
+
+        Hosts named in `without` are taken as asked: nothing of this queue ran there.
+        """
+        self._require_writable("Adopting")
+        unknown = set(without) - {host.name for host in self.snapshot().hosts}
+        if unknown:
+            raise UsageError(
+                "No such host", f"{', '.join(sorted(unknown))} is not in the inventory.", ""
+            )
+        self._journal.adopt((), without)
+        self._dispatch()
+        return await settle(self._bench, wait_s)
+
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
         self._require_writable("Pruning")
+        if self._journal.restoration() is not None:
+            raise RefusedError(
+                "Hosts were not all asked",
+                "The journal was restored; what ended jobs left tells what it does not know.",
+                "Run `gpuconsole journal adopt` first.",
+            )
         return await prune_hosts(self._bench)
 
     def _fitting(self, job: Job) -> frozenset[str]:
@@ -350,6 +374,7 @@ class Session(Acting, Asking):
 
     def _each_second(self, epoch: int) -> None:
         """Do what a console does beside launching jobs, while it dispatches."""
+        self._backing.look()
         self.retrying.look(epoch)
         self._forgetting.look()
         self.waking.look()
@@ -358,6 +383,7 @@ class Session(Acting, Asking):
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
+            await self._backing.close()
             await self.waking.close()
             await self.retrying.close()
             await self.recorder.close()

@@ -212,6 +212,7 @@ def labels_of(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:
         "job": job.id,
         "attempt": attempt_key(job.id, attempt.number),
         "user": job.user,
+        "name": clean(job.task.name, 128),
         "journal": journal,
         "nonce": nonce_of(attempt.container_name),
     }

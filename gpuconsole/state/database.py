@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.trust import require_private
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem, guard
+from gpuconsole.state.backups import make_backup
 from gpuconsole.state.guard import Guard, JournalLostError
-from gpuconsole.state.migrations import MIGRATIONS, VERSION
+from gpuconsole.state.migrations import VERSION, migrate
 
 BUSY_TIMEOUT_S = 2.0
 _TROUBLES = (
@@ -71,13 +72,16 @@ class Database:
     cut could start a job twice.
     """
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float], read_only: bool = False
+    ) -> None:
         """Open and, if needed, make or migrate the journal in `folder`. JournalError says why not.
 
         Read-only touches nothing: where there is no journal it reads as an empty one.
         """
         self.path = folder / JOURNAL_NAME
         self.read_only = read_only
+        self._clock = clock
         self.lost: JournalLostError | None = None
         self._guard: Guard | None = None
         if not read_only:
@@ -206,18 +210,14 @@ class Database:
             self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("PRAGMA foreign_keys = ON")
         if version < VERSION:
-            self._migrate()
+            self._migrate(version)
 
-    def _migrate(self) -> None:
+    def _migrate(self, version: int) -> None:
+        if version:
+            make_backup(self.path.parent, self._clock(), before=VERSION)
         with self.transaction() as connection:
             # Another console may have migrated while this one waited for the lock.
-            version = int(self._scalar("PRAGMA user_version"))
-            for step in MIGRATIONS[version:]:
-                for statement in step:
-                    connection.execute(statement)
-            if version == 0:
-                connection.execute("INSERT INTO meta VALUES ('journal', ?)", (uuid.uuid4().hex,))
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            migrate(connection, uuid.uuid4().hex)
 
     def _scalar(self, statement: str) -> Any:
         return self._connection.execute(statement).fetchone()[0]

@@ -7,6 +7,7 @@ nobody. Three files belong together: the journal, its write-ahead log and their 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from gpuconsole.errors import JournalError
@@ -18,6 +19,7 @@ RESTORE_HINT = (
     " Jobs that run are not touched."
 )
 EMPTY = "it is empty"
+_ID = re.compile(r"[0-9a-f]{32}")
 _PARTS = ("", "-wal", "-shm")
 
 
@@ -58,6 +60,20 @@ def require_present(path: Path) -> None:
         raise gone(path)
     if path.stat().st_size == 0:
         raise damaged(path, EMPTY)
+
+
+def identity_of(folder: Path) -> str:
+    """Return the id of the journal that a state folder has, or had; JournalError where it had
+    none."""
+    try:
+        found = (folder / IDENTITY_NAME).read_text("ascii").strip()
+    except (OSError, UnicodeError):
+        found = ""
+    if not _ID.fullmatch(found):
+        raise JournalError(
+            "No journal", f"{folder} never had a journal.", "There is nothing to restore."
+        )
+    return found
 
 
 def note_identity(path: Path, journal: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import drains, faults, history, incidents, role, rows
+from gpuconsole.state import drains, faults, history, incidents, restoration, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.drains import Drain
 from gpuconsole.state.guard import JournalLostError, damaged
+from gpuconsole.state.lock import DispatcherLock
+from gpuconsole.state.restoration import Restoration
 from gpuconsole.state.role import Role
 
 KEPT_EVENTS = 1000
@@ -55,7 +57,8 @@ class Journal:
         self.folder = folder
         self.read_only = read_only
         self._clock = clock
-        self._database = Database(folder, read_only=read_only)
+        self._database = Database(folder, clock=clock, read_only=read_only)
+        self._lock = DispatcherLock(folder)
         self._jobs: dict[str, Job] = {}
         self._ordered: tuple[Job, ...] = ()
         self._revision = -1
@@ -81,6 +84,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
+        self._lock.free()
         self._database.close()
 
     def jobs(self) -> tuple[Job, ...]:
@@ -154,6 +158,42 @@ class Journal:
             if new.state is not old.state:
                 self._tell(connection, new)
         return self._stored(old.id)
+
+    def adopt(self, jobs: Sequence[Job], hosts: Iterable[str], *, epoch: int | None = None) -> None:
+        """Write jobs as hosts know them after a restore, and that these hosts were asked.
+
+        A job may be new, and may be in any state: what the journal had of it is older. All or
+        nothing is written.
+        """
+        self.jobs()
+        with self._writing(epoch) as (connection, revision):
+            for job in jobs:
+                old = self._jobs.get(job.id)
+                values = rows.job_values(job) | {"id": job.id, "revision": revision}
+                if old is None:
+                    _insert(connection, "jobs", values)
+                else:
+                    _update(connection, "jobs", values, {"id": job.id})
+                    # Attempts may have got other numbers: those that were never begun.
+                    connection.execute("DELETE FROM attempts WHERE job = ?", (job.id,))
+                for attempt in job.attempts:
+                    key = {"job": job.id, "number": attempt.number}
+                    _insert(connection, "attempts", key | rows.attempt_values(attempt))
+                if job.state is not JobState.QUEUED:
+                    self._tell(connection, job)
+            restoration.note_asked(connection, hosts)
+
+    def restoration(self) -> Restoration | None:
+        """Return what is not known since a restore; None once all hosts were asked."""
+        try:
+            return restoration.read(self._database.query(restoration.QUERY))
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(f"its restore cannot be read ({error})") from error
+
+    def end_restoration(self, *, epoch: int) -> None:
+        """Note that all that could be known after a restore is."""
+        with self._writing(epoch) as (connection, _):
+            restoration.end(connection)
 
     def tell(self, kind: str, subject: str, message: str, severity: Severity) -> None:
         """Record an event for every console that shares this journal."""
@@ -306,8 +346,16 @@ class Journal:
         # Asked each second by every waiting console: look before taking the write lock.
         if self.role().alive(self._clock()):
             return None
-        with self._writing() as (connection, _):
-            return role.take(connection, owner, self._clock())
+        if not self._lock.take(owner):
+            return None
+        epoch = None
+        try:
+            with self._writing() as (connection, _):
+                epoch = role.take(connection, owner, self._clock())
+        finally:
+            if epoch is None:
+                self._lock.free()
+        return epoch
 
     def renew_role(self, epoch: int) -> None:
         """Say that the dispatcher is alive; RoleLostError when another took over."""
@@ -322,8 +370,11 @@ class Journal:
 
     def give_back_role(self, epoch: int) -> None:
         """Free the role so that another console takes over at once."""
-        with self._writing() as (connection, _):
-            role.give_back(connection, epoch)
+        try:
+            with self._writing() as (connection, _):
+                role.give_back(connection, epoch)
+        finally:
+            self._lock.free()
 
     @contextmanager
     def _writing(self, epoch: int | None = None) -> Iterator[tuple[sqlite3.Connection, int]]:

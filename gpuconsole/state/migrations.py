@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -171,3 +173,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 
 VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: sqlite3.Connection, journal: str) -> None:
+    """Bring a journal to this version; a new one gets the id `journal`. Call in a transaction."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    for step in MIGRATIONS[version:]:
+        for statement in step:
+            connection.execute(statement)
+    if version == 0:
+        connection.execute("INSERT INTO meta VALUES ('journal', ?)", (journal,))
+    connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -50,7 +50,7 @@ def _read(folder: Path, statement: str, arguments: tuple[object, ...]) -> list[t
     if not (folder / JOURNAL_NAME).exists():
         return []
     try:
-        database = Database(folder, read_only=True)
+        database = Database(folder, clock=lambda: 0.0, read_only=True)
     except JournalError:
         return []
     try:

@@ -94,6 +94,7 @@ def test_mounts_env_and_labels() -> None:
         "gpuconsole.job": "j",
         "gpuconsole.attempt": "j-2",
         "gpuconsole.user": "ada",
+        "gpuconsole.name": "x",
         "gpuconsole.journal": "journal",
         "gpuconsole.nonce": "nonce",
     }

@@ -1,0 +1,173 @@
+"""After a restore: every host is asked what it has of this journal, before anything waiting starts.
+
+A job that the backup has as waiting may have been started since, so the restore has held it. What
+runs is looked after as soon as its host was asked; what was not found on any joins the queue again
+when all were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.adopting import FOUND, Found, adopted, found_on, is_held, started_unseen
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.follow import log_file
+from gpuconsole.session.tasks import cancel_all
+from gpuconsole.state.restoration import Restoration
+
+ASK_AGAIN_S = 5.0
+"""Rest before a host is asked again whose engine did not answer."""
+LOOK_EVERY_S = 0.2
+_LOG = re.compile(r"(\d{1,6})\.log")
+
+
+class Adoption:
+    """Asks the hosts while this console dispatches."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._over = False
+        self._present: Restoration | None = None
+        self._asking: dict[str, asyncio.Task[list[Found]]] = {}
+        self._rest_until: dict[str, float] = {}
+        self._found: dict[str, list[Found]] = {}
+
+    def look(self, epoch: int) -> None:
+        """Do what is to be done now; called each second while this console dispatches."""
+        if self._over:
+            return
+        self._present = self._bench.journal.restoration()
+        if self._present is None:
+            self._over = True
+            return
+        answered = self._reap()
+        if answered:
+            self._take(answered, epoch)
+        for name in self.unasked:
+            self._ask(name)
+        if self._present is not None and not self.unasked and self._hosts():
+            self._finish(epoch)
+
+    async def close(self) -> None:
+        """Stop asking; what was learned is in the journal."""
+        asking, self._asking = self._asking, {}
+        await cancel_all(asking.values())
+        self._over, self._present = False, None
+
+    @property
+    def unasked(self) -> frozenset[str]:
+        """Hosts that have not been asked since the restore."""
+        present = self._present
+        return frozenset(self._hosts()) - present.asked if present is not None else frozenset()
+
+    def _hosts(self) -> dict[str, Host]:
+        hosts = self._bench.hosts.snapshot().hosts
+        return {host.name: host for host in hosts if not host.node}
+
+    def _ask(self, name: str) -> None:
+        host = self._hosts()[name]
+        resting = self._bench.clock.now() < self._rest_until.get(name, 0.0)
+        if host.state is HostState.UP and name not in self._asking and not resting:
+            self._asking[name] = asyncio.ensure_future(self._answer(host))
+
+    async def _answer(self, host: Host) -> list[Found]:
+        engine = await self._bench.hosts.engine(host.name)
+        own = await engine.own(self._bench.journal.id)
+        return found_on(host, own, await engine.leases())
+
+    def _reap(self) -> list[str]:
+        """Return the hosts that have answered; one that did not is asked again after a rest."""
+        answered = []
+        for name, task in list(self._asking.items()):
+            if not task.done():
+                continue
+            del self._asking[name]
+            try:
+                self._found[name] = task.result()
+                answered.append(name)
+            except ConsoleError:
+                self._rest_until[name] = self._bench.clock.now() + ASK_AGAIN_S
+        return answered
+
+    def _take(self, names: Iterable[str], epoch: int) -> None:
+        """Write what hosts have told. A gang's parts are told by several: all so far count."""
+        journal, now = self._bench.journal, self._bench.clock.now()
+        jobs = {job.id: job for job in journal.jobs()}
+        by_job: dict[str, list[Found]] = {}
+        for found in self._found.values():
+            for one in found:
+                by_job.setdefault(one.job, []).append(one)
+        changed = [adopted(jobs.get(job_id), found, now) for job_id, found in by_job.items()]
+        journal.adopt([job for job in changed if job is not None], names, epoch=epoch)
+        self._present = journal.restoration()
+
+    def _finish(self, epoch: int) -> None:
+        """All hosts have been asked: what ran and is gone from them is known by its log here, what
+        is left goes back into the queue."""
+        journal = self._bench.journal
+        held = [job for job in journal.jobs() if is_held(job)]
+        ended = [job for job in map(self._started_unseen, held) if job is not None]
+        waiting = {job.id: job for job in held}
+        for job in ended:
+            del waiting[job.id]
+        queued = [replace(job, state=JobState.QUEUED, cause="") for job in waiting.values()]
+        journal.adopt((*ended, *queued), (), epoch=epoch)
+        journal.end_restoration(epoch=epoch)
+        self._over, self._present = True, None
+        words = "All hosts were asked after the restore; the queue goes on."
+        journal.tell("journal", "", words, "information")
+
+    def _started_unseen(self, job: Job) -> Job | None:
+        folder = log_file(self._bench.state, job.id, 1).parent
+        logs = {}
+        if folder.is_dir():
+            for path in folder.iterdir():
+                named = _LOG.fullmatch(path.name)
+                if named:
+                    logs[int(named[1])] = path.stat().st_mtime
+        return started_unseen(job, logs, max(logs.values(), default=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What came of asking hosts after a restore."""
+
+    adopted: tuple[Job, ...]
+    """Jobs of which a host knew an attempt that the backup does not have."""
+    unasked: tuple[str, ...]
+    """Hosts that could not be asked; what was submitted before the restore waits for them."""
+    missing: tuple[str, ...]
+    """Jobs that were submitted after the backup and are on no host: their packed projects are
+    here."""
+
+
+async def settle(bench: Bench, wait_s: float) -> Settled:
+    """Wait until all hosts have been asked, or those that can be reached; at most `wait_s`.
+
+    Some console must dispatch meanwhile: it does the asking.
+    """
+    journal, clock = bench.journal, bench.clock
+    deadline = clock.now() + wait_s
+    while (present := journal.restoration()) is not None and clock.now() < deadline:
+        hosts = [host for host in bench.hosts.snapshot().hosts if not host.node]
+        waited = [host for host in hosts if host.name not in present.asked]
+        if waited and all(host.state is HostState.DOWN for host in waited):
+            break
+        await clock.sleep(LOOK_EVERY_S)
+    names = {host.name for host in bench.hosts.snapshot().hosts if not host.node}
+    jobs = journal.jobs()
+    known = {job.id for job in jobs}
+    bundles = bench.bundle("x").parent.glob("*.tar.gz")
+    return Settled(
+        adopted=tuple(
+            job for job in jobs if job.attempt and FOUND in job.attempt.placement_reasons
+        ),
+        unasked=tuple(sorted(names - present.asked)) if present is not None else (),
+        missing=tuple(sorted({path.name.partition(".")[0] for path in bundles} - known)),
+    )
