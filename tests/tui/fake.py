@@ -192,7 +192,6 @@ class FakeForesight:
     known: dict[str, Expected] = field(default_factory=dict)
     answer: Comparison = field(default_factory=lambda: Comparison((), 0, None, None, False))
     error: ConsoleError | None = None
-    lost: ConsoleError | None = None
     asked: list[Change] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
@@ -319,6 +318,7 @@ class FakeSession:
     answer: Report = field(default_factory=report)
     lines: tuple[str, ...] = ()
     error: ConsoleError | None = None
+    lost: ConsoleError | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     left: tuple[ResultFile, ...] = ()
