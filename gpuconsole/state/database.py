@@ -157,9 +157,9 @@ class Database:
         if not self.path.exists():
             return None
         self._check(self._connection)
-        if not self.read_only:
-            journal = self._scalar("SELECT value FROM meta WHERE key = 'journal'")
-            guard.note_identity(self.path, journal)
+        found = self._connection.execute("SELECT value FROM meta WHERE key = 'journal'").fetchone()
+        if found is not None and not self.read_only:
+            guard.note_identity(self.path, found["value"])
         return Guard(self.path, alone=self.read_only)
 
     def _check(self, connection: sqlite3.Connection) -> None:
