@@ -58,11 +58,7 @@ def plain_errors(path: Path) -> Iterator[None]:
         ) from error
     except UnicodeDecodeError as error:
         # The module decodes texts itself, and raises this bare.
-        raise JournalError(
-            "Journal is damaged",
-            f"{path}: a text in it is no UTF-8.",
-            "Choose another with --state DIR.",
-        ) from error
+        raise guard.damaged(path, "a text in it is no UTF-8") from error
 
 
 class Database:
