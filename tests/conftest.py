@@ -45,6 +45,36 @@ def _isolated_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_process_reads_scripts() -> Iterator[None]:
+    """Let a reader that is closed leave its process to the next, as the questions of one console
+    share one: starting it takes longer than most tests do."""
+    from gpuconsole.session.reading import reader
+    from gpuconsole.session.reading.process import Child, Limits
+
+    idle: list[Child] = []
+
+    def start(limits: Limits) -> Child:
+        while idle and limits == Limits():
+            child = idle.pop()
+            if not child.is_spent:
+                return child
+        return Lent(limits)
+
+    class Lent(Child):
+        def close(self) -> None:
+            if self.is_spent or self.limits != Limits():
+                super().close()
+            else:
+                idle.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "Child", start)
+        yield
+    for child in idle:
+        Child.close(child)
+
+
 @pytest.fixture
 def shared() -> Path:
     """Give the folder of acceptance data that lies beside the checkout, where there is one."""

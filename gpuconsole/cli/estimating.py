@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -10,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
-from gpuconsole.cli import measuring
 from gpuconsole.cli.output import note
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
@@ -18,6 +18,9 @@ from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import JOURNAL_NAME, config_path, state_folder
 from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.questions import Estimating
+from gpuconsole.session.reading.reader import Reader
 
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
@@ -58,48 +61,34 @@ def estimate(
     state: Path | None = None,
     explain: bool = False,
     curve: bool = False,
+    reader: Reader | None = None,
 ) -> Report:
     """Estimate a task and hold it against cards.
 
     The fleet is asked for at most `wait_s` seconds. `remembered` are earlier answers for the
     script; the task's own win. What the journal of the `state` folder has seen corrects the answer,
-    unless a tier is asked for. UsageError for a wrong inventory, batch size, tier or answer.
+    unless a tier is asked for. `reader` reads the script; one is started where there is none.
+    UsageError for a wrong inventory, batch size, tier or answer.
     """
-    given, task = task.assumptions, preflight.with_remembered(task, remembered)
     if tier == "formula":
         task = dataclasses.replace(task, script="")
     elif tier == "static" and not task.script:
         raise UsageError("Nothing to read", "The static tier needs a script.", "Name one.")
-    cards = _cards(task, memory_mib, inventory, offline, wait_s)
-    analysis = _analysis(task, given) if task.script else None
-    report = preflight.report(
-        task,
-        cards,
-        backend=cast("Backend", task.backend),
-        analysis=analysis,
-        calibration=None if tier else _history(state),
-        measured=measuring.known(task, analysis, tier),
-    )
-    report = preflight.noted(report, task, remembered)
-    if explain and analysis is not None:
-        backend = cast("Backend", task.backend)
-        report = dataclasses.replace(report, explanation=analysis.explain(task.batch_size, backend))
-    if curve:
-        estimator = analysis if analysis is not None else preflight.Formula(task)
-        most = max((one.limit_mib for one in cards), default=0.0)
-        report = dataclasses.replace(
-            report, curve=preflight.curve(estimator, report.estimate, most)
+    with contextlib.nullcontext(reader) if reader is not None else Reader() as reading:
+        if task.script:
+            # It starts while hosts are asked.
+            reading.warm()
+        question = Estimating(
+            task,
+            _cards(task, memory_mib, inventory, offline, wait_s),
+            tier,
+            remembered=dict(remembered),
+            calibration=None if tier else _history(state),
+            state=state_folder(state),
+            explain=explain,
+            curve=curve,
         )
-    return report
-
-
-def _analysis(task: Task, given: Mapping[str, str]) -> preflight.Analysis:
-    project = Path(task.project) if task.project else None
-    analysis = preflight.analyse(
-        Path(task.script), task.args, assumptions=task.assumptions, project=project
-    )
-    preflight.require_known(analysis, given)
-    return analysis
+        return reading.ask(question) if task.script else question.answer(Analyses())
 
 
 def _history(state: Path | None) -> preflight.Calibration | None:

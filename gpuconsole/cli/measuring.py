@@ -11,12 +11,11 @@ import click
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import MEASURED_NAME, state_folder
+from gpuconsole.core.places import state_folder
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole import preflight
-    from gpuconsole.session.measurements import Mode
+    from gpuconsole.session.reading.recordings import Mode
     from gpuconsole.session.session import Session
 
 _ALLOWED = "measured-here"
@@ -35,10 +34,12 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
         import asyncio
 
         from gpuconsole.session.measurements import Measurements
+        from gpuconsole.session.reading.reader import Reader
         from gpuconsole.session.submission import completed
 
         _ask(yes)
-        asyncio.run(Measurements(_state()).here(completed(task), mode, telling))
+        with Reader() as reader:
+            asyncio.run(Measurements(_state(), reader).here(completed(task), mode, telling))
     else:
         from gpuconsole.cli.sessions import drive
 
@@ -48,16 +49,6 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
 
         drive(work)
     telling.done()
-
-
-def known(task: Task, analysis: preflight.Analysis | None, tier: str) -> preflight.Measured | None:
-    """Return what was measured of a task's script before."""
-    if not tier and not (_state() / MEASURED_NAME).is_dir():
-        return None
-    from gpuconsole.session.measurements import Measurements
-
-    found = Measurements(_state()).known(task, analysis, tier)
-    return None if found is None or (found.refusal and not tier) else found
 
 
 def _state() -> Path:

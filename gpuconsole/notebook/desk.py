@@ -7,11 +7,15 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuconsole.api import BlockingSession, open_blocking
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.session.reading.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Desk:
         self._opening = Opening()
         self._lab: BlockingSession | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._reader: Reader | None = None
+        """Reads the cells where there is no lab."""
 
     def open(self, opening: Opening) -> BlockingSession:
         """Open the session that is meant, instead of the one that is open."""
@@ -74,10 +80,13 @@ class Desk:
         if not self.homeless:
             return self.lab().preflight(task)
         from gpuconsole.cli.estimating import estimate
+        from gpuconsole.session.reading.reader import Reader
 
+        if self._reader is None:
+            self._reader = Reader()
         return estimate(
             task, tier="", memory_mib=None, inventory=None, offline=True, wait_s=0.0,
-            state=self._opening.state,
+            state=self._opening.state, reader=self._reader,
         )  # fmt: skip
 
     def script_of(self, source: str, name: str) -> Path:
@@ -106,6 +115,9 @@ class Desk:
     def leave(self) -> None:
         """Close the session and remove the cells' scripts."""
         self.close()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

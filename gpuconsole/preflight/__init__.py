@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.advice import Estimator
     from gpuconsole.preflight.analysis import Analysis, analyse
     from gpuconsole.preflight.answering import noted, require_known, with_remembered
     from gpuconsole.preflight.assumptions import read_assumption, split
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.curves import curve
     from gpuconsole.preflight.formula import Formula
     from gpuconsole.preflight.measured import Measured
-    from gpuconsole.preflight.reporting import report
+    from gpuconsole.preflight.reporting import report, unread
 
 __all__ = [
     "Analysis",
     "Calibration",
     "Card",
+    "Estimator",
     "Formula",
     "Measured",
     "analyse",
@@ -35,6 +37,7 @@ __all__ = [
     "report",
     "require_known",
     "split",
+    "unread",
     "with_remembered",
 ]
 
@@ -42,6 +45,7 @@ _HOMES = {
     "Analysis": "analysis",
     "Calibration": "calibration",
     "Card": "card",
+    "Estimator": "advice",
     "Formula": "formula",
     "Measured": "measured",
     "analyse": "analysis",
@@ -52,6 +56,7 @@ _HOMES = {
     "report": "reporting",
     "require_known": "answering",
     "split": "assumptions",
+    "unread": "reporting",
     "with_remembered": "answering",
 }
 

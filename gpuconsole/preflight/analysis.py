@@ -19,7 +19,7 @@ from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.scan import source
-from gpuconsole.preflight.scan.run import MAX_STEPS, Setting
+from gpuconsole.preflight.scan.run import MAX_STEPS, Setting, Trail
 from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -41,6 +41,7 @@ class Analysis:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     project: Path | None = None
     """The folder that modules and documents may be read from; the script's own when None."""
+    trail: Trail | None = None
     _outcomes: dict[_Key, Outcome] = field(default_factory=dict)
     _lines: dict[Backend, AffineTrace | None] = field(default_factory=dict)
     _choices: dict[Backend, choices.Choices] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Analysis:
         return tuple(sorted({one.mishap for one in self._outcomes.values() if one.mishap}))
 
     def _follow(self, setting: Setting) -> Outcome:
-        found = follow(self.script, self.args, setting, self.assumptions, self.project)
+        found = follow(self.script, self.args, setting, self.assumptions, self.project, self.trail)
         if self._rows > 1 and found.batch and found.batch % self._rows == 0:
             return replace(found, batch=found.batch // self._rows)
         return found
@@ -371,12 +372,14 @@ def analyse(
     *,
     assumptions: Mapping[str, str] = MappingProxyType({}),
     project: Path | None = None,
+    trail: Trail | None = None,
 ) -> Analysis:
     """Read a script or notebook, and what it imports from its project (else its own folder).
 
+    `trail` is told where each run is, statement by statement.
     UsageError when it is missing, too large, not text, or has a syntax error.
     """
     source.read(script)
-    analysis = Analysis(script, tuple(args), dict(assumptions), project)
+    analysis = Analysis(script, tuple(args), dict(assumptions), project, trail)
     analysis.outcome(None, "gpu")
     return analysis

@@ -8,14 +8,17 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.assumptions import read_assumption
 from gpuconsole.preflight.scan import source
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Analysis
 
 MAX_NODES = 200_000
 """Syntax nodes looked at for a name: far more than people write."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
@@ -13,32 +14,37 @@ _DECLARING = frozenset({"add_argument", "option", "Option"})
 """What declares an option, in argparse, click and typer."""
 
 
+@dataclass(frozen=True, slots=True)
 class Options:
     """The options that one script declares itself; those of modules it imports are not known."""
 
-    def __init__(self, script: Path) -> None:
+    script: str
+    declared: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()
+    """The spellings of each, as written, and its names."""
+
+    @classmethod
+    def of(cls, script: Path) -> Options:
         """Read a script; one that cannot be read declares nothing."""
         try:
             tree = source.parse(script) if script.suffix == ".py" else None
         except UsageError:
             tree = None
-        self._script = script.name
-        self._declared = [] if tree is None else list(_declared(tree))
+        return cls(script.name, () if tree is None else tuple(_declared(tree)))
 
     def doubts(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return a sentence for each of `names` that is no option of the script; none where it
         declares no option at all, for then it may read its arguments in another way."""
         return tuple(
-            f"{self._script} declares no option --{name}; it may refuse to start with it."
+            f"{self.script} declares no option --{name}; it may refuse to start with it."
             for name in names
-            if self._declared and not self.flags(name)
+            if self.declared and not self.flags(name)
         )
 
     def flags(self, name: str) -> tuple[str, ...]:
         """Return the spellings of the option of a name, `lr` or `learning-rate`, the one that
         argparse would take first; () where none is declared."""
         wanted = _plain(name)
-        for flags, names in self._declared:
+        for flags, names in self.declared:
             if wanted in names:
                 return flags
         return ()

@@ -16,7 +16,7 @@ from gpuconsole.preflight.scan.builtin import builtins
 from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS, TENSOR_STEPS
 from gpuconsole.preflight.scan.interp import Interpreter
 from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting
+from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting, Trail
 from gpuconsole.preflight.trace import Trace
 
 MAX_DRAFTS = 3
@@ -74,13 +74,15 @@ def follow(
     setting: Setting,
     assumptions: Mapping[str, str] = MappingProxyType({}),
     project: Path | None = None,
+    trail: Trail | None = None,
 ) -> Outcome:
     """Run a script's syntax tree once; again where a static program is fed other shapes."""
     read = source.read(script)
     fed: Mapping[str, tuple[int, ...]] = {}
     for _ in range(MAX_DRAFTS):
         try:
-            return _once(read, script, args, setting, assumptions, project, fed)
+            run = Run(setting, tuple(args), assumptions, fed=fed, trail=trail)
+            return _once(read, script, run, project)
         except static_graph.OtherShapes as other:
             fed = other.shapes
     changing = Run(setting)
@@ -88,16 +90,7 @@ def follow(
     return _outcome(changing, changing.ledger.close(), frozenset(), ())
 
 
-def _once(
-    read: source.Script,
-    script: Path,
-    args: Sequence[str],
-    setting: Setting,
-    assumptions: Mapping[str, str],
-    project: Path | None,
-    fed: Mapping[str, tuple[int, ...]],
-) -> Outcome:
-    run = Run(setting, args=tuple(args), assumptions=assumptions, fed=fed)
+def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> Outcome:
     applying.begin(run)
     machine = Interpreter(run, script, project or script.parent, library(run))
     machine.builtins = builtins(machine)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.estimate import Estimate, Report
+from gpuconsole.core.estimate import Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
@@ -69,6 +69,13 @@ def report(
     if not changing and wanted(estimate, found):
         estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
     return Report(estimate, found, helpful)
+
+
+def unread(task: Task, cards: Sequence[Card], why: Unknown, *, backend: Backend) -> Report:
+    """Return the answer for a script that could not be followed to its end, and why."""
+    estimate = Estimate(task.script, None, None, backend, "unknown", 0.0, None, unknowns=(why,))
+    verdicts = tuple(advice.judge(estimate, card, None) for card in cards)
+    return Report(with_flags(estimate, task), verdicts)
 
 
 def with_flags(estimate: Estimate, task: Task) -> Estimate:

@@ -8,8 +8,8 @@ from pathlib import Path
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.session.estimating import Estimating
-from gpuconsole.session.measurements import Mode
 from gpuconsole.session.measuring import Progress
+from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.writing import Writing
 
 
@@ -21,6 +21,10 @@ class Asking(Writing):
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         """Estimate a task and hold it against the fleet; never blocks the event loop."""
         return await self._estimating.report(task, tier)
+
+    async def expect_scripts(self) -> None:
+        """Get ready to read scripts, so that the first answer comes sooner."""
+        await self._estimating.expect()
 
     def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
         """Answer questions of preflight about a script from now on; an empty value forgets one.

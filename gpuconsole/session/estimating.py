@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,11 +11,16 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.flags import Options
 from gpuconsole.session.history import History
-from gpuconsole.session.measurements import Measurements, Mode, choose_host
+from gpuconsole.session.measurements import Measurements, choose_host
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.reading.questions import Declaring, Rebatching
+from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
 
@@ -26,8 +32,9 @@ class Estimating:
         folder = parts.journal.folder
         self._parts = parts
         self._history = History(parts.journal)
-        self._measurements = Measurements(folder)
-        self._preflights = parts.preflights or Preflights(self._measurements)
+        self._reader = Reader()
+        self._measurements = Measurements(folder, self._reader)
+        self._preflights = parts.preflights or Preflights(self._reader, folder)
         self._assumptions = Assumptions(folder)
 
     async def report(
@@ -49,6 +56,22 @@ class Estimating:
             remembered=self.assumptions(task.script) if task.script else {},
             calibration=self._history.calibration(),
         )
+
+    async def expect(self) -> None:
+        """Get ready to read scripts, so that the first answer comes sooner."""
+        await asyncio.to_thread(self._reader.warm)
+
+    async def rebatched(self, task: Task, size: int) -> Change:
+        """Return how another batch size is put into a task; UsageError for no readable script."""
+        return await self._reader.asked(Rebatching(task, size))
+
+    async def options(self, script: Path) -> Options:
+        """Return the options that a script declares; of one that cannot be read none."""
+        return await self._reader.asked(Declaring(script))
+
+    async def close(self) -> None:
+        """End what reads scripts."""
+        await asyncio.to_thread(self._reader.close)
 
     def assume(self, script: str | Path, given: Mapping[str, str]) -> dict[str, str]:
         """Keep answers about a script, an empty value forgets one; returns all for it.

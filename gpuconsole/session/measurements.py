@@ -1,4 +1,4 @@
-"""Measurements of scripts: made on a host or here, kept, and used by the estimates that follow."""
+"""Measurements of scripts: made on a host or here, and stored for the estimates that follow."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import asyncio
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from gpuconsole import preflight
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight import request
-from gpuconsole.preflight.digest import script_digest, settings_of
+from gpuconsole.errors import UsageError
 from gpuconsole.session import measuring
 from gpuconsole.session.measuring import Progress
+from gpuconsole.session.reading.questions import Checking, Requesting
+from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import Packer
-from gpuconsole.state.measured import MeasuredScripts, key_of
+from gpuconsole.state.measured import MeasuredScripts
 
-Mode = Literal["traced", "symbolic"]
-MODES: tuple[Mode, ...] = ("traced", "symbolic")
-"""The better one first."""
 NOBODY = "65534:65534"
 """The account that a measurement has in its container; it owns nothing on the host."""
 
@@ -30,39 +27,19 @@ NOBODY = "65534:65534"
 class Measurements:
     """The measurements of one state folder."""
 
-    def __init__(self, state: Path) -> None:
-        self._kept = MeasuredScripts(state)
-
-    def known(
-        self, task: Task, analysis: preflight.Analysis | None, tier: str = ""
-    ) -> preflight.Measured | None:
-        """Return the best measurement of a task's script as it is now, or None.
-
-        With a tier that has to be measured, RefusedError when it was not.
-        """
-        if not task.script or tier not in ("", *MODES):
-            return None
-        batch = None if analysis is None else analysis.outcome(None, "gpu").batch
-        for mode in (tier,) if tier else MODES:
-            document = self._kept.get(_key(task, batch, mode))
-            if document is not None:
-                return _read(task, document, analysis)
-        if tier:
-            raise RefusedError(
-                "The script was not measured",
-                f"There is no {tier} recording of {task.script} as it is now.",
-                "Measure it: F8 in the console, or `gpuconsole preflight --tier traced`.",
-            )
-        return None
+    def __init__(self, state: Path, reader: Reader) -> None:
+        """`reader` reads the scripts, and what measuring them gave."""
+        self._stored = MeasuredScripts(state)
+        self._reader = reader
 
     async def here(self, task: Task, mode: Mode, progress: Progress) -> None:
         """Measure on this machine, in its sandbox, and keep the recording."""
         from gpuconsole.remote.sandbox import Sandbox
 
         script, root = Path(task.script), _root(task)
-        asked = await asyncio.to_thread(_request, task, mode, root)
+        asked = await self._reader.asked(Requesting(task, mode, root))
         document = await measuring.here(Sandbox(), script, root, asked, progress)
-        self._keep(task, asked, document)
+        await self._store(task, mode, asked, document)
 
     async def on_host(
         self,
@@ -83,18 +60,19 @@ class Measurements:
             bundle = Path(folder) / "project.tar.gz"
             packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
             root = script.parents[len(Path(packed.script).parts) - 1]
-            asked = await asyncio.to_thread(_request, task, mode, root)
+            asked = await self._reader.asked(Requesting(task, mode, root))
             place = measuring.Place(
                 await hosts.engine(host), image, NOBODY, f"gpuconsole-measure-{journal}"
             )
             there = {**asked, "root": measuring.WORKING_DIR}
             document = await measuring.on_host(place, bundle, there, progress)
-        self._keep(task, asked, document)
+        await self._store(task, mode, asked, document)
 
-    def _keep(self, task: Task, asked: dict[str, Any], document: dict[str, Any]) -> None:
-        # A document that is not one must not lie in wait for later estimates.
-        _read(task, document)
-        self._kept.put(_key(task, asked["batch"]["value"], asked["mode"]), document)
+    async def _store(
+        self, task: Task, mode: Mode, asked: dict[str, Any], document: dict[str, Any]
+    ) -> None:
+        key = await self._reader.asked(Checking(task, document, asked["batch"]["value"], mode))
+        await asyncio.to_thread(self._stored.put, key, document)
 
 
 def choose_host(
@@ -116,27 +94,5 @@ def choose_host(
     )
 
 
-def _key(task: Task, batch: int | None, mode: str) -> str:
-    project = Path(task.project) if task.project else None
-    digest = script_digest(Path(task.script), task.args, project)
-    return key_of(digest, settings_of(task.args, batch), mode)
-
-
 def _root(task: Task) -> Path:
     return Path(task.project) if task.project else Path(task.script).resolve().parent
-
-
-def _read(
-    task: Task, document: dict[str, Any], analysis: preflight.Analysis | None = None
-) -> preflight.Measured:
-    """Return what a recording says; UsageError when it is none."""
-    # All that reads scripts comes with it: not at the start of a console.
-    from gpuconsole.preflight import measured
-
-    return measured.load(document, script=task.script, analysis=analysis)
-
-
-def _request(task: Task, mode: Mode, root: Path) -> dict[str, Any]:
-    script = Path(task.script)
-    analysis = preflight.analyse(script, task.args, assumptions=task.assumptions, project=root)
-    return request.build(analysis, script, task.args, mode, root=root)

@@ -11,9 +11,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
@@ -109,7 +107,7 @@ class Retrying:
         if batch is None:
             raise RefusedError("No batch size", "its batch size cannot be told.")
         size, why = _smaller(report, batch)
-        change = await asyncio.to_thread(_change, task, size)
+        change = await self._estimating.rebatched(task, size)
         if change.args is None and not change.edits:
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         smaller = _with_batch(task, change, size)
@@ -165,14 +163,6 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
     if batch == 1:
         raise RefusedError("Nothing smaller", "its batch size is 1 already.")
     return batch // 2, "half of it, as the estimate had found room for more"
-
-
-def _change(task: Task, size: int) -> Change:
-    project = Path(task.project) if task.project else None
-    known = preflight.analyse(
-        Path(task.script), task.args, assumptions=task.assumptions, project=project
-    )
-    return known.set_batch(size)
 
 
 def _with_batch(task: Task, change: Change, size: int) -> Task:

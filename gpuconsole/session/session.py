@@ -389,6 +389,7 @@ class Session(Acting, Asking):
             await self.recorder.close()
             await self.hosts.close()
         finally:
+            await self._estimating.close()
             self._journal.close()
             self._parts.on_close()
         for task in tasks:

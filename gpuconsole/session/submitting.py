@@ -17,7 +17,6 @@ from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight.flags import Options
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.clusters import cluster_of, reach, resolved
@@ -62,7 +61,7 @@ class Submitting:
         """Queue a task once for each combination of values; see `Session.sweep`."""
         task = self._resolved(task)
         name = _free_name(task.name, self._journal.jobs())
-        options = Options(Path(task.script))
+        options = await self._estimating.options(Path(task.script))
         made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
         jobs = await self._queue(task, made.values(), axes, made, force=force, hold=hold)
         for doubt in options.doubts(axis.name for axis in axes):

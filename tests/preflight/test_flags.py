@@ -21,7 +21,7 @@ def main(seed): ...
 def test_options_are_found_by_flag_or_destination(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    options = Options(script)
+    options = Options.of(script)
     assert options.flags("lr") == ("-l", "--learning-rate")
     assert options.flags("learning_rate") == ("-l", "--learning-rate")
     assert options.flags("batch-size") == ("--batch_size",)
@@ -33,5 +33,5 @@ def test_options_are_found_by_flag_or_destination(tmp_path: Path) -> None:
 def test_what_cannot_be_read_declares_nothing(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("def (:\n")
-    assert Options(broken).flags("lr") == ()
-    assert Options(tmp_path / "none.py").flags("lr") == ()
+    assert Options.of(broken).flags("lr") == ()
+    assert Options.of(tmp_path / "none.py").flags("lr") == ()

@@ -18,6 +18,8 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import analyse
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, until
@@ -194,8 +196,10 @@ async def test_what_the_script_says_wrong_is_told(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\nraise ValueError('no such data')\n")
     task = Task("train", str(script))
-    with pytest.raises(RefusedError, match="no such data"):
-        await Measurements(tmp_path / "state").here(task, "traced", lambda share, stage: None)
+    with Reader() as reader:
+        measurements = Measurements(tmp_path / "state", reader)
+        with pytest.raises(RefusedError, match="no such data"):
+            await measurements.here(task, "traced", lambda share, stage: None)
 
 
 async def test_a_host_measures_in_a_container_that_is_shut(docker_lab: Lab, tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ async def test_a_host_measures_in_a_container_that_is_shut(docker_lab: Lab, tmp_
     assert stages[-1] == "measured"
     assert report.estimate.tier == "traced"
     analysis = analyse(Path(task.script))
-    measured = Measurements(desk.state).known(task, analysis)
+    measured = recorded(desk.state, task, analysis)
     assert measured is not None
     static, found = analysis.estimate(backend="cpu").memory, measured.estimate(backend="cpu").memory
     assert found is not None

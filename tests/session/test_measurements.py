@@ -12,7 +12,8 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.digest import script_digest, settings_of
-from gpuconsole.session.measurements import Measurements, choose_host
+from gpuconsole.session.measurements import choose_host
+from gpuconsole.session.reading.recordings import recorded
 from gpuconsole.state.measured import MeasuredScripts, key_of
 
 SCRIPT = """
@@ -98,28 +99,25 @@ def keep(state: Path, script: Path, mode: str, *args: str, batch: int = 8) -> No
 
 def test_a_measurement_holds_for_every_batch_size(tmp_path: Path, script: Path) -> None:
     keep(tmp_path, script, "traced")
-    known = Measurements(tmp_path)
     for args in ((), ("--batch-size", "64"), ("--batch-size=3",)):
-        found = known.known(*asked(script, *args))
+        found = recorded(tmp_path, *asked(script, *args))
         assert found is not None, args
         assert found.tier == "traced"
 
 
 def test_other_arguments_or_another_text_are_another_script(tmp_path: Path, script: Path) -> None:
     keep(tmp_path, script, "traced")
-    known = Measurements(tmp_path)
-    assert known.known(*asked(script, "--width", "8")) is None
+    assert recorded(tmp_path, *asked(script, "--width", "8")) is None
     script.write_text(SCRIPT.replace("Linear(args.width, 1)", "Linear(args.width, 2)"))
-    assert known.known(*asked(script)) is None
+    assert recorded(tmp_path, *asked(script)) is None
 
 
 def test_the_traced_tier_wins_unless_the_other_is_asked_for(tmp_path: Path, script: Path) -> None:
     task, analysis = asked(script)
-    known = Measurements(tmp_path)
     keep(tmp_path, script, "symbolic")
-    only = known.known(task, analysis)
+    only = recorded(tmp_path, task, analysis)
     keep(tmp_path, script, "traced")
-    best, named = known.known(task, analysis), known.known(task, analysis, "symbolic")
+    best, named = recorded(tmp_path, task, analysis), recorded(tmp_path, task, analysis, "symbolic")
     assert only is not None
     assert best is not None
     assert named is not None
@@ -132,7 +130,7 @@ def test_a_tier_that_was_not_measured_is_refused_with_the_way_to_it(
 ) -> None:
     task, analysis = asked(script)
     with pytest.raises(RefusedError, match=tier) as error:
-        Measurements(tmp_path).known(task, analysis, tier)
+        recorded(tmp_path, task, analysis, tier)
     assert "--tier" in error.value.hint
 
 
@@ -141,5 +139,5 @@ def test_a_tier_that_is_not_measured_at_all_has_no_measurement(
 ) -> None:
     keep(tmp_path, script, "traced")
     task, analysis = asked(script)
-    assert Measurements(tmp_path).known(task, analysis, "static") is None
-    assert Measurements(tmp_path).known(Task("x"), None, "") is None
+    assert recorded(tmp_path, task, analysis, "static") is None
+    assert recorded(tmp_path, Task("x"), None, "") is None

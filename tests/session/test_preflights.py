@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.reader import Reader
 from gpuconsole.session.submission import refuse_hopeless
 
 SCRIPT = """
@@ -41,7 +44,13 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_script_is_analysed_again_only_when_something_changed(
+@pytest.fixture
+def preflights() -> Iterator[Preflights]:
+    with Reader() as reader:
+        yield Preflights(reader)
+
+
+def test_a_script_is_analysed_again_only_when_something_changed(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     analysed: list[tuple[str, ...]] = []
@@ -52,25 +61,30 @@ async def test_a_script_is_analysed_again_only_when_something_changed(
         return real(path, args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(preflight, "analyse", counted)
-    preflights, settings = Preflights(), LabSettings()
-    task = Task("x", script=str(script))
+    analyses, task = Analyses(), Task("x", script=str(script))
+    assert analyses.of(task) is analyses.of(task)
+    assert len(analysed) == 1
+    analyses.of(replace(task, args=("--x", "1")))
+    script.write_text(SCRIPT + "\n")
+    analyses.of(task)
+    (script.parent / "model.py").write_text("")
+    analyses.of(task)
+    assert len(analysed) == 4
+
+
+async def test_a_task_is_held_against_the_fleet_as_it_is(
+    script: Path, preflights: Preflights
+) -> None:
+    task, settings = Task("x", script=str(script)), LabSettings()
     first = await preflights.report(task, fleet(40960.0, 0.0), settings)
     again = await preflights.report(task, fleet(40960.0, 40000.0), settings)
-    assert len(analysed) == 1
     assert first.estimate.memory == again.estimate.memory
     assert [verdict.verdict for verdict in first.verdicts] == ["fits"]
     assert [verdict.verdict for verdict in again.verdicts] == ["will-not-fit"]
 
-    await preflights.report(replace(task, args=("--x", "1")), fleet(40960.0, 0.0), settings)
-    script.write_text(SCRIPT + "\n")
-    await preflights.report(task, fleet(40960.0, 0.0), settings)
-    (script.parent / "model.py").write_text("")
-    await preflights.report(task, fleet(40960.0, 0.0), settings)
-    assert len(analysed) == 4
 
-
-async def test_only_what_never_fits_is_refused(script: Path) -> None:
-    preflights, settings = Preflights(), LabSettings()
+async def test_only_what_never_fits_is_refused(script: Path, preflights: Preflights) -> None:
+    settings = LabSettings()
     task = Task("x", script=str(script))
     busy = await preflights.report(task, fleet(40960.0, 40000.0), settings, empty=True)
     refuse_hopeless(task, busy)
@@ -80,7 +94,9 @@ async def test_only_what_never_fits_is_refused(script: Path) -> None:
     assert refused.value.exit_code == 1
 
 
-async def test_an_empty_fleet_is_one_device_of_each_kind(script: Path) -> None:
+async def test_an_empty_fleet_is_one_device_of_each_kind(
+    script: Path, preflights: Preflights
+) -> None:
     hosts = tuple(
         Host(
             f"h{number}",
@@ -98,26 +114,30 @@ async def test_an_empty_fleet_is_one_device_of_each_kind(script: Path) -> None:
     )  # fmt: skip
     picture = FleetSnapshot(1, 1.0, hosts)
     task = Task("x", script=str(script))
-    report = await Preflights().report(task, picture, LabSettings(), empty=True)
+    report = await preflights.report(task, picture, LabSettings(), empty=True)
     assert [(one.device, one.host, one.uuid) for one in report.verdicts] == [
         ("V100", "h0", ""), ("A100", "h1", ""),
     ]  # fmt: skip
     assert len(str(report.as_json())) < 5000
 
 
-async def test_what_fits_only_another_back_end_is_refused(script: Path) -> None:
+async def test_what_fits_only_another_back_end_is_refused(
+    script: Path, preflights: Preflights
+) -> None:
     small = Device("GPU-0", 0, "T4", memory_total_mib=512.0)
     large = Device("NPU-0", 0, "Ascend 910", backend="npu", memory_total_mib=65536.0)
     picture = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(small, large)),))
     task, settings = Task("x", script=str(script)), LabSettings()
     with pytest.raises(RefusedError, match="T4 of a"):
-        refuse_hopeless(task, await Preflights().report(task, picture, settings, empty=True))
+        refuse_hopeless(task, await preflights.report(task, picture, settings, empty=True))
     task = replace(task, backend="npu")
-    refuse_hopeless(task, await Preflights().report(task, picture, settings, empty=True))
+    refuse_hopeless(task, await preflights.report(task, picture, settings, empty=True))
 
 
-async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path) -> None:
-    preflights, settings = Preflights(), LabSettings()
+async def test_tiers_and_scripts_that_are_not_there(
+    script: Path, tmp_path: Path, preflights: Preflights
+) -> None:
+    settings = LabSettings()
     with pytest.raises(RefusedError, match="guessed"):
         await preflights.report(Task("x", script=str(script)), fleet(1.0, 0.0), settings, "guessed")
     with pytest.raises(UsageError):
@@ -126,9 +146,11 @@ async def test_tiers_and_scripts_that_are_not_there(script: Path, tmp_path: Path
         )
 
 
-async def test_what_fits_when_sharding_divides_it_is_not_refused(script: Path) -> None:
+async def test_what_fits_when_sharding_divides_it_is_not_refused(
+    script: Path, preflights: Preflights
+) -> None:
     task = Task("x", script=str(script))
-    preflights, settings = Preflights(), LabSettings()
+    settings = LabSettings()
     first = await preflights.report(task, fleet(512.0, 0.0), settings, empty=True)
     memory = first.estimate.memory
     assert memory is not None

@@ -47,7 +47,8 @@ OUT_OF_MEMORY = (
 
 async def submitted(session: Session, room: Room, text: str, **task: object) -> Job:  # noqa: F811
     room.script.write_text(text)
-    session._estimating._preflights = Preflights()
+    estimating = session._estimating
+    estimating._preflights = Preflights(estimating._reader)
     return await session.submit(room.task(**task))
 
 

@@ -375,6 +375,9 @@ class FakeSession:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
+    async def expect_scripts(self) -> None:
+        pass
+
     async def preflight(self, task: Task, *, tier: str = "") -> Report:
         self.calls.append(("preflight", task))
         if self.gate is not None:

@@ -25,7 +25,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.measurements import Mode
+    from gpuconsole.session.reading.recordings import Mode
     from gpuconsole.session.session import Session
 
 _TIERS = ("static", "formula", "traced", "symbolic")

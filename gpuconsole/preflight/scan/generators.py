@@ -113,6 +113,8 @@ class Generators(Expressions):
             else:
                 self.tick()
                 self.run.line = statement.lineno
+                if self.run.trail is not None:
+                    self.run.trail(self.run.file, self.run.line)
                 self.run.lines_seen.add((self.run.file, statement.lineno))
                 end = yield from _STEPS.get(type(statement), _plain)(self, statement, scope)
             if end is not None:

@@ -38,6 +38,8 @@ class Interpreter(Modules):
             self.tick()
             if statement.lineno:
                 run.line = statement.lineno
+                if run.trail is not None:
+                    run.trail(run.file, run.line)
                 run.lines_seen.add((run.file, statement.lineno))
             method = _STATEMENTS.get(type(statement))
             if method is None:

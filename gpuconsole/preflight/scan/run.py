@@ -36,6 +36,8 @@ SMALL = 1024
 MAX_STEPS = 400_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
 LARGEST_TENSOR = 2**50
+Trail = Callable[[str, int], None]
+"""Notes where a run is, by file and line, for whoever ends it from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class Run:
     ledger: Ledger = field(default_factory=Ledger)
     file: str = ""
     line: int = 0
+    trail: Trail | None = None
+    """What is told each statement before it is followed."""
     layer: str = ""
     """Path of the layer that is running."""
     moment: Literal["forward", "backward", "step"] = "forward"

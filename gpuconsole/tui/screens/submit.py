@@ -93,6 +93,10 @@ class SubmitScreen(RecallingScreen):
         self._pause: Timer | None = None
         self._patience: Timer | None = None
 
+    def on_mount(self) -> None:
+        """Get ready for the script that will be named."""
+        aside(self, self.session.expect_scripts, group="reading")
+
     def body(self) -> ComposeResult:
         """Form over placement, preflight beside them; tabs on a narrow terminal."""
         yield Line(id="submit-tabs")

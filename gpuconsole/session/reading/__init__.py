@@ -1,0 +1,1 @@
+"""Reading scripts in a process of their own: what freezes it freezes nothing else."""

@@ -1,0 +1,75 @@
+"""The scripts asked about last, as analysed; one is followed again only when it changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole import preflight
+from gpuconsole.core.jobs import Task
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.scan.run import Trail
+
+REMEMBERED = 32
+SIBLINGS = 500
+"""Files beside the script whose change counts as one of the script, which may import them."""
+Versions = frozenset[tuple[str, int, int]]
+"""Files with change time and size."""
+
+
+class Analyses:
+    """Analyses of scripts by what they were followed with."""
+
+    def __init__(self, trail: Trail | None = None) -> None:
+        """`trail` is told where each run is."""
+        self._trail = trail
+        self._known: OrderedDict[tuple[object, ...], tuple[preflight.Analysis, Versions]] = (
+            OrderedDict()
+        )
+
+    def of(self, task: Task) -> preflight.Analysis:
+        """Return the analysis of a task's script as it is now; UsageError if it cannot be read."""
+        script = Path(task.script)
+        project = Path(task.project) if task.project else None
+        answers = tuple(sorted(task.assumptions.items()))
+        key = (script, project, _stamp(script), task.args, answers)
+        known, then = self._known.pop(key, (None, frozenset()))
+        if known is None or _versions(known.files()) != then:
+            known = preflight.analyse(
+                script, task.args, assumptions=task.assumptions, project=project, trail=self._trail
+            )
+        self._known[key] = known, _versions(known.files())
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return known
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._known.clear()
+
+
+def _stamp(script: Path) -> Versions:
+    """Return what changes when the script, or a file beside it, does."""
+    try:
+        return _versions([script, *islice(script.parent.glob("*.py"), SIBLINGS)])
+    except OSError:
+        return frozenset()
+
+
+def _versions(files: Iterable[Path | str]) -> Versions:
+    found = set()
+    for file in files:
+        try:
+            found.add((str(file), *_version(Path(file))))
+        except OSError:
+            found.add((str(file), 0, -1))
+    return frozenset(found)
+
+
+def _version(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,166 @@
+"""One process that reads scripts, as the process that asks sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.errors import UsageError
+from gpuconsole.session.reading import frames, records, trail
+from gpuconsole.session.reading.questions import Question
+
+_RETIRED_MIB = 1024
+_RETIRED_AFTER = 500
+"""A process that has grown beyond so much, or answered so often, makes room for another."""
+_STARTING_S = 120.0
+_ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
+_PACKAGE = Path(__file__).parents[3]
+_START = """
+import sys
+sys.path[:] = {path!r}
+from gpuconsole.session.reading.child import main
+main({trail}, {memory_mib}, {cpu_s})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading a script may take for one answer."""
+
+    cpu_s: int = 60
+    wall_s: float = 300.0
+    memory_mib: int = 4096
+    answer_mib: int = 16
+
+
+class EndedError(Exception):
+    """The process ended before it answered; says why, as the rest of a sentence."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Child:
+    """One process that reads scripts."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._ready = self._failed = False
+        self._answered = 0
+        self._used_mib = 0
+        shared = trail.shared_memory()
+        try:
+            self._trail = trail.Trail(shared)
+            self._process = subprocess.Popen(
+                _command(shared, limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, pass_fds=(shared,), start_new_session=True, cwd="/",
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            )  # fmt: skip
+        finally:
+            os.close(shared)
+        # It ends with whoever asks, also where that is not closed.
+        weakref.finalize(self, self._process.kill)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has ended, or another process should take its place."""
+        grown = self._used_mib > _RETIRED_MIB or self._answered >= _RETIRED_AFTER
+        return grown or self._failed or self._process.poll() is not None
+
+    def ask(self, question: Question[object]) -> dict[str, Any]:
+        """Return what it says. EndedError when it ends, or has to be ended, before that."""
+        message = pickle.dumps((_here(), question), pickle.HIGHEST_PROTOCOL)
+        self._await_ready()
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            frames.send(self._process.stdin.fileno(), message)
+        self._failed = True
+        message = self._next(self.limits.wall_s)
+        try:
+            said = records.read(dict[str, Any], json.loads(message))
+            self._used_mib = records.read(int, said["used_mib"])
+        except (ValueError, KeyError, RecursionError):
+            raise EndedError("made an answer that is none") from None
+        self._failed = False
+        self._answered += 1
+        return dict(said)
+
+    def place(self) -> tuple[str, int]:
+        """Return file and line of the statement that it followed last."""
+        return self._trail.place()
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it and give back what it had."""
+        self.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._trail.close()
+
+    def _await_ready(self) -> None:
+        if self._ready:
+            return
+        try:
+            self._next(_STARTING_S)
+        except EndedError as ended:
+            raise UsageError(
+                "Scripts cannot be read",
+                f"The process that reads them does not start: it {ended.why}.",
+                f"Try `{sys.executable} -m gpuconsole preflight --help`; reinstall if that fails.",
+            ) from None
+        self._ready = True
+
+    def _next(self, within_s: float) -> bytes:
+        """Return the next message."""
+        assert self._process.stdout is not None
+        try:
+            most = self.limits.answer_mib * 2**20
+            message = frames.receive(self._process.stdout.fileno(), most, within_s)
+        except frames.TooLateError:
+            raise EndedError(f"took more than {within_s:g} s") from None
+        except frames.TooLongError:
+            raise EndedError("made an answer too long to pass on") from None
+        if message is None:
+            raise EndedError(self._end())
+        return message
+
+    def _end(self) -> str:
+        code = self._process.wait()
+        if code == -signal.SIGXCPU:
+            return f"took more than {self.limits.cpu_s} s of processor time"
+        if code < 0:
+            return f"ended its reader ({signal.Signals(-code).name})"
+        return f"ended its reader (code {code})"
+
+
+def _command(shared: int, limits: Limits) -> list[str]:
+    """Return the command of a process that reads scripts.
+
+    It imports from where this one does, and from nowhere that a script could lie.
+    """
+    path = [str(_PACKAGE), *(one for one in sys.path if os.path.isabs(one))]
+    start = _START.format(path=path, trail=shared, memory_mib=limits.memory_mib, cpu_s=limits.cpu_s)
+    return [sys.executable, "-I", "-S", "-c", start]
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"

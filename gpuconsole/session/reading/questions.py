@@ -1,0 +1,180 @@
+"""What is asked about scripts. Each question is answered where scripts are read.
+
+A question travels there as it is; its answer comes back as plain values of the type that
+`answers` names. Where following the script was ended by a limit, `unread` says what that means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, cast
+
+from gpuconsole import preflight
+from gpuconsole.core.estimate import Report, Unknown
+from gpuconsole.core.fleet import Backend
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError
+from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.flags import Options
+from gpuconsole.session.reading import recordings
+from gpuconsole.session.reading.recordings import Mode
+
+if TYPE_CHECKING:
+    from gpuconsole.session.reading.analyses import Analyses
+
+Answer = TypeVar("Answer")
+Answered = TypeVar("Answered", covariant=True)
+
+
+class Question(Protocol[Answered]):
+    """Something asked about a script."""
+
+    answers: ClassVar[Any]
+    """The type of the answer."""
+
+    def answer(self, analyses: Analyses) -> Answered:
+        """Answer it where scripts are read. ConsoleError where there is no answer."""
+        ...
+
+    def unread(self, why: Unknown) -> Answered:
+        """Return the answer where following the script was ended, or raise RefusedError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Estimating:
+    """How much memory a task needs, held against cards."""
+
+    answers: ClassVar[Any] = Report
+    task: Task
+    cards: tuple[preflight.Card, ...]
+    tier: str = ""
+    remembered: Mapping[str, str] = field(default_factory=dict)
+    """Answers of earlier times; the task's own win."""
+    calibration: preflight.Calibration | None = None
+    """What was seen of runs and cards, which corrects the answer."""
+    state: Path | None = None
+    """The folder that recordings of scripts are in."""
+    explain: bool = False
+    curve: bool = False
+
+    def answer(self, analyses: Analyses) -> Report:
+        """Estimate. UsageError for a script that cannot be read, or a task's own answer that is
+        for nothing in it; RefusedError for a tier that was not measured."""
+        task = self._completed()
+        analysis = analyses.of(task) if task.script else None
+        if analysis is not None:
+            preflight.require_known(analysis, self.task.assumptions)
+        measured = None
+        if self.state is not None:
+            measured = recordings.recorded(self.state, task, analysis, self.tier)
+        report = preflight.report(
+            task, self.cards, backend=self._backend, analysis=analysis,
+            calibration=self.calibration, measured=measured,
+        )  # fmt: skip
+        report = preflight.noted(report, task, self.remembered)
+        if self.explain and analysis is not None:
+            explanation = analysis.explain(task.batch_size, self._backend)
+            report = replace(report, explanation=explanation)
+        return self._with_curve(report, analysis or preflight.Formula(task))
+
+    def unread(self, why: Unknown) -> Report:
+        """Return that the memory is not known."""
+        task = self._completed()
+        why = replace(why, file=why.file or task.script)
+        report = preflight.unread(task, self.cards, why, backend=self._backend)
+        return preflight.noted(report, task, self.remembered)
+
+    @property
+    def _backend(self) -> Backend:
+        return cast(Backend, self.task.backend)
+
+    def _completed(self) -> Task:
+        return preflight.with_remembered(self.task, self.remembered)
+
+    def _with_curve(self, report: Report, estimator: preflight.Estimator) -> Report:
+        if not self.curve:
+            return report
+        most = max((one.limit_mib for one in self.cards), default=0.0)
+        return replace(report, curve=preflight.curve(estimator, report.estimate, most))
+
+
+class _Refusing(Generic[Answer]):
+    """A question to which there is no answer where following the script was ended."""
+
+    __slots__ = ()
+
+    def unread(self, why: Unknown) -> NoReturn:
+        """Refuse, with the place."""
+        place = f"{clean(why.file, 500)}:{why.line}: " if why.line else ""
+        raise RefusedError(
+            "The script takes too much to read",
+            f"{place}{why.reason}.",
+            "Simplify the script at that place.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Requesting(_Refusing[dict[str, Any]]):
+    """What the probe is asked so that it measures a task's script."""
+
+    answers: ClassVar[Any] = dict[str, Any]
+    task: Task
+    mode: Mode
+    root: Path
+
+    def answer(self, analyses: Analyses) -> dict[str, Any]:
+        """Return the request. UsageError for a script that cannot be read."""
+        from gpuconsole.preflight import request
+
+        task = replace(self.task, project=str(self.root))
+        analysis = analyses.of(task)
+        return request.build(analysis, Path(task.script), task.args, self.mode, root=self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Checking(_Refusing[str]):
+    """Under which name a recording is stored; UsageError for a document that is none."""
+
+    answers: ClassVar[Any] = str
+    task: Task
+    document: Mapping[str, Any]
+    batch: int | None
+    mode: Mode
+
+    def answer(self, analyses: Analyses) -> str:
+        """Read the document, so that one that is none never waits for later estimates."""
+        recordings.read(self.task, self.document)
+        return recordings.key(self.task, self.batch, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebatching(_Refusing[Change]):
+    """How another batch size is put into a task."""
+
+    answers: ClassVar[Any] = Change
+    task: Task
+    size: int
+
+    def answer(self, analyses: Analyses) -> Change:
+        """Return new arguments or lines. UsageError for a script that cannot be read."""
+        return analyses.of(self.task).set_batch(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaring:
+    """The options that a script declares."""
+
+    answers: ClassVar[Any] = Options
+    script: Path
+
+    def answer(self, analyses: Analyses) -> Options:
+        """Return its options; of a script that cannot be read none."""
+        return Options.of(self.script)
+
+    def unread(self, why: Unknown) -> Options:
+        """Return that it declares none."""
+        return Options(self.script.name)

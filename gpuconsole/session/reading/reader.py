@@ -1,0 +1,142 @@
+"""Asking about scripts: the process that reads them, its limits, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, TypeVar
+
+from gpuconsole import errors
+from gpuconsole.core.estimate import Unknown
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.session.reading import records
+from gpuconsole.session.reading.process import Child, EndedError, Limits
+from gpuconsole.session.reading.questions import Question
+
+Answer = TypeVar("Answer")
+
+GRACE_S = 0.3
+"""An answer that is no longer wanted may still take so long before its process is ended."""
+_ERRORS = {kind.__name__: kind for kind in (errors.UsageError, errors.DocumentError,
+                                            errors.RefusedError)}  # fmt: skip
+
+
+class _Ticket:
+    """One question's right to be answered."""
+
+    stopped = False
+
+
+class Reader:
+    """Asks about scripts, one question at a time. Use in a `with` block, or `close` it."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        """Start nothing yet: that is done when it is needed, or by `warm`."""
+        self._limits = limits or Limits()
+        self._child: Child | None = None
+        self._line = asyncio.Lock()
+        self._turn = threading.Lock()
+        """Held while a question is answered."""
+        self._guard = threading.Lock()
+        """Held while what follows changes."""
+        self._asked: _Ticket | None = None
+        self._closed = False
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def warm(self) -> None:
+        """Start the process, so that the first answer need not wait for that."""
+        with self._guard:
+            self._living()
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Answer a question; its ConsoleErrors are raised here."""
+        return self._ask(question, _Ticket())
+
+    async def asked(self, question: Question[Answer]) -> Answer:
+        """Answer a question beside the event loop. Cancelling ends the work."""
+        ticket = _Ticket()
+        # Those that wait hold no thread.
+        async with self._line:
+            work = asyncio.ensure_future(asyncio.to_thread(self._ask, question, ticket))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                work.add_done_callback(_forget)
+                # What is nearly there is let through: another process takes longer than that.
+                asyncio.get_running_loop().call_later(GRACE_S, self._stop, ticket)
+                raise
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        with self._guard:
+            self._closed = True
+            if self._asked is not None and self._child is not None:
+                self._child.kill()
+        with self._turn, self._guard:
+            self._drop()
+
+    def _ask(self, question: Question[Answer], ticket: _Ticket) -> Answer:
+        with self._turn:
+            with self._guard:
+                child = self._living()
+                if ticket.stopped or child is None:
+                    raise RefusedError("Not read", "The question was taken back.")
+                self._asked = ticket
+            try:
+                return self._understood(question, child.ask(question))
+            except EndedError as ended:
+                file, line = child.place()
+                why = clean(f"following the script {ended.why}", 300)
+                return question.unread(Unknown(file, line, why))
+            finally:
+                with self._guard:
+                    self._asked = None
+                if child.is_spent:
+                    self.warm()
+
+    def _stop(self, ticket: _Ticket) -> None:
+        """End the answering of a question, wherever it is."""
+        with self._guard:
+            ticket.stopped = True
+            if self._asked is ticket and self._child is not None:
+                self._child.kill()
+
+    def _living(self) -> Child | None:
+        """Return a process that can be asked; None once this is closed."""
+        if self._child is not None and self._child.is_spent:
+            self._drop()
+        if self._child is None and not self._closed:
+            self._child = Child(self._limits)
+        return self._child
+
+    def _drop(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def _understood(self, question: Question[Answer], said: dict[str, Any]) -> Answer:
+        """Return the answer in what a process said, or raise the error in it."""
+        if "error" in said:
+            kind, title, message, hint = records.read(tuple[str, str, str, str], said["error"])
+            raise _ERRORS.get(kind, ConsoleError)(title, message, hint)
+        if "ended" in said:
+            memory = f"took more than {self._limits.memory_mib} MiB of memory"
+            failed = f"is more than the analysis can do ({said['ended']})"
+            raise EndedError(memory if said["ended"] == "memory" else failed)
+        try:
+            answer: Answer = records.read(question.answers, said["answer"])
+        except (KeyError, ValueError):
+            raise EndedError("made an answer that is none") from None
+        return answer
+
+
+def _forget(work: asyncio.Future[Any]) -> None:
+    """Take note of how work ended that nobody waits for."""
+    if not work.cancelled():
+        work.exception()

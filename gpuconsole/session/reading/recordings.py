@@ -1,0 +1,70 @@
+"""What measuring recorded of scripts, read for an estimate or before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.places import MEASURED_NAME
+from gpuconsole.errors import RefusedError
+
+if TYPE_CHECKING:
+    from gpuconsole import preflight
+
+Mode = Literal["traced", "symbolic"]
+MODES: tuple[Mode, ...] = ("traced", "symbolic")
+"""The better one first."""
+
+
+def recorded(
+    state: Path, task: Task, analysis: preflight.Analysis | None, tier: str = ""
+) -> preflight.Measured | None:
+    """Return the best recording in a state folder of a task's script as it is now, or None.
+
+    With a tier that has to be measured, RefusedError when it was not.
+    """
+    if not task.script or tier not in ("", *MODES):
+        return None
+    if not tier and not (state / MEASURED_NAME).is_dir():
+        return None
+    from gpuconsole.state.measured import MeasuredScripts
+
+    stored = MeasuredScripts(state)
+    batch = None if analysis is None else analysis.outcome(None, "gpu").batch
+    for mode in (tier,) if tier else MODES:
+        document = stored.get(key(task, batch, mode))
+        if document is not None:
+            return _usable(read(task, document, analysis), tier)
+    if tier:
+        raise RefusedError(
+            "The script was not measured",
+            f"There is no {tier} recording of {task.script} as it is now.",
+            "Measure it: F8 in the console, or `gpuconsole preflight --tier traced`.",
+        )
+    return None
+
+
+def _usable(found: preflight.Measured, tier: str) -> preflight.Measured | None:
+    """Return a recording where it says more than reading the script does, or was asked for."""
+    return None if found.refusal and not tier else found
+
+
+def read(
+    task: Task, document: Mapping[str, Any], analysis: preflight.Analysis | None = None
+) -> preflight.Measured:
+    """Return what a recording says; UsageError when it is none."""
+    from gpuconsole.preflight import measured
+
+    return measured.load(dict(document), script=task.script, analysis=analysis)
+
+
+def key(task: Task, batch: int | None, mode: str) -> str:
+    """Return the name under which a recording of a task's script is stored."""
+    from gpuconsole.preflight.digest import script_digest, settings_of
+    from gpuconsole.state.measured import key_of
+
+    project = Path(task.project) if task.project else None
+    digest = script_digest(Path(task.script), task.args, project)
+    return key_of(digest, settings_of(task.args, batch), mode)

@@ -1,0 +1,80 @@
+"""Frozen records as plain JSON values, and back.
+
+What comes back makes only the types that the wanted record names: unlike a pickle, it cannot say
+itself what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_PLAIN = (str, int, bool, NoneType)
+
+
+def plain(value: object) -> Any:
+    """Return a record, and all records inside it, as lists, mappings, texts and numbers."""
+    if is_dataclass(value):
+        return [plain(getattr(value, one.name)) for one in fields(value)]
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(one) for one in value]
+    return value
+
+
+def read(kind: Any, value: Any) -> Any:
+    """Return the value of a type that `plain` made; ValueError when it is none."""
+    if kind is Any:
+        return value
+    if kind in _PLAIN and type(value) is kind:
+        return value
+    if kind is float and type(value) in (int, float):
+        return value
+    if is_dataclass(kind):
+        return _record(kind, value)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal and value in inner:
+        return value
+    if origin in (Union, UnionType):
+        return _one_of(inner, value)
+    if origin is tuple and type(value) is list:
+        return _row(inner, value)
+    if origin is frozenset and type(value) is list:
+        return frozenset(read(inner[0], one) for one in value)
+    if origin is dict and type(value) is dict:
+        return {read(inner[0], key): read(inner[1], one) for key, one in value.items()}
+    raise ValueError(f"{type(value).__name__} is no {kind}")
+
+
+def _record(kind: Any, value: Any) -> Any:
+    hints = _hints(kind)
+    if type(value) is not list or len(value) != len(hints):
+        raise ValueError(f"this is no {kind.__name__}")
+    return kind(*map(read, hints, value))
+
+
+@lru_cache(maxsize=64)
+def _hints(kind: Any) -> tuple[Any, ...]:
+    hints = get_type_hints(kind)
+    return tuple(hints[one.name] for one in fields(kind))
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
+    for kind in kinds:
+        try:
+            return read(kind, value)
+        except ValueError:
+            continue
+    raise ValueError(f"{type(value).__name__} is none of {kinds}")
+
+
+def _row(kinds: tuple[Any, ...], value: list[Any]) -> tuple[Any, ...]:
+    if kinds[-1] is Ellipsis:
+        return tuple(read(kinds[0], one) for one in value)
+    if len(kinds) != len(value):
+        raise ValueError(f"{len(value)} values are not {len(kinds)}")
+    return tuple(map(read, kinds, value))
