@@ -20,6 +20,7 @@ from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import sections
 from gpuconsole.cli.tasks import TaskValue
+from gpuconsole.session.reading import process, reader
 from tests.waiting import DEADLINE_S
 
 SCRIPT = """
@@ -586,6 +587,28 @@ def test_preflight_with_no_host_in_reach_says_how_to_go_on(
     assert (answer.code, answer.document["verdicts"]) == (1, [])
     assert "--offline" in answer.err
     assert run("preflight", script, *lab[:2], "--offline", "--json").code == 0
+
+
+def test_a_script_that_takes_too_much_to_read_is_unknown_with_its_line(
+    run: Run, lab: Lab, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ending(process.Child):
+        def ask(self, question: object) -> dict[str, Any]:
+            raise process.EndedError("took more than 60 s of processor time")
+
+        def place(self) -> tuple[str, int]:
+            return str(script), 12
+
+    monkeypatch.setattr(reader, "Child", Ending)
+    answer = run("preflight", script, "--offline", "--json")
+    assert answer.code == 1
+    assert answer.document["memory"] is None
+    assert answer.document["unknowns"] == [{
+        "file": str(script), "line": 12,
+        "reason": "following the script took more than 60 s of processor time",
+    }]  # fmt: skip
+    assert {one["verdict"] for one in answer.document["verdicts"]} == {"unknown"}
+    assert run("submit", script, *lab, "--json").code == 0
 
 
 def test_answers_are_used_remembered_and_forgotten(
