@@ -34,11 +34,11 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
         import asyncio
 
         from gpuconsole.session.measurements import Measurements
-        from gpuconsole.session.reading.reader import Reader
+        from gpuconsole.session.reading.beside import AsyncReader
         from gpuconsole.session.submission import completed
 
         _ask(yes)
-        with Reader() as reader:
+        with AsyncReader() as reader:
             asyncio.run(Measurements(_state(), reader).here(completed(task), mode, telling))
     else:
         from gpuconsole.cli.sessions import drive

@@ -18,8 +18,8 @@ from gpuconsole.session.measurements import Measurements, choose_host
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
-from gpuconsole.session.reading.reader import Reader
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
@@ -32,7 +32,7 @@ class Estimating:
         folder = parts.journal.folder
         self._parts = parts
         self._history = History(parts.journal)
-        self._reader = Reader()
+        self._reader = AsyncReader()
         self._measurements = Measurements(folder, self._reader)
         self._preflights = parts.preflights or Preflights(self._reader, folder)
         self._assumptions = Assumptions(folder)

@@ -14,8 +14,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
 from gpuconsole.session import measuring
 from gpuconsole.session.measuring import Progress
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Requesting
-from gpuconsole.session.reading.reader import Reader
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
@@ -27,7 +27,7 @@ NOBODY = "65534:65534"
 class Measurements:
     """The measurements of one state folder."""
 
-    def __init__(self, state: Path, reader: Reader) -> None:
+    def __init__(self, state: Path, reader: AsyncReader) -> None:
         """`reader` reads the scripts, and what measuring them gave."""
         self._stored = MeasuredScripts(state)
         self._reader = reader

@@ -16,8 +16,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Estimating
-from gpuconsole.session.reading.reader import Reader
 from gpuconsole.session.reading.recordings import MODES
 
 TIERS = ("", "static", "formula", *MODES)
@@ -26,7 +26,7 @@ TIERS = ("", "static", "formula", *MODES)
 class Preflights:
     """Reports on demand."""
 
-    def __init__(self, reader: Reader, state: Path | None = None) -> None:
+    def __init__(self, reader: AsyncReader, state: Path | None = None) -> None:
         """`reader` reads the scripts; recordings of them are in the folder `state`."""
         self._reader = reader
         self._state = state

@@ -18,7 +18,7 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import analyse
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.measurements import Measurements
-from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
@@ -196,7 +196,7 @@ async def test_what_the_script_says_wrong_is_told(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\nraise ValueError('no such data')\n")
     task = Task("train", str(script))
-    with Reader() as reader:
+    with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)
         with pytest.raises(RefusedError, match="no such data"):
             await measurements.here(task, "traced", lambda share, stage: None)

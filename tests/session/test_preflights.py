@@ -15,7 +15,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.analyses import Analyses
-from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.submission import refuse_hopeless
 
 SCRIPT = """
@@ -46,7 +46,7 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def preflights() -> Iterator[Preflights]:
-    with Reader() as reader:
+    with AsyncReader() as reader:
         yield Preflights(reader)
 
 

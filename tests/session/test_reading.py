@@ -18,9 +18,9 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.reading import process, questions, records
 from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.process import Limits
 from gpuconsole.session.reading.questions import Estimating
-from gpuconsole.session.reading.reader import Reader
 from tests.session.odd_questions import Odd
 
 EXAMPLES = sorted((Path(preflight.__file__).parents[1] / "data" / "examples").glob("*.py"))
@@ -28,12 +28,12 @@ WAIT_S = 120.0
 
 
 @pytest.fixture
-def reader() -> Iterator[Reader]:
-    with Reader(Limits(cpu_s=2, memory_mib=1024, answer_mib=1)) as reader:
+def reader() -> Iterator[AsyncReader]:
+    with AsyncReader(Limits(cpu_s=2, memory_mib=1024, answer_mib=1)) as reader:
         yield reader
 
 
-def process_of(reader: Reader) -> int:
+def process_of(reader: AsyncReader) -> int:
     found = reader.ask(Odd("number"))
     assert isinstance(found, dict)
     return int(found["process"])
@@ -54,7 +54,7 @@ def test_an_answer_is_the_same_as_in_this_process(script: Path, tmp_path: Path) 
         Task("x", script=str(script)), cards, remembered={"width": "8"}, state=tmp_path,
         calibration=preflight.Calibration(), explain=True, curve=True,
     )  # fmt: skip
-    with Reader() as reader:
+    with AsyncReader() as reader:
         assert reader.ask(question) == question.answer(Analyses())
 
 
@@ -71,7 +71,7 @@ def test_an_answer_is_the_same_as_in_this_process(script: Path, tmp_path: Path) 
     ],
 )
 def test_what_ends_the_reading_is_said_and_the_next_answer_comes(
-    reader: Reader, what: str, why: str
+    reader: AsyncReader, what: str, why: str
 ) -> None:
     found = reader.ask(Odd(what))
     assert isinstance(found, Unknown)
@@ -81,13 +81,13 @@ def test_what_ends_the_reading_is_said_and_the_next_answer_comes(
 
 
 def test_reading_that_waits_for_ever_is_ended() -> None:
-    with Reader(Limits(wall_s=0.5)) as reader:
+    with AsyncReader(Limits(wall_s=0.5)) as reader:
         found = reader.ask(Odd("asleep"))
     assert isinstance(found, Unknown)
     assert found.reason == "following the script took more than 0.5 s"
 
 
-async def test_a_question_that_is_taken_back_ends_its_process(reader: Reader) -> None:
+async def test_a_question_that_is_taken_back_ends_its_process(reader: AsyncReader) -> None:
     before = await asyncio.to_thread(process_of, reader)
     asked = asyncio.ensure_future(reader.asked(Odd("asleep")))
     waiting = asyncio.ensure_future(reader.asked(Odd("asleep")))
@@ -103,9 +103,9 @@ async def test_a_question_that_is_taken_back_ends_its_process(reader: Reader) ->
 
 
 async def test_what_is_nearly_answered_when_it_is_taken_back_keeps_its_process(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: AsyncReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuconsole.session.reading.reader.GRACE_S", WAIT_S)
+    monkeypatch.setattr("gpuconsole.session.reading.beside.GRACE_S", WAIT_S)
     before = await asyncio.to_thread(process_of, reader)
     asked = asyncio.ensure_future(reader.asked(Odd("number")))
     await asyncio.sleep(0)
@@ -115,7 +115,7 @@ async def test_what_is_nearly_answered_when_it_is_taken_back_keeps_its_process(
     assert await asyncio.to_thread(process_of, reader) == before
 
 
-async def test_closing_ends_what_is_being_read(reader: Reader) -> None:
+async def test_closing_ends_what_is_being_read(reader: AsyncReader) -> None:
     before = await asyncio.to_thread(process_of, reader)
     asked = asyncio.ensure_future(reader.asked(Odd("asleep")))
     while reader._asked is None:  # noqa: ASYNC110 - set by another thread
@@ -128,7 +128,7 @@ async def test_closing_ends_what_is_being_read(reader: Reader) -> None:
 
 
 def test_a_process_that_has_ended_or_grown_is_replaced(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: AsyncReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = process_of(reader)
     os.kill(first, signal.SIGKILL)
@@ -145,11 +145,11 @@ def test_a_process_that_does_not_start_is_an_error_with_a_way_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    with Reader(Limits(cpu_s=3)) as reader, pytest.raises(UsageError, match="does not start"):
+    with AsyncReader(Limits(cpu_s=3)) as reader, pytest.raises(UsageError, match="does not start"):
         reader.ask(Odd("number"))
 
 
-def test_errors_come_back_as_they_were_raised(reader: Reader, tmp_path: Path) -> None:
+def test_errors_come_back_as_they_were_raised(reader: AsyncReader, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="A message") as caught:
         reader.ask(Odd("refused"))
     assert (caught.value.title, caught.value.hint) == ("A title", "A hint.")
@@ -157,7 +157,7 @@ def test_errors_come_back_as_they_were_raised(reader: Reader, tmp_path: Path) ->
         reader.ask(Estimating(Task("x", script=str(tmp_path / "none.py")), ()))
 
 
-def test_the_process_has_a_session_and_descriptors_of_its_own(reader: Reader) -> None:
+def test_the_process_has_a_session_and_descriptors_of_its_own(reader: AsyncReader) -> None:
     found = reader.ask(Odd("folder"))
     assert found == {os.getcwd(): 1}
     with open(os.devnull) as opened:
@@ -177,7 +177,7 @@ def test_modules_of_the_folder_that_scripts_lie_in_are_not_imported(
     (tmp_path / "train.py").write_text("import yaml\nprint(yaml.safe_load('a: 1'))\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend("")
-    with Reader(Limits(cpu_s=30)) as reader:
+    with AsyncReader(Limits(cpu_s=30)) as reader:
         report = reader.ask(Estimating(Task("x", script="train.py"), ()))
     assert report.estimate.unknowns[0].reason == "no training step was found"
 

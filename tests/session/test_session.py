@@ -26,7 +26,7 @@ from gpuconsole.errors import (
 from gpuconsole.placement import Candidate, Place
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.preflights import Preflights
-from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal
@@ -49,7 +49,7 @@ class Answers(Preflights):
     """Preflight that says what the test wants."""
 
     def __init__(self, room: Room) -> None:
-        super().__init__(Reader())
+        super().__init__(AsyncReader())
         self._room = room
 
     async def report(

@@ -17,7 +17,7 @@ from gpuconsole.core.sweeps import read_axes
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.preflights import Preflights
-from gpuconsole.session.reading.reader import Reader
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened
 
@@ -33,7 +33,7 @@ class ByWidth(Preflights):
     """Memory that depends on the width alone; counts what it is asked."""
 
     def __init__(self) -> None:
-        super().__init__(Reader())
+        super().__init__(AsyncReader())
         self.asked: list[tuple[str, ...]] = []
 
     async def report(

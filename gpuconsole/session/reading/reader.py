@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any, TypeVar
 
@@ -15,14 +14,13 @@ from gpuconsole.session.reading.process import Child, EndedError, Limits
 from gpuconsole.session.reading.questions import Question
 
 Answer = TypeVar("Answer")
+Own = TypeVar("Own", bound="Reader")
 
-GRACE_S = 0.3
-"""An answer that is no longer wanted may still take so long before its process is ended."""
 _ERRORS = {kind.__name__: kind for kind in (errors.UsageError, errors.DocumentError,
                                             errors.RefusedError)}  # fmt: skip
 
 
-class _Ticket:
+class Ticket:
     """One question's right to be answered."""
 
     stopped = False
@@ -35,15 +33,14 @@ class Reader:
         """Start nothing yet: that is done when it is needed, or by `warm`."""
         self._limits = limits or Limits()
         self._child: Child | None = None
-        self._line = asyncio.Lock()
         self._turn = threading.Lock()
         """Held while a question is answered."""
         self._guard = threading.Lock()
         """Held while what follows changes."""
-        self._asked: _Ticket | None = None
+        self._asked: Ticket | None = None
         self._closed = False
 
-    def __enter__(self) -> Reader:
+    def __enter__(self: Own) -> Own:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -56,21 +53,7 @@ class Reader:
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Answer a question; its ConsoleErrors are raised here."""
-        return self._ask(question, _Ticket())
-
-    async def asked(self, question: Question[Answer]) -> Answer:
-        """Answer a question beside the event loop. Cancelling ends the work."""
-        ticket = _Ticket()
-        # Those that wait hold no thread.
-        async with self._line:
-            work = asyncio.ensure_future(asyncio.to_thread(self._ask, question, ticket))
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                work.add_done_callback(_forget)
-                # What is nearly there is let through: another process takes longer than that.
-                asyncio.get_running_loop().call_later(GRACE_S, self._stop, ticket)
-                raise
+        return self.answer(question, Ticket())
 
     def close(self) -> None:
         """End the process, whatever it does."""
@@ -81,7 +64,8 @@ class Reader:
         with self._turn, self._guard:
             self._drop()
 
-    def _ask(self, question: Question[Answer], ticket: _Ticket) -> Answer:
+    def answer(self, question: Question[Answer], ticket: Ticket) -> Answer:
+        """Answer a question that `stop` can end."""
         with self._turn:
             with self._guard:
                 child = self._living()
@@ -100,7 +84,7 @@ class Reader:
                 if child.is_spent:
                     self.warm()
 
-    def _stop(self, ticket: _Ticket) -> None:
+    def stop(self, ticket: Ticket) -> None:
         """End the answering of a question, wherever it is."""
         with self._guard:
             ticket.stopped = True
@@ -134,9 +118,3 @@ class Reader:
         except (KeyError, ValueError):
             raise EndedError("made an answer that is none") from None
         return answer
-
-
-def _forget(work: asyncio.Future[Any]) -> None:
-    """Take note of how work ended that nobody waits for."""
-    if not work.cancelled():
-        work.exception()

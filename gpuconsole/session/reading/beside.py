@@ -1,0 +1,43 @@
+"""Asking about scripts beside an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from gpuconsole.session.reading.process import Limits
+from gpuconsole.session.reading.questions import Question
+from gpuconsole.session.reading.reader import Reader, Ticket
+
+Answer = TypeVar("Answer")
+
+GRACE_S = 0.3
+"""An answer that is no longer wanted may still take so long before its process is ended."""
+
+
+class AsyncReader(Reader):
+    """A reader whose questions can be awaited, and taken back."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits)
+        self._line = asyncio.Lock()
+
+    async def asked(self, question: Question[Answer]) -> Answer:
+        """Answer a question beside the event loop. Cancelling ends the work."""
+        ticket = Ticket()
+        # Those that wait hold no thread.
+        async with self._line:
+            work = asyncio.ensure_future(asyncio.to_thread(self.answer, question, ticket))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                work.add_done_callback(_forget)
+                # What is nearly there is let through: another process takes longer than that.
+                asyncio.get_running_loop().call_later(GRACE_S, self.stop, ticket)
+                raise
+
+
+def _forget(work: asyncio.Future[Any]) -> None:
+    """Take note of how work ended that nobody waits for."""
+    if not work.cancelled():
+        work.exception()
