@@ -152,8 +152,7 @@ class Ending:
         else:
             self._entry.move(job, JobState.QUEUED, attempt, detail=cause)
         # A host that cannot start it may not be able to clear it away either: a sweep does later.
-        with contextlib.suppress(UnreachableError, EngineError):
-            await gang.remove_own(parts, self._bench.journal.id)
+        await self._clear(parts, {})
 
     async def undo(self, attempt: Attempt) -> None:
         """Take back a launch of which nothing has run, as this console leaves: what an engine does
@@ -270,6 +269,10 @@ class Ending:
             self._entry.move(job, state, ended, detail=cause, queued_at=now)
         else:
             self._entry.move(job, state, ended, cause=cause)
+        await self._clear(parts, tails)
+
+    async def _clear(self, parts: Sequence[Part], tails: Mapping[int, LogTail]) -> None:
+        """Remove the containers: of those that ran once their logs are here."""
         for part in parts:
             if part.status is not None and part.status.state != "created":
                 await self._copies.finish(self._entry, part, tails.get(part.rank))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import AsyncIterator
@@ -11,7 +12,6 @@ from typing import IO
 
 from gpuconsole.core.containers import LogTail
 from gpuconsole.core.trust import make_private, private
-from gpuconsole.session.entry import Entry
 
 OVERLAP_BYTES = 4096
 """The end of a copied log, by which its place in the tail is found."""
@@ -27,29 +27,26 @@ async def follow_log(path: Path, chunks: AsyncIterator[bytes]) -> None:
 
     Every stream begins at the container's first byte, so what an earlier console had written is
     written again beside it, and takes its place once it has grown as long. A stream that ends
-    before that (the link broke) changes nothing. OSError when the file cannot be written.
+    before that (the link broke) changes nothing. OSError when the file cannot be written, or when
+    another console has begun the same: of two the later goes on.
     """
     before = _size_in_made_folder(path)
     fresh = path.with_suffix(".log.new")
     placed = False
-    with _opened(fresh, "wb") as file:
+    with _begun(fresh) as file:
         try:
             placed = _place(file, fresh, path, before)
             async for chunk in chunks:
                 _write_all(file, chunk)
                 placed = placed or _place(file, fresh, path, before)
         finally:
-            if not placed:
+            if not placed and _is_at(file, fresh):
                 fresh.unlink(missing_ok=True)
 
 
-async def follow_part(entry: Entry, path: Path, chunks: AsyncIterator[bytes]) -> None:
-    """Follow a log; a disk that takes no more is told, and keeps no job from its end."""
-    try:
-        async with contextlib.aclosing(chunks):  # type: ignore[type-var]
-            await follow_log(path, chunks)
-    except OSError as error:
-        entry.say(f"its log cannot be stored: {error.strerror}")
+def cannot_store(error: OSError) -> str:
+    """Return what is said of a log that cannot be written here."""
+    return f"its log cannot be stored: {error.strerror}"
 
 
 def complete_log(path: Path, tail: LogTail) -> bool:
@@ -63,7 +60,7 @@ def complete_log(path: Path, tail: LogTail) -> bool:
         # An engine that dropped the oldest lines has less than the copy.
         if size < len(tail.data):
             fresh = path.with_suffix(".log.new")
-            with _opened(fresh, "wb") as file:
+            with _begun(fresh) as file:
                 _write_all(file, tail.data)
             os.replace(fresh, path)
         return True
@@ -73,6 +70,20 @@ def complete_log(path: Path, tail: LogTail) -> bool:
     with _opened(path, "ab") as file:
         _write_all(file, missing)
     return True
+
+
+def _begun(fresh: Path) -> IO[bytes]:
+    # Never into a file that another console may still be writing.
+    fresh.unlink(missing_ok=True)
+    return _opened(fresh, "xb")
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether a path still names this open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _opened(path: Path, mode: str) -> IO[bytes]:
@@ -145,6 +156,8 @@ def _size_in_made_folder(path: Path) -> int:
 def _place(file: IO[bytes], fresh: Path, path: Path, before: int) -> bool:
     if file.tell() < before:
         return False
+    if not _is_at(file, fresh):
+        raise FileExistsError(errno.EEXIST, "another console copies it", str(fresh))
     os.replace(fresh, path)
     return True
 

@@ -8,6 +8,8 @@ log may be incomplete, whichever console finds it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,13 +18,16 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
-from gpuconsole.session.follow import CopyMark, complete_log, follow_part, log_file
+from gpuconsole.session.follow import CopyMark, cannot_store, complete_log, follow_log, log_file
 from gpuconsole.session.gang import Part
 from gpuconsole.session.outcome import TAIL_BYTES
-from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.tasks import cancel_all, first
 
 PARALLEL_COPIES = 2
-"""Logs of ended jobs copied at once: they share the links with everything else."""
+"""Logs of ended jobs copied at once from a host: they share its link with everything else, and a
+host whose engine stalls delays no other."""
+TAIL_WITHIN_S = 60.0
+"""How long the end of a log may take, before a job ends without."""
 
 
 class LogCopies:
@@ -33,7 +38,9 @@ class LogCopies:
         self._live: dict[str, asyncio.Task[None]] = {}
         self._rests: dict[str, asyncio.Task[None]] = {}
         self._marks: dict[str, CopyMark] = {}
-        self._slots = asyncio.Semaphore(PARALLEL_COPIES)
+        self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(PARALLEL_COPIES)
+        )
 
     def follow(self, entry: Entry, part: Part) -> asyncio.Task[None]:
         """Return the copy of a running container's log, begun if it is not being made.
@@ -44,20 +51,26 @@ class LogCopies:
         copy = self._live.get(name)
         if copy is None or copy.done():
             self._mark(entry.job_id, part)
-            copy = asyncio.ensure_future(self._copy(entry, part, follow=True))
+            copy = asyncio.ensure_future(self._copy(entry, part))
             copy.add_done_callback(_retrieved)
             self._live[name] = copy
         return copy
 
     async def last(self, entry: Entry, part: Part) -> LogTail:
-        """Return the end of an ended container's log, as its engine has it. UnreachableError or
-        EngineError."""
+        """Return the end of an ended container's log, as its engine has it; nothing of one that an
+        engine begins to send and never ends. UnreachableError or EngineError."""
         assert part.status is not None
         if part.status.state == "created":
             return LogTail(b"", whole=True)
         self._mark(entry.job_id, part)
+        tails: list[LogTail] = []
+
+        async def read(container: str) -> None:
+            tails.append(await part.engine.log_tail(container, TAIL_BYTES))
+
         with gang.on_host(part.attempt.host):
-            return await part.engine.log_tail(part.status.id, TAIL_BYTES)
+            await first(read(part.status.id), self._bench.clock.sleep(TAIL_WITHIN_S))
+        return tails[0] if tails else LogTail(b"", whole=False)
 
     async def finish(self, entry: Entry, part: Part, tail: LogTail | None) -> None:
         """Make an ended container's log whole and remove the container: now where the tail is all
@@ -87,32 +100,52 @@ class LogCopies:
         for name in tuple(self._marks):
             self._unmark(name)
 
-    async def _copy(self, entry: Entry, part: Part, *, follow: bool) -> None:
+    async def _copy(self, entry: Entry, part: Part) -> None:
+        try:
+            await self._write(entry, part, follow=True)
+        except OSError as error:
+            entry.say(cannot_store(error))
+
+    async def _write(self, entry: Entry, part: Part, *, follow: bool) -> None:
         assert part.status is not None
-        path = self._path(entry.job_id, part)
+        chunks = part.engine.logs(part.status.id, follow=follow)
         with gang.on_host(part.attempt.host):
-            await follow_part(entry, path, part.engine.logs(part.status.id, follow=follow))
+            async with contextlib.aclosing(chunks):  # type: ignore[type-var]
+                await follow_log(self._path(entry.job_id, part), chunks)
 
     async def _rest(
         self, entry: Entry, part: Part, tail: LogTail | None, live: asyncio.Task[None] | None
     ) -> None:
-        """Copy what is missing. On trouble the container stays for the next sweep of its host."""
-        path = self._path(entry.job_id, part)
-        if live is not None and tail is not None and tail.whole:
-            await cancel_all([live])
+        """Copy what is missing. On trouble, also with the disk here, the container stays for the
+        next sweep of its host."""
         try:
-            async with self._slots:
-                if live is not None:
-                    await asyncio.wait([live])
-                if tail is None or not _completed(entry, path, tail):
-                    await self._copy(entry, part, follow=False)
+            if live is not None and tail is not None and tail.whole:
+                await cancel_all([live])
+            await self._complete(entry, part, tail, live)
             entry.require_role()
             await gang.remove_own([part], self._bench.journal.id)
+        except OSError as error:
+            with contextlib.suppress(ConsoleError):
+                entry.say(cannot_store(error))
         except ConsoleError:
             return
         finally:
             if live is not None:
                 await cancel_all([live])
+
+    async def _complete(
+        self, entry: Entry, part: Part, tail: LogTail | None, live: asyncio.Task[None] | None
+    ) -> None:
+        """Make the log whole; OSError when it cannot be stored."""
+        path = self._path(entry.job_id, part)
+        if tail is not None and tail.whole:
+            complete_log(path, tail)
+            return
+        async with self._slots[part.attempt.host]:
+            if live is not None:
+                await asyncio.wait([live])
+            if tail is None or not complete_log(path, tail):
+                await self._write(entry, part, follow=False)
 
     def _over(self, name: str) -> None:
         self._rests.pop(name, None)
@@ -136,12 +169,3 @@ def _retrieved(copy: asyncio.Task[None]) -> None:
     """A copy that breaks is begun again, or made whole at the end: its error is no news."""
     if not copy.cancelled():
         copy.exception()
-
-
-def _completed(entry: Entry, path: Path, tail: LogTail) -> bool:
-    """Whether the log is whole now; a disk that takes no more is reported like a copy's."""
-    try:
-        return complete_log(path, tail)
-    except OSError as error:
-        entry.say(f"its log cannot be stored: {error.strerror}")
-        return True

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.containers import ContainerSpec, Lease
+from gpuconsole.core.containers import ContainerSpec, Lease, LogTail
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
+from gpuconsole.session import follow
 from gpuconsole.session.follow import is_being_copied, log_file
+from gpuconsole.session.logcopies import PARALLEL_COPIES
 from gpuconsole.session.prune import prune_hosts
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
-from tests.session.fakes import Container
+from tests.session.fakes import Container, FakeEngine
 
 
 def states(desk: Desk) -> list[JobState]:
@@ -222,6 +226,71 @@ async def test_an_engine_that_stops_is_not_taken_for_the_end_of_its_jobs(lab: La
     lab.docker.reachable = True
     await lab.clock.until(lambda: desk.job(job_id).attempts[0].ended_at is not None)
     assert desk.job(job_id).attempts[0].ended_by == "lost-host"
+
+
+async def test_a_log_end_that_never_comes_holds_no_device(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+
+    async def never(self: FakeEngine, container: str, size: int) -> LogTail:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(FakeEngine, "log_tail", never)
+    lab.docker.finish(0, b"line\n")
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.SUCCEEDED, within=120)
+    assert not lab.docker.leases
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"line\n"
+
+
+async def test_logs_that_stall_on_a_host_keep_no_other_container(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "state", hosts=("a", "b"), devices=PARALLEL_COPIES + 1)
+    desk = lab.desk()
+    jobs = [lab.submit(desk) for _ in range(2 * (PARALLEL_COPIES + 1))]
+    desk.start()
+    await lab.clock.until(lambda: all(desk.job(job).state is JobState.RUNNING for job in jobs))
+    stalled, well = lab.dockers["a"], lab.dockers["b"]
+    stalled.log_stands_still = True
+    *long, short = stalled.containers.values()
+    for container in long:
+        stalled.end(container, 0, LONG)
+    await lab.clock.pass_time(30)
+    stalled.end(short, 0, b"line\n")
+    for container in [*well.containers.values()]:
+        well.end(container, 0, LONG)
+    await lab.clock.until(lambda: all(desk.job(job).state.ended for job in jobs))
+    await lab.clock.until(lambda: not well.containers and len(stalled.containers) == len(long))
+    await lab.close()
+
+
+async def test_a_log_that_the_disk_does_not_take_stays_on_its_host(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+
+    def full(file: object, chunk: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(follow, "_write_all", full)
+        lab.docker.finish(0, b"line\n")
+        await lab.clock.until(lambda: desk.job(job_id).state.ended)
+        await lab.clock.pass_time(60)
+        assert "cannot be stored: No space left" in desk.job(job_id).detail
+        assert not lab.docker.leases
+        assert lab.docker.containers
+        await desk.stop()
+    lab.desk().start()
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"line\n"
 
 
 async def test_a_log_whose_console_went_is_copied_by_the_next(lab: Lab) -> None:

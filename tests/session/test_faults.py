@@ -20,6 +20,7 @@ from gpuconsole.session.faults import (
     next_streak,
     verdict,
 )
+from gpuconsole.session.follow import log_file
 from gpuconsole.session.foreseeing import Change, Foresight
 from gpuconsole.session.launch import PULL_PAUSES_S
 from gpuconsole.session.placer import Placer
@@ -378,6 +379,11 @@ async def test_a_gang_that_one_host_cannot_start_is_tried_again(tmp_path: Path) 
     lab = made_of(tmp_path / "state", "a", "b", "c")
     lab.settings = LabSettings(gang_network="host")
     lab.dockers["b"].start_fails = HOOK
+
+    def say(container: Container) -> None:
+        container.log += b"rank 0 waits\n"
+
+    lab.dockers["a"].on_start = say
     desk = lab.desk()
     gang = Task("train", script="/p/train.py", project="/p", devices=2, hosts=2)
     job_id = lab.submit(desk, task=gang)
@@ -387,6 +393,8 @@ async def test_a_gang_that_one_host_cannot_start_is_tried_again(tmp_path: Path) 
     assert (first.ended_by, first.at_fault) == ("gang", "b")
     assert [part.host for part in second.parts] == ["a", "c"]
     await lab.clock.until(lambda: not lab.dockers["b"].containers)
+    await lab.clock.until(lambda: len(lab.dockers["a"].containers) == 1)
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"rank 0 waits\n", "of what had started"
     await lab.close()
 
 

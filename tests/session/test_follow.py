@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -62,6 +63,34 @@ async def test_a_stream_that_breaks_off_early_loses_nothing(tmp_path: Path) -> N
 LONG = b"".join(b"line %06d\n" % number for number in range(60_000))
 """A log of which a tail is a part."""
 TAIL = LogTail(LONG[-(256 << 10) :], whole=False)
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "grown"])
+async def test_of_two_copies_of_a_log_the_later_goes_on(tmp_path: Path, ending: str) -> None:
+    """A console that has lost the role without knowing it yet takes nothing from its heir."""
+    path = log_file(tmp_path, "job", 1)
+    await follow_log(path, stream(b"0123456789"))
+    began, go = [asyncio.Event(), asyncio.Event()], [asyncio.Event(), asyncio.Event()]
+
+    async def copied(place: int, *rest: bytes) -> AsyncIterator[bytes]:
+        yield b"01"
+        began[place].set()
+        await go[place].wait()
+        for chunk in rest:
+            yield chunk
+
+    copies = []
+    for place, rest in enumerate(([b"23456789"], [b"23456789", b"abc"])):
+        copies.append(asyncio.ensure_future(follow_log(path, copied(place, *rest))))
+        await began[place].wait()
+    go[0].set() if ending == "grown" else copies[0].cancel()
+    with pytest.raises((asyncio.CancelledError, FileExistsError)):
+        await copies[0]
+    assert path.read_bytes() == b"0123456789"
+    go[1].set()
+    await copies[1]
+    assert path.read_bytes() == b"0123456789abc"
+    assert [file.name for file in path.parent.iterdir()] == ["1.log"]
 
 
 @pytest.mark.parametrize("lacking", [0, 1, 4000, 100_000])
