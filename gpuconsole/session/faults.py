@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from gpuconsole.core.faults import FaultStreak, Streaks, pause_s
+from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
@@ -33,6 +34,8 @@ MOST_HOSTS = 3
 """A job that could not start on so many hosts, or on all that fit it, is at fault itself."""
 FORGET_S = 3600.0
 """Too few faults to set a host aside say nothing any more after so long."""
+OTHERS_FIRST_S = 30.0
+"""For so long after a pause the trial of a host is a job that has not failed, if one waits."""
 TRIES, PATIENCE_S = 10, 86400.0
 """A job that could not start anywhere fails at last after so many tries over so long a time."""
 
@@ -171,6 +174,17 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
         moment = clock_words(until, now)
         told = f"{host} could not start it ({title}): it is not tried there again until {moment}."
         found[host] = Shun(until, told)
+    return found
+
+
+def behind_others(hosts: Iterable[Host], now: float) -> dict[str, Shun]:
+    """Return the hosts whose pause is over and on which a job that could not start before is, for a
+    while, no trial: jobs that may themselves be at fault must not keep a host from all others."""
+    found = {}
+    for host in hosts:
+        if host.aside is not None and host.aside.until <= now:
+            told = f"{host.name}: a job that has not failed before is tried there first."
+            found[host.name] = Shun(host.aside.until + OTHERS_FIRST_S, told)
     return found
 
 

@@ -38,7 +38,7 @@ from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.after import Order
 from gpuconsole.session.clusters import cluster_of
-from gpuconsole.session.faults import shunned
+from gpuconsole.session.faults import behind_others, faults_of, shunned
 from gpuconsole.session.images import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
@@ -173,9 +173,12 @@ class Placer:
         held = holders(jobs, leases, avoid, now, ledger)
         wishes = self._wishes(ready, snapshot, held, ledger)
         faulty = [host for host in snapshot.hosts if host.faults]
+        untried = bool(faulty) and not all(map(faults_of, ready))
         return Standing(
             [
-                _request_of(job, wishes[job.id].devices, ledger, self._shunned(job, faulty, now))
+                _request_of(
+                    job, wishes[job.id].devices, ledger, self._shunned(job, faulty, now, untried)
+                )
                 for job in ready
             ],
             held,
@@ -241,14 +244,20 @@ class Placer:
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)
 
-    def _shunned(self, job: Job, faulty: Sequence[Host], now: float) -> Mapping[str, Shun] | None:
+    def _shunned(
+        self, job: Job, faulty: Sequence[Host], now: float, untried: bool = False
+    ) -> Mapping[str, Shun] | None:
         """Return the hosts to which a job does not go now, though they might do. `faulty` are
-        those that could not start jobs lately."""
+        those that could not start jobs lately; `untried` tells whether jobs wait that no host has
+        failed to start."""
         if not faulty and not any(attempt.at_fault for attempt in job.attempts):
             return None
         # One that is set aside is left out for all jobs alike.
         failing = {host.name for host in faulty if host_fault(host) != "aside"}
         found, images = shunned(job, failing, now), self._images
+        if untried and faults_of(job):
+            both = (*found.items(), *behind_others(faulty, now).items())
+            found = dict(sorted(both, key=lambda item: item[1].until))
         if images is None:
             return found
         for host in faulty:

@@ -26,7 +26,7 @@ from gpuconsole.session.launch import PULL_PAUSES_S
 from gpuconsole.session.placer import Placer
 from gpuconsole.session.whys import why_of
 from tests.session.conftest import Desk, Lab, make_lab
-from tests.session.fakes import START, Container, VirtualClock
+from tests.session.fakes import START, Container, FakeEngine, VirtualClock
 
 HOOK = (
     "failed to create task for container: failed to create shim task: OCI runtime create failed:"
@@ -229,6 +229,33 @@ async def test_where_no_job_can_start_they_wait_and_none_fails(two: Lab) -> None
         docker.start_fails = ""
     await two.clock.until(lambda: all(desk.job(job).state.ended for job in jobs), within=4000)
     assert {desk.job(job).state for job in jobs} == {JobState.SUCCEEDED}
+
+
+async def test_jobs_that_start_nowhere_do_not_keep_the_others_from_starting(
+    two: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep whose image no engine can start, by words that no rule knows, comes first."""
+    start = FakeEngine.start
+
+    async def refused(self: FakeEngine, container: str) -> None:
+        found = self._docker.find(container)
+        assert found is not None
+        self._docker.start_fails = "unable to apply caps" if found.spec.image == "bad" else ""
+        await start(self, container)
+
+    monkeypatch.setattr(FakeEngine, "start", refused)
+    short(two)
+    for docker in two.dockers.values():
+        docker.images.add("bad")
+    desk = two.desk()
+    bad = Task("bad", script="/p/train.py", project="/p", image="bad")
+    for _ in range(8):
+        two.submit(desk, task=bad)
+    desk.start()
+    await two.clock.until(lambda: aside(desk, "a") is not None and aside(desk, "b") is not None)
+    good = [two.submit(desk, f"good-{number}") for number in range(3)]
+    await two.clock.until(lambda: all(desk.job(job).state.ended for job in good))
+    assert {desk.job(job).state for job in good} == {JobState.SUCCEEDED}
 
 
 async def test_faults_far_apart_are_not_in_a_row(one: Lab) -> None:
