@@ -112,6 +112,10 @@ def end_in_the_middle(
     return job
 
 
+@pytest.mark.fault(
+    "A console dies between create and start",
+    "Another user's console takes the device after the grace time",
+)
 def test_a_dead_console_s_claim_ends_after_the_grace_time(
     docker_lab: Lab, place: Place, tmp_path: Path
 ) -> None:
@@ -130,6 +134,10 @@ def test_a_dead_console_s_claim_ends_after_the_grace_time(
             ends_well(place, dead, job)
 
 
+@pytest.mark.fault(
+    "SIGTERM between create and start",
+    "Container and lease are taken back, the job is queued again",
+)
 def test_a_console_that_is_told_to_end_leaves_nothing(
     docker_lab: Lab, place: Place, tmp_path: Path
 ) -> None:
@@ -140,6 +148,10 @@ def test_a_console_that_is_told_to_end_leaves_nothing(
     assert (left.state, left.detail) == (JobState.QUEUED, LEFT)
 
 
+@pytest.mark.fault(
+    "SIGTERM while the engine is frozen",
+    "The console ends all the same",
+)
 def test_a_console_that_is_told_to_end_waits_for_no_engine_that_is_frozen(
     docker_lab: Lab, place: Place, tmp_path: Path
 ) -> None:
@@ -155,6 +167,10 @@ def test_a_console_that_is_told_to_end_waits_for_no_engine_that_is_frozen(
         ends_well(place, desk, job)
 
 
+@pytest.mark.fault(
+    "A console is suspended in mid-launch and wakes after another took the device",
+    "It starts nothing and queues the job again",
+)
 def test_a_console_that_was_suspended_finds_its_device_taken_and_waits(
     docker_lab: Lab, place: Place, tmp_path: Path
 ) -> None:

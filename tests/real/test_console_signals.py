@@ -38,6 +38,10 @@ def asking(console: Teletype) -> None:
     console.shows("type to find hosts")
 
 
+@pytest.mark.fault(
+    "SIGTERM, SIGHUP or SIGINT to the console",
+    "The terminal is restored, the parts end, the exit code names the signal",
+)
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", [begun, opened, asking])
 def test_a_signal_restores_the_terminal_and_ends_the_parts(
@@ -53,6 +57,10 @@ def test_a_signal_restores_the_terminal_and_ends_the_parts(
     assert nobody_dispatches(tmp_path)
 
 
+@pytest.mark.fault(
+    "The terminal of the console is closed",
+    "The console ends",
+)
 def test_a_terminal_that_is_closed_ends_the_console(tmp_path: Path) -> None:
     with console(tmp_path) as terminal:
         opened(terminal)

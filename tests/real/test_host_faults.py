@@ -52,6 +52,10 @@ def tried(session: Session, jobs: list[Job], host: LabHost) -> list[str]:
     ]
 
 
+@pytest.mark.fault(
+    "The GPU runtime of one host fails every start",
+    "Its jobs run elsewhere, each once; the host is set aside and comes back after repair",
+)
 async def test_a_broken_gpu_runtime_loses_no_job_and_its_host_comes_back(
     docker_lab: Lab, tmp_path: Path
 ) -> None:
@@ -85,6 +89,10 @@ async def test_a_broken_gpu_runtime_loses_no_job_and_its_host_comes_back(
         assert any(one.host == broken.name and not one.at_fault for one in attempts)
 
 
+@pytest.mark.fault(
+    "Docker's disk fills up under a queue",
+    "No job is lost",
+)
 async def test_a_full_disk_of_docker_loses_no_job(docker_lab: Lab, tmp_path: Path) -> None:
     full, well = docker_lab.add(), docker_lab.add()
     data = full.root / "docker" / "data"
@@ -105,6 +113,10 @@ async def test_a_full_disk_of_docker_loses_no_job(docker_lab: Lab, tmp_path: Pat
         full.run(["rm", f"{data}/fill"]).check_returncode()
 
 
+@pytest.mark.fault(
+    "A registry cannot be reached",
+    "Pulls are retried; only jobs of that image wait",
+)
 async def test_a_registry_that_does_not_resolve_holds_back_its_image_alone(
     docker_lab: Lab, tmp_path: Path
 ) -> None:

@@ -55,6 +55,10 @@ def dispatching(desk: Desk) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.fault(
+    "The journal is removed, damaged or truncated under a dispatcher",
+    "Noticed within a second, nothing more starts; a backup is restored, what runs is adopted",
+)
 @pytest.mark.parametrize("harm", [remove, scribble, halve])
 def test_jobs_run_on_and_none_is_lost_or_started_twice(
     docker_lab: Lab, tmp_path: Path, harm: Callable[[Path], None]
@@ -112,6 +116,10 @@ def test_jobs_run_on_and_none_is_lost_or_started_twice(
     assert ask(desk, "journal", "check")["ok"] is True
 
 
+@pytest.mark.fault(
+    "The journal is gone and no backup knows what ran",
+    "Hosts are asked; what they run is adopted",
+)
 def test_a_queue_begins_again_from_what_hosts_say(docker_lab: Lab, tmp_path: Path) -> None:
     """Without any backup the jobs that run are adopted by their labels."""
     host = docker_lab.add()
