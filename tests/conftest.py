@@ -12,8 +12,6 @@ import pytest
 from tests.profiles import load_profile
 
 load_profile()
-os.umask(0o022)  # rights of files that tests make do not depend on who runs them
-
 # Files that tests write as settings are trusted, whatever group an account shares its umask with.
 os.umask(0o022)
 

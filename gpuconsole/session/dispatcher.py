@@ -151,7 +151,7 @@ class Dispatcher:
             if not task.done():
                 continue
             del self._runners[job_id]
-            error = task.exception()
+            error = None if task.cancelled() else task.exception()
             if error is None:
                 self._told.pop(job_id, None)
                 continue
