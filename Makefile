@@ -12,13 +12,16 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
 
-.PHONY: demo test check lint types layers real bench bench-preflight docs clean
+.PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
 	$(BIN)/gpuconsole demo $(ARGS)
 
 test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
-	$(BIN)/python -m pytest -m "not real" -n auto $(ARGS)
+	$(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
+
+nightly: $(VENV)/.dev           ## the same with many more random inputs
+	GPUCONSOLE_EXAMPLES=many $(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
 
 check: lint types layers        ## lint, types and the direction of imports
 

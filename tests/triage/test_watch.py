@@ -102,7 +102,8 @@ def test_an_incident_stands_only_while_its_cause_was_there_lately(seen: list[boo
     made = patient(fault_for=6)
     for lost in seen:
         made.see(LOST if lost else FINE, after=2.0)
-    window = seen[-int(CLEAR // 2) :]
+    # The look that first found the cause gone is one more than the pauses since.
+    window = seen[-int(CLEAR // 2) - 1 :]
     if made.ids:
         assert any(window)
     if len(seen) >= 15 and all(seen[-5:]):
