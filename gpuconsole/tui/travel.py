@@ -37,7 +37,8 @@ class Travel:
         self.past = session if isinstance(session, ReplaySession) else None
         """What was, where one looks at that."""
         self._target: tuple[float, int] | None = None
-        self._going = False
+        self._heading: float | None = None
+        """The time to which it goes; None once it is there."""
         if self.past is not None:
             self.past.reel.on_change = self._arrived
 
@@ -75,16 +76,16 @@ class Travel:
 
     def step(self, seconds: float) -> None:
         """Go so many seconds on, or back."""
-        base = self._target[0] if self._target is not None else self.session.now()
+        base = self.session.now() if self._heading is None else self._heading
         self.go(base + seconds, 1 if seconds > 0 else -1)
 
     def go(self, at: float, direction: int = 0) -> None:
         """Go to a time; at now or after it, back to now."""
         if not self._app.opened or (self.past is None and direction > 0):
             return
-        self._target = at, direction
-        if not self._going:
-            self._going = True
+        going = self._heading is not None
+        self._target, self._heading = (at, direction), at
+        if not going:
             aside(self._app, self._travel, group="travel")
 
     def go_now(self) -> None:
@@ -146,7 +147,7 @@ class Travel:
             self._target = None
             self._app.tell_error(error)
         finally:
-            self._going = False
+            self._heading = None
 
     async def _to(self, at: float, direction: int) -> None:
         if not self.is_replay and at > self._now.now() - NEAR_NOW_S:

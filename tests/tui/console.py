@@ -40,7 +40,11 @@ class Driven:
         return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
 
     async def press(self, *keys: str) -> None:
-        """Press keys one after the other, and let the console act on each."""
+        """Press keys one after the other, and let the console act on each.
+
+        What toasts say has been read by then: they go.
+        """
+        self.app.clear_notifications()
         for key in keys:
             await self.pilot.press(key)
             # What a key opens must be there before the next key is meant for it.
@@ -131,9 +135,10 @@ def _parsed_once(sheet: Stylesheet, css: str, *where: Any, **more: Any) -> list[
 
 @asynccontextmanager
 async def opened(
-    session: Any, size: tuple[int, int] = WIDE, look: Look | None = None
+    session: Any, size: tuple[int, int] = WIDE, look: Look | None = None, *, toasts: bool = True
 ) -> AsyncIterator[Driven]:
-    """Run the console without a terminal. Its toasts stay: a slow machine sees them too."""
+    """Run the console without a terminal. Its toasts stay until keys are pressed: a slow machine
+    sees them too."""
     app = ConsoleApp(session, look, opened=True)
     with (
         mock.patch("textual.pilot.wait_for_idle", settled),
@@ -141,7 +146,7 @@ async def opened(
         mock.patch.object(Stylesheet, "_parse_rules", _parsed_once),
         mock.patch.object(Notification, "time_left", DEADLINE_S * 2),
     ):
-        async with app.run_test(size=size, notifications=True) as pilot:
+        async with app.run_test(size=size, notifications=toasts) as pilot:
             await pilot.pause()
             driven = Driven(app, pilot)
             await driven.until(lambda: app.picture.now > 0, "first picture")
