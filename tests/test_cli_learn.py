@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gpuconsole.cli import main
+from gpuconsole.cli import learning, main
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.placement.learned import train
 from gpuconsole.placement.learned.weights import FILE_NAME, SHIPPED, read
@@ -21,6 +24,14 @@ hosts:
   - {name: a, model: slow, devices: 2, memory: 32 GiB, backend: gpu, speed: 1}
   - {name: b, model: fast, devices: 2, memory: 32 GiB, backend: gpu, speed: 2}
 """
+
+
+@pytest.fixture(autouse=True)
+def _time_passes_by_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let half a second pass with each look at the clock, however long a look takes."""
+    ticks = count(0.0, 0.5)
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), time=time.time)
+    monkeypatch.setattr(learning, "time", clock)
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks import hostile, mutations
 from benchmarks.watched import Watch
+from tests.profiles import MANY
 
-HOSTILE = 66
-MUTANTS = 40
+HOSTILE = 1000 if MANY else 66
+MUTANTS = 400 if MANY else 12
 SLOW = {"seq2seq_gru", "ernie_mlm"}
 
 

@@ -11,7 +11,6 @@ from textual.dom import DOMNode
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.key import Key
 from gpuconsole.tui.keys import AREAS, KEYS, in_area, markdown
 from gpuconsole.tui.screens.again import AgainScreen
 from gpuconsole.tui.screens.device import DeviceScreen
@@ -162,21 +161,24 @@ async def help_of(console: Driven, *keys: str) -> str:
     return "".join(str(line) for line in console.app.screen.query_one("#help-text").render().plain)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("area", "keys"),
-    [("fleet", ("question_mark",)), ("host", ("enter", "question_mark")),
-     ("device", ("enter", "enter", "question_mark")),
-     ("queue", ("2", "f1")), ("job", ("3", "question_mark")), ("submit", ("4", "f1"))],
-)  # fmt: skip
-async def test_help_lists_the_keys_of_its_screen(area: str, keys: tuple[str, ...]) -> None:
+HELP = {
+    "fleet": ("question_mark",), "host": ("enter", "question_mark"),
+    "device": ("enter", "question_mark"), "queue": ("2", "f1"), "job": ("3", "question_mark"),
+    "submit": ("4", "f1"),
+}  # fmt: skip
+"""The keys from one area's screen to the help of the next."""
+
+
+async def test_help_lists_the_keys_of_its_screen() -> None:
     async with opened(session()) as console:
-        text = await help_of(console, *keys)
-        for key in in_area(area):
-            assert key.help in " ".join(text.split())
-        assert "idle to full" in text
-        assert "host down" in text
-        await console.press("q")
-        assert not isinstance(console.app.screen, HelpScreen)
+        for area, keys in HELP.items():
+            text = await help_of(console, *keys)
+            for key in in_area(area):
+                assert key.help in " ".join(text.split()), f"{area}: {key.id}"
+            assert "idle to full" in text, area
+            assert "host down" in text, area
+            await console.press("q")
+            assert not isinstance(console.app.screen, HelpScreen), area
 
 
 def test_the_key_sheet_is_current() -> None:
