@@ -71,10 +71,10 @@ class Driven:
             await self.until(lambda each=each: each in self.text, f"`{each}` is not shown")
 
     async def told(self, words: str) -> None:
-        """Wait until a toast says the words; on the terminal they may be wrapped."""
+        """Wait until a toast has said the words; on the terminal they may be wrapped."""
 
         def said() -> bool:
-            return any(words in note.message for note in self.app._notifications)
+            return any(words in message.message for message in self.app.messages)
 
         await self.until(said, f"`{words}` is not told")
 

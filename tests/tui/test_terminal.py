@@ -14,6 +14,7 @@ from textual.drivers.web_driver import WebDriver
 
 from gpuconsole.tui.signals import ending
 from gpuconsole.tui.terminal import LastingDriver, LastingFile, lasting
+from tests.waiting import DEADLINE_S
 
 
 def test_who_draws_does_not_wait_for_a_terminal_that_is_gone() -> None:
@@ -25,7 +26,7 @@ def test_who_draws_does_not_wait_for_a_terminal_that_is_gone() -> None:
         drawing = threading.Thread(target=lambda: [writer.write("x" * 9000) for _ in range(200)])
         drawing.daemon = True
         drawing.start()
-        drawing.join(60)
+        drawing.join(DEADLINE_S)
         assert not drawing.is_alive()
         writer.stop()
         # What is left of it must not be missed at the end.
@@ -40,9 +41,14 @@ def test_only_a_terminal_gets_the_lasting_driver() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 async def test_a_signal_asks_to_leave_with_the_code_of_shells(number: signal.Signals) -> None:
     left = asyncio.get_running_loop().create_future()
-    with ending(left.set_result):
-        os.kill(os.getpid(), number)
-        assert await asyncio.wait_for(left, 60) == 128 + number
+    # The tests may run where it is ignored: in the background of a script, or under nohup.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with ending(left.set_result):
+            os.kill(os.getpid(), number)
+            assert await asyncio.wait_for(left, DEADLINE_S) == 128 + number
+    finally:
+        signal.signal(number, before)
 
 
 async def test_what_the_caller_ignores_stays_ignored() -> None:
