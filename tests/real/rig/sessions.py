@@ -125,11 +125,22 @@ def let_go(host: LabHost, job: Job) -> None:
     host.run(["touch", f"{folders[0]}/go"]).check_returncode()
 
 
+async def whole_log(session: Session, job: Job) -> list[str]:
+    """Return the log of a counting job that has ended; it may still be on its way."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        lines = [line async for line in session.logs(job.id, follow=True)]
+        if lines and lines[-1].startswith("counted "):
+            return lines
+        assert time.monotonic() < deadline, lines[-3:]
+        await asyncio.sleep(0.05)
+
+
 async def ran_once(session: Session, job: Job, folder: Path) -> None:
     """Hold a counting job to its end: begun once, one attempt, a log without gap or repetition."""
     job = session.job(job.id)
     assert (job.state, len(job.attempts)) == (JobState.SUCCEEDED, 1), job.cause
-    lines = [line async for line in session.logs(job.id, follow=False)]
+    lines = await whole_log(session, job)
     count = int(lines[-1].removeprefix("counted "))
     assert lines[:-1] == [f"line {number}" for number in range(count)]
     fetched = (await session.fetch(job.id, folder)).folder
