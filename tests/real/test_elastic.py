@@ -178,5 +178,5 @@ async def test_a_host_taken_away_gives_its_job_back(
         let_go(host, job)
         job = await session.wait(job.id)
         assert (job.state, len(job.attempts)) == (JobState.SUCCEEDED, 2), job.cause
-        lines = [line async for line in session.logs(job.id, follow=False)]
+        lines = [line async for line in session.logs(job.id, follow=True)]
         assert int(lines[0].removeprefix("begins at ")) >= 20

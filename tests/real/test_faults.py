@@ -197,7 +197,7 @@ async def test_broken_devices_are_marked_alone_and_get_no_job(
         done = await job_is(session, behind, JobState.SUCCEEDED)
         assert done.attempt is not None
         assert done.attempt.device_uuids == (host.uuids[1],)
-        lines = [line async for line in session.logs(behind.id, follow=False)]
+        lines = [line async for line in session.logs(behind.id, follow=True)]
         assert lines == ["['nvidia1']"]
         let_go(host, holding)
         await job_is(session, holding, JobState.SUCCEEDED)

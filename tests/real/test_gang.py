@@ -152,7 +152,7 @@ async def test_the_host_that_fails_first_is_named_and_the_other_is_stopped(
 
 async def log_of(session: Session, job: Job, rank: int) -> str:
     """Return the log of a rank."""
-    return "\n".join([line async for line in session.logs(job.id, follow=False, rank=rank)])
+    return "\n".join([line async for line in session.logs(job.id, follow=True, rank=rank)])
 
 
 def containers(engine: LabDocker) -> list[Any]:

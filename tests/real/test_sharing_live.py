@@ -96,7 +96,7 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         alone = await job_is(session, later, JobState.RUNNING)
         assert alone.attempt is not None
         assert (alone.attempt.number, alone.attempt.shared) == (2, False)
-        lines = [line async for line in session.logs(first.id, follow=False)]
+        lines = [line async for line in session.logs(first.id, follow=True)]
         estimate = session.job(first.id)
         assert estimate.estimate_mib is not None
         assert estimate.estimate is not None
@@ -105,5 +105,5 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         let_go(host, later)
         await until(lambda: session.job(later.id).state is JobState.SUCCEEDED)
         # With the device to itself it is not bound any more.
-        lines = [line async for line in session.logs(later.id, follow=False)]
+        lines = [line async for line in session.logs(later.id, follow=True)]
         assert "limit None" in lines

@@ -117,7 +117,7 @@ def _file(desk: Desk, content: str) -> IO[bytes]:
 
 
 async def lines(session: Session, job: Job) -> list[str]:
-    return [line async for line in session.logs(job.id, follow=False)]
+    return [line async for line in session.logs(job.id, follow=True)]
 
 
 async def test_a_job_runs_on_the_cluster_and_its_end_comes_back(desk: Desk) -> None:
