@@ -82,6 +82,12 @@ def _parts(job: Job) -> Sequence[Attempt]:
     ran = next(filter(may_have_run, reversed(job.attempts)), None)
     if ran is None:
         raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
+    if not ran.host:
+        raise RefusedError(
+            "Its host is not known",
+            f"Job {job.id} ran after the backup that the journal was restored from.",
+            "Its results are on the host on which it ran, in the account's results folder.",
+        )
     return ran.parts
 
 

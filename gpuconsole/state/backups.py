@@ -101,7 +101,8 @@ def make_backup(folder: Path, now: float, *, before: int | None = None) -> Backu
             f"{place}: {getattr(error, 'strerror', None) or error}.",
             "Free some space there; it is tried again.",
         ) from error
-    made = Backup(target, now, before is not None, target.stat().st_size)
+    made_at = _seconds(_stamp(now))
+    made = Backup(target, made_at, before is not None, target.stat().st_size)
     _drop_old(backups(folder))
     return made
 

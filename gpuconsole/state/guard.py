@@ -6,6 +6,7 @@ nobody. Three files belong together: the journal, its write-ahead log and their 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -77,13 +78,19 @@ def identity_of(folder: Path) -> str:
 
 
 def note_identity(path: Path, journal: str) -> None:
-    """Keep the id of a journal beside it, so that its loss is noticed."""
+    """Keep the id of a journal beside it, so that its loss is noticed. A full disk keeps no
+    journal from being opened: the next opening tries again."""
     place = path.with_name(IDENTITY_NAME)
-    if not place.exists():
-        draft = place.with_name(f".{IDENTITY_NAME}.{os.getpid()}")
+    if place.exists():
+        return
+    draft = place.with_name(f".{IDENTITY_NAME}.{os.getpid()}")
+    try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(f"{journal}\n")
         os.replace(draft, place)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 class Guard:

@@ -33,8 +33,10 @@ class DispatcherLock:
             if not _locked(file, fcntl.LOCK_SH):
                 os.close(file)
                 return False
-            os.ftruncate(file, 0)
-            os.pwrite(file, owner.encode("utf-8", "replace"), 0)
+            # On a full disk it is held all the same, only by an unknown owner.
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, 0)
+                os.pwrite(file, owner.encode("utf-8", "replace"), 0)
             self._file = file
         return True
 
@@ -63,7 +65,14 @@ def nobody_dispatches(folder: Path) -> Iterator[None]:
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            "State folder cannot be used",
+            f"{path}: {error.strerror}.",
+            "Check space and rights of the state folder.",
+        ) from error
 
 
 def _locked(file: int, kind: int) -> bool:

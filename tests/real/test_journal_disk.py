@@ -15,6 +15,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import JournalError
 from gpuconsole.state import Journal, new_job_id
+from gpuconsole.state.backups import backups, make_backup, restore
 
 pytestmark = [
     pytest.mark.real,
@@ -80,6 +81,36 @@ def test_a_disk_that_fills_up_loses_no_job_and_works_again_once_there_is_room(di
     cancelled = again.save(kept[0], replace(kept[0], state=JobState.CANCELLED))
     assert cancelled.state is JobState.CANCELLED
     again.close()
+
+
+@pytest.mark.fault(
+    "The console's disk is full when the journal is backed up",
+    "It is said; nothing half made is left, older backups stay, and the journal is opened",
+)
+def test_a_full_disk_makes_no_half_backup(disk: Path) -> None:
+    state = disk / "state"
+    journal = Journal(state, clock=time.time)
+    journal.add(a_job())
+    first = make_backup(state, time.time())
+    kept = until_refused(journal)
+    journal.close()
+    (state / "identity").unlink()
+    with pytest.raises(JournalError) as refused:
+        make_backup(state, time.time())
+    assert "not backed up" in refused.value.title
+    assert [path.name for path in (state / "backups").iterdir()] == [first.path.name]
+    assert backups(state) == (first,)
+    again = Journal(state, clock=time.time)
+    assert len(again.jobs()) == len(kept) + 1
+    again.close()
+    with pytest.raises(JournalError, match="not restored"):
+        restore(state, None, time.time())
+    again = Journal(state, clock=time.time)
+    assert len(again.jobs()) == len(kept) + 1
+    again.close()
+    subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+    make_backup(state, time.time())
+    assert restore(state, None, time.time()).backup is not None
 
 
 @pytest.mark.fault(

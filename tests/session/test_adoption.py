@@ -13,7 +13,9 @@ from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.adopting import FOUND, Found, adopted, found_on, started_unseen
+from gpuconsole.session.factory import NoHosts
 from gpuconsole.session.jobs import retry
+from gpuconsole.session.results import list_results
 from gpuconsole.session.spec import container_name, labels_of
 from gpuconsole.state.backups import make_backup, restore
 from gpuconsole.state.restoration import HELD
@@ -316,10 +318,12 @@ def test_hostile_labels_are_cleaned() -> None:
     assert len(job.task.name) <= 128
 
 
-def test_a_log_tells_of_an_attempt_that_is_on_no_host() -> None:
+async def test_a_log_tells_of_an_attempt_that_is_on_no_host() -> None:
     assert started_unseen(a_job(), [], START) is None
     known = Attempt(1, "h", container_name="x", starting_at=1.0, ended_at=2.0)
     assert started_unseen(a_job(JobState.QUEUED, known), [1], START) is None
     job = started_unseen(a_job(JobState.QUEUED, known), [1, 2], START)
     assert job is not None
     assert (job.state, [one.number for one in job.attempts]) == (JobState.FAILED, [1, 2])
+    with pytest.raises(RefusedError, match="host is not known"):
+        await list_results(NoHosts(), job)

@@ -22,6 +22,7 @@ from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui import app as app_module
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.picture import Gallery
+from gpuconsole.tui.presentation.frame import status_line
 from gpuconsole.tui.screens.host import HostScreen
 from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.themes import BUILT_IN, Wardrobe, load, shipped_folder
@@ -116,6 +117,26 @@ async def test_quit() -> None:
         async with app.run_test() as pilot:
             await pilot.press(key)
         assert app.return_code == 0
+
+
+def test_a_lost_journal_stands_in_the_status_line() -> None:
+    session = FakeSession(lost=JournalError("Journal is gone", "It was there."))
+    app = ConsoleApp(session)  # type: ignore[arg-type]
+    picture = Gallery().picture(session.snapshot(), session.jobs(), session.now())
+    line = status_line(app.ink, picture, app.marks(), 120)
+    assert " JOURNAL LOST " in [words for words, _ in line]
+    session.lost = None
+    line = status_line(app.ink, picture, app.marks(), 120)
+    assert " JOURNAL LOST " not in [words for words, _ in line]
+
+
+def test_a_theme_that_others_could_have_written_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert load(path).name == "night"
+    path.chmod(0o666)
+    with pytest.raises(DocumentError, match="is writable by everybody"):
+        load(path)
 
 
 # -- themes ---------------------------------------------------------------------------------
