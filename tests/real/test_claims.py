@@ -18,12 +18,12 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.ending import LEFT
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, let_go, wait_until
 from tests.real.test_faults_killed import submit
 
 GRACE_S = 10
 SETTINGS = f"lab:\n  lease_grace: {GRACE_S}\n"
-WITHIN_S = 120
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.OOM, JobState.CANCELLED)
 LARGE = 24 * 2**20
 """Bytes of a project that takes a second or more to be copied into a container."""
@@ -86,7 +86,7 @@ def wait_state(desk: Desk, job_id: str, *states: JobState) -> None:
     def there() -> bool:
         return job_of(desk, job_id).state in states
 
-    wait_until(there, WITHIN_S, f"{job_id} {states}")
+    wait_until(there, what=f"{job_id} {states}")
 
 
 def ends_well(place: Place, desk: Desk, job_id: str) -> None:
@@ -105,10 +105,10 @@ def end_in_the_middle(
     has started; the job's id."""
     job = submit(desk, "--project", str(desk.project))
     with dispatching(desk) as console:
-        wait_until(place.unstarted, WITHIN_S, "a container that has not started")
+        wait_until(place.unstarted, what="a container that has not started")
         before()
         os.kill(console.pid, number)
-        console.wait(WITHIN_S)
+        console.wait(PATIENCE_S)
     return job
 
 
@@ -179,7 +179,7 @@ def test_a_console_that_was_suspended_finds_its_device_taken_and_waits(
     heir = desk_of(docker_lab, tmp_path / "heir")
     job, second = submit(slow, "--project", str(slow.project)), submit(heir)
     with dispatching(slow) as console:
-        wait_until(place.unstarted, WITHIN_S, "a container that has not started")
+        wait_until(place.unstarted, what="a container that has not started")
         os.kill(console.pid, signal.SIGSTOP)
         try:
             with dispatching(heir):

@@ -306,7 +306,7 @@ async def until_older(lab: LabDocker, container: str, age_s: float) -> None:
     """Wait until a container has an age on the engine's clock."""
     client = lab.client()
     made = engine_time(client.inspect_container(container)["Created"])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while engine_now(client) - made <= age_s + 1:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.1)

@@ -202,7 +202,6 @@ async def both_count(session: Session, job: Job) -> None:
         path = session.log_path(job.id, rank=rank)
         await until(
             lambda one=path: one.exists() and b"line 3" in one.read_bytes(),  # type: ignore[misc]
-            within_s=90,
             what=f"rank {rank} counts",
         )
 

@@ -15,6 +15,7 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import COUNT, Desk, let_go, wait_until
 from tests.state.test_guard import checkpoint, halve, remove, scribble
 
@@ -27,7 +28,11 @@ NAMES = ("one", "two", "three", "four")
 def ask(desk: Desk, *words: str, code: int = 0) -> Any:
     """Run a command and return its document."""
     done = subprocess.run(
-        desk.command(*words, "--json"), capture_output=True, text=True, timeout=300, check=False
+        desk.command(*words, "--json"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
@@ -83,7 +88,7 @@ def test_jobs_run_on_and_none_is_lost_or_started_twice(
         before = running(engine)
         checkpoint(path)
         harm(path)
-        assert dispatcher.wait(60) == 2
+        assert dispatcher.wait(PATIENCE_S) == 2
         assert dispatcher.stderr is not None
         said = dispatcher.stderr.read()
     assert "gpuconsole journal restore" in said
@@ -109,7 +114,7 @@ def test_jobs_run_on_and_none_is_lost_or_started_twice(
         let_go(host, _job(desk, jobs[last]))
         wait_until(lambda: set(states(desk).values()) == {"succeeded"}, what="all have ended")
         dispatcher.terminate()
-        assert dispatcher.wait(60) == 0
+        assert dispatcher.wait(PATIENCE_S) == 0
     with desk.journal() as journal:
         assert [len(job.attempts) for job in journal.jobs()] == [1, 1, 1]
         assert journal.restoration() is None
@@ -133,7 +138,7 @@ def test_a_queue_begins_again_from_what_hosts_say(docker_lab: Lab, tmp_path: Pat
     with dispatching(desk) as dispatcher:
         wait_until(lambda: running(engine), what="it runs")
         remove(desk.state / "journal.sqlite")
-        assert dispatcher.wait(60) == 2
+        assert dispatcher.wait(PATIENCE_S) == 2
     for backup in (desk.state / "backups").iterdir():
         os.unlink(backup)
     ask(desk, "journal", "restore", code=2)
@@ -143,7 +148,7 @@ def test_a_queue_begins_again_from_what_hosts_say(docker_lab: Lab, tmp_path: Pat
         let_go(host, _job(desk, job_id))
         wait_until(lambda: states(desk) == {"lonely": "succeeded"}, what="it has ended")
         dispatcher.terminate()
-        assert dispatcher.wait(60) == 0
+        assert dispatcher.wait(PATIENCE_S) == 0
     ask(desk, "fetch", job_id, "--to", str(tmp_path / "out"))
     assert (tmp_path / "out" / job_id / "runs").read_text() == "ran\n"
     assert "task is not known" in ask(desk, "retry", job_id, code=1)["error"]["title"]

@@ -16,6 +16,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import COUNT, Desk, let_go, wait_until
 
 pytestmark = pytest.mark.real
@@ -44,7 +45,7 @@ def dispatching(desk: Desk, *words: str, env: dict[str, str] | None = None) -> I
     finally:
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE_S)
 
 
 def submit(desk: Desk, text: str = COUNT, name: str = "train.py") -> str:
@@ -128,7 +129,7 @@ def test_an_agent_that_goes_away_costs_only_sight(
             ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL
         )
         wait_until(socket.exists, what="the agent's socket")
-        subprocess.run(["ssh-add", "-q", str(hidden)], env=env, check=True, timeout=30)
+        subprocess.run(["ssh-add", "-q", str(hidden)], env=env, check=True, timeout=PATIENCE_S)
         return started
 
     first = agent()
@@ -138,7 +139,7 @@ def test_an_agent_that_goes_away_costs_only_sight(
                 job = watch(journal, submit(desk))
                 wait_until(lambda: job().state is JobState.RUNNING, what="it runs")
                 first.terminate()
-                first.wait(30)
+                first.wait(PATIENCE_S)
                 socket.unlink(missing_ok=True)
                 host.stop_sshd()
                 host.start_sshd()
@@ -151,7 +152,7 @@ def test_an_agent_that_goes_away_costs_only_sight(
                 counted(desk, job())
         finally:
             first.terminate()
-            first.wait(30)
+            first.wait(PATIENCE_S)
 
 
 @pytest.mark.fault(

@@ -13,6 +13,7 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from tests.real.rig.hosts import USER, Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, wait_until
 from tests.real.test_matrix_consoles import dispatching
 
@@ -65,7 +66,7 @@ def test_short_jobs_all_end_once(
                 wait_until(lambda part=part: ended() >= part, 240 + JOBS * 5, "a part of them")
             finally:
                 console.kill()
-                console.wait(60)
+                console.wait(PATIENCE_S)
         with dispatching(desk):
             wait_until(lambda: ended() == JOBS, 240 + JOBS * 5, "the rest")
         states = Counter(job.state for job in journal.jobs())
