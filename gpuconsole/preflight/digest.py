@@ -41,6 +41,12 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
     return found.hexdigest()[:32]
 
 
+def modules(script: Path, root: Path) -> tuple[Path, ...]:
+    """Return a script and the modules below `root` that it imports, and these import."""
+    files = _Files(script.resolve(), root.resolve())
+    return tuple(dict.fromkeys(path for path in files.all(()) if path.suffix == ".py"))
+
+
 def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
     """Return the arguments without the batch size, so that runs which differ in nothing else, or
     take it from the script's own default, are seen to be of one kind."""

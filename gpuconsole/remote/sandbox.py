@@ -1,15 +1,18 @@
 """A child on this machine that may read a project, write a scratch folder, and nothing else.
 
-bubblewrap, where it is installed, gives it a file system of its own; without it a namespace
-without network and the resource limits remain, and files are as readable as to the user. The
-caller says which of the two it is before anything runs.
+bubblewrap, where it is installed, gives it a view of files that is built from nothing. Without it
+files are as readable and writable as to the user, and the caller says so before anything runs. In
+both it has namespaces of its own for network, processes and messages between them; no socket of
+this machine can be opened; memory, time and the number of processes are limited.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import platform
 import shutil
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
@@ -18,13 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
+from gpuconsole.remote import confine, pidsgroup
+from gpuconsole.remote.sandbox_view import view
 from gpuconsole.waiting import within
 
-HIDDEN = ("/home", "/root", "/tmp", "/run", "/var/tmp", "/mnt", "/media", "/srv")
-"""Folders that the child sees empty, but for what it is given below them."""
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ")
 _LINE_LIMIT = 64 * 2**20
 """The longest line the child may write: a recorded trace is one line."""
+_CONFINE = Path(confine.__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Limits:
     cpu_s: int = 600
     wall_s: float = 600.0
     file_mib: int = 1024
+    processes: int = 1024
+    """Processes and threads."""
 
 
 class SandboxTimeoutError(UsageError):
@@ -43,7 +49,7 @@ class SandboxTimeoutError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How a child is kept on this machine."""
+    """How a child is held on this machine."""
 
     python: str = sys.executable
     limits: Limits = Limits()
@@ -55,15 +61,21 @@ class Sandbox:
 
     @property
     def isolation(self) -> str:
-        """What keeps the child in, as a sentence."""
-        used = f"{self.limits.memory_mib // 1024} GiB of memory and {self.limits.wall_s:.0f} s"
+        """What holds the child, as a sentence."""
+        limits = self.limits
+        used = (
+            f"at most {limits.memory_mib // 1024} GiB of memory, {limits.wall_s:.0f} s and "
+            f"{limits.processes} processes"
+        )
+        if os.geteuid() == 0 and not pidsgroup.is_possible():
+            used += " (but root starts as many as it likes here)"
         if self.bubblewrap:
             return (
-                "in bubblewrap: no network, files read-only and home folders hidden, one scratch "
-                f"folder to write to, at most {used}"
+                "in bubblewrap: no network and no sockets, to read only its project, Python and "
+                f"the system's libraries, to write one scratch folder, {used}"
             )
         return (
-            f"without network and with at most {used}, but able to read and write your files, "
+            f"without network and sockets, {used}, but able to read and write all your files, "
             "because bubblewrap (bwrap) is not installed here"
         )
 
@@ -71,40 +83,35 @@ class Sandbox:
         self, argv: Sequence[str], *, readable: Sequence[Path], scratch: Path
     ) -> tuple[str, ...]:
         """Return the whole command line. UsageError where no sandbox can be had."""
-        if not sys.platform.startswith("linux"):
+        if not sys.platform.startswith("linux") or not confine.is_known(platform.machine()):
             raise UsageError(
                 "No sandbox on this system",
-                "Measuring on this machine needs Linux namespaces.",
+                "Measuring on this machine needs Linux namespaces and filters of system calls.",
                 "Leave out --local: the script is then measured in a container on a host.",
             )
-        limited = (*self._limiter(), self.python, "-s", *argv)
+        inside = (*self._confined(sockets=False, limits=self._rlimits()), self.python, "-s", *argv)
         if self.bubblewrap:
-            return (*self._wrapped(self.bubblewrap, readable, scratch), "--", *limited)
-        unshare = _tool("unshare")
+            return (
+                self.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session",
+                "--cap-drop", "ALL", "--hostname", "sandbox",
+                *view([*readable, _CONFINE], scratch), "--", *inside,
+            )  # fmt: skip
         user = () if os.geteuid() == 0 else ("--user", "--map-current-user")
-        return (unshare, *user, "--net", "--pid", "--fork", "--kill-child", "--", *limited)
-
-    def _limiter(self) -> tuple[str, ...]:
-        limits = self.limits
         return (
-            _tool("prlimit"), f"--data={limits.memory_mib * 2**20}", f"--cpu={limits.cpu_s}",
-            f"--fsize={limits.file_mib * 2**20}", "--core=0", "--nofile=1024", "--",
+            _tool("unshare"), *user, "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child",
+            "--", *inside,
         )  # fmt: skip
 
-    def _wrapped(self, bwrap: str, readable: Sequence[Path], scratch: Path) -> tuple[str, ...]:
-        hidden = {*HIDDEN, str(Path.home())}
-        shown = {Path(sys.prefix), Path(sys.base_prefix), *(path.resolve() for path in readable)}
-        made: list[str] = [
-            bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-            "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-        ]  # fmt: skip
-        for folder in sorted(hidden):
-            if Path(folder).is_dir() and not Path(folder).is_symlink():
-                made += ["--tmpfs", folder]
-        for path in sorted(shown):
-            made += ["--ro-bind", str(path), str(path)]
-        made += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
-        return tuple(made)
+    def _confined(self, **settings: object) -> tuple[str, ...]:
+        return (self.python, "-I", "-S", str(_CONFINE), json.dumps(settings))
+
+    def _rlimits(self) -> dict[str, int]:
+        limits = self.limits
+        return {
+            "RLIMIT_DATA": limits.memory_mib * 2**20, "RLIMIT_CPU": limits.cpu_s,
+            "RLIMIT_FSIZE": limits.file_mib * 2**20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024,
+            "RLIMIT_NPROC": limits.processes,
+        }  # fmt: skip
 
     async def lines(
         self, argv: Sequence[str], *, stdin: bytes, readable: Sequence[Path], scratch: Path
@@ -113,11 +120,19 @@ class Sandbox:
 
         SandboxTimeoutError when it takes too long. Leaving the iterator ends the child.
         """
+        (scratch / "shm").mkdir(exist_ok=True)
         command = self.command(argv, readable=readable, scratch=scratch)
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=scratch,
-            env=_environment(scratch), start_new_session=True, limit=_LINE_LIMIT,
-        )  # fmt: skip
+        with pidsgroup.pids_group(self.limits.processes) as group:
+            joined = () if group is None else self._confined(join=str(group))
+            process = await asyncio.create_subprocess_exec(
+                *joined, *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=scratch,
+                env=_environment(scratch), start_new_session=True, limit=_LINE_LIMIT,
+            )  # fmt: skip
+            async with contextlib.aclosing(self._said(process, stdin)) as said:
+                async for line in said:
+                    yield line
+
+    async def _said(self, process: Process, stdin: bytes) -> AsyncGenerator[bytes, None]:
         assert process.stdin is not None
         assert process.stdout is not None
         ends = asyncio.get_running_loop().time() + self.limits.wall_s
@@ -160,7 +175,8 @@ async def _end(process: Process) -> None:
 
 def _environment(scratch: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
-    return {**kept, "HOME": str(scratch), "TMPDIR": str(scratch), "XDG_CACHE_HOME": str(scratch)}
+    own = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+    return {**kept, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
 def _tool(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session import measuring
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.beside import AsyncReader
@@ -33,13 +33,24 @@ class Measurements:
         self._reader = reader
 
     async def here(self, task: Task, mode: Mode, progress: Progress) -> None:
-        """Measure on this machine, in its sandbox, and keep the recording."""
+        """Measure on this machine, in its sandbox, and store the recording."""
         from gpuconsole.remote.sandbox import Sandbox
+        from gpuconsole.remote.sandbox_view import is_shared
 
-        script, root = Path(task.script), _root(task)
+        root = _root(task)
+        folders = {root, Path(task.script).parent}
         asked = await self._reader.asked(Requesting(task, mode, root))
-        document = await measuring.here(Sandbox(), script, root, asked, progress)
-        await self._store(task, mode, asked, document)
+        shown = [folder for folder in folders if not is_shared(folder)]
+        alone = len(shown) < len(folders)
+        if alone:
+            # A home, say, is not shown for the sake of one script in it.
+            shown += map(Path, asked.modules)
+        try:
+            document = await measuring.here(Sandbox(), shown, asked.request, progress)
+        except RefusedError as error:
+            seen = f" Of {root} it sees only the script and what that imports." if alone else ""
+            raise RefusedError(error.title, error.message, error.hint + seen) from None
+        await self._store(task, mode, asked.request, document)
 
     async def on_host(
         self,
@@ -64,14 +75,15 @@ class Measurements:
             place = measuring.Place(
                 await hosts.engine(host), image, NOBODY, f"gpuconsole-measure-{journal}"
             )
-            there = {**asked, "root": measuring.WORKING_DIR}
+            there = {**asked.request, "root": measuring.WORKING_DIR}
             document = await measuring.on_host(place, bundle, there, progress)
-        await self._store(task, mode, asked, document)
+        await self._store(task, mode, asked.request, document)
 
     async def _store(
-        self, task: Task, mode: Mode, asked: dict[str, Any], document: dict[str, Any]
+        self, task: Task, mode: Mode, request: dict[str, Any], document: dict[str, Any]
     ) -> None:
-        key = await self._reader.asked(Checking(task, document, asked["batch"]["value"], mode))
+        batch = request["batch"]["value"]
+        key = await self._reader.asked(Checking(task, document, batch, mode))
         await asyncio.to_thread(self._stored.put, key, document)
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,9 +93,12 @@ async def on_host(
 
 
 async def here(
-    sandbox: Sandbox, script: Path, project: Path, request: Mapping[str, Any], progress: Progress
+    sandbox: Sandbox, shown: Sequence[Path], request: Mapping[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    """Measure on this machine, in its sandbox. The same errors, and UsageError without one."""
+    """Measure on this machine, in its sandbox, which shows these files and folders.
+
+    The same errors, and UsageError without a sandbox.
+    """
     with tempfile.TemporaryDirectory(prefix="gpuconsole-measure-") as folder:
         scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
         scratch.mkdir()
@@ -104,7 +107,7 @@ async def here(
             (probe / file.name).write_bytes(file.read_bytes())
         lines = sandbox.lines(
             [str(probe / "probe.py")], stdin=json.dumps(request).encode(),
-            readable=[probe, project, script.parent], scratch=scratch,
+            readable=[probe, *shown], scratch=scratch,
         )  # fmt: skip
         async with contextlib.aclosing(lines) as reading:
             return await _answer(reading, progress)

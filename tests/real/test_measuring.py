@@ -125,7 +125,7 @@ async def test_without_bubblewrap_the_network_is_cut_and_said_to_be_all(tmp_path
         found = await look(sandbox, tmp_path, port)
     assert found["network"] == "no"
     assert found["memory"] == "no"
-    assert "able to read and write your files" in sandbox.isolation
+    assert "able to read and write all your files" in sandbox.isolation
 
 
 async def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:

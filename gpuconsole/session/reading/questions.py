@@ -118,21 +118,30 @@ class _Refusing(Generic[Answer]):
 
 
 @dataclass(frozen=True, slots=True)
-class Requesting(_Refusing[dict[str, Any]]):
+class Requested:
+    """What the probe is asked, and the modules that the script consists of."""
+
+    request: dict[str, Any]
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Requesting(_Refusing[Requested]):
     """What the probe is asked so that it measures a task's script."""
 
-    answers: ClassVar[Any] = dict[str, Any]
+    answers: ClassVar[Any] = Requested
     task: Task
     mode: Mode
     root: Path
 
-    def answer(self, analyses: Analyses) -> dict[str, Any]:
+    def answer(self, analyses: Analyses) -> Requested:
         """Return the request. UsageError for a script that cannot be read."""
         from gpuconsole.preflight import request
+        from gpuconsole.preflight.digest import modules
 
-        task = replace(self.task, project=str(self.root))
-        analysis = analyses.of(task)
-        return request.build(analysis, Path(task.script), task.args, self.mode, root=self.root)
+        task, script = replace(self.task, project=str(self.root)), Path(self.task.script)
+        made = request.build(analyses.of(task), script, task.args, self.mode, root=self.root)
+        return Requested(made, tuple(map(str, modules(script, self.root))))
 
 
 @dataclass(frozen=True, slots=True)

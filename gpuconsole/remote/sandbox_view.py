@@ -1,0 +1,78 @@
+"""What a sandboxed process sees of this machine's files: a view built from nothing.
+
+Only what is named here is there: the system's programs and libraries, the Python that runs it, the
+files that the caller gives, and one folder to write to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_CONFIGURATION = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
+"""Of /etc: where libraries are, and what time it is here."""
+_STORES = ("/nix/store", "/gnu/store")
+"""Where some systems have all that /usr has elsewhere."""
+_SHARED = ("/", "/home", "/root", "/tmp", "/run", "/var", "/var/tmp", "/mnt", "/media", "/srv",
+           "/opt", "/etc", "/dev/shm")  # fmt: skip
+_MOST_PTH = 64 * 1024
+
+
+def is_shared(folder: Path) -> bool:
+    """Tell whether a folder is no project of its own: a home, a folder above one, a hidden folder
+    of one, or a place where everyone writes. Of these no process is shown all."""
+    folder, home = folder.resolve(), Path.home().resolve()
+    if _holds_homes(folder):
+        return True
+    if folder.is_relative_to(home) and folder.relative_to(home).parts[0].startswith("."):
+        return True
+    return bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+def _holds_homes(folder: Path) -> bool:
+    """Tell whether a folder is a home, or one in which other people's things are too."""
+    return str(folder) in _SHARED or Path.home().resolve().is_relative_to(folder)
+
+
+def view(readable: Sequence[Path], scratch: Path) -> list[str]:
+    """Return the arguments by which bubblewrap builds the view."""
+    made: list[str] = []
+    for name in (*_SYSTEM, *(f"/etc/{one}" for one in _CONFIGURATION), *_STORES):
+        path = Path(name)
+        if path.is_symlink():
+            made += ["--symlink", os.readlink(path), name]
+        elif path.exists():
+            made += ["--ro-bind", name, name]
+    shown = {*_interpreter(), *(path.resolve() for path in readable)}
+    for path in sorted(shown):
+        made += ["--ro-bind", str(path), str(path)]
+    shared = scratch / "shm"
+    return [
+        *made, "--proc", "/proc", "--dev", "/dev", "--bind", str(scratch), str(scratch),
+        # Shared memory is a file like others; nothing beside the scratch folder is written.
+        "--bind", str(shared), "/dev/shm", "--remount-ro", "/dev", "--remount-ro", "/",
+        "--chdir", str(scratch),
+    ]  # fmt: skip
+
+
+def _interpreter() -> Iterator[Path]:
+    """Give the folders of the Python that runs this, and of the libraries installed for it."""
+    libraries = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")]
+    own = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.base_prefix)]
+    for path in (*map(Path, own), *libraries, *_linked(libraries)):
+        if path.is_dir() and not path.is_relative_to("/usr") and not _holds_homes(path.resolve()):
+            yield path
+
+
+def _linked(libraries: Sequence[Path]) -> Iterator[Path]:
+    """Give the folders that `.pth` files add to libraries, such as of packages in development."""
+    for folder in libraries:
+        for file in sorted(folder.glob("*.pth")):
+            with open(file, "rb") as opened:
+                lines = opened.read(_MOST_PTH).decode("utf-8", "replace").splitlines()
+            yield from (Path(line.strip()) for line in lines if line.startswith("/"))
