@@ -32,6 +32,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "record": ("--out", "new.gpuconsole", "--seconds", "1"),
     "replay": ("new.gpuconsole",),
     "incidents": (),
+    "journal check": (),
+    "journal backups": (),
+    "journal restore": ("--yes",),
+    "journal adopt": (),
     "image list": (),
     "image pull": ("paddle:3", "--host", "gone"),
     "image pin": ("paddle:3",),
@@ -65,11 +69,12 @@ REFUSED = {
     "image check": 3,
     "image copy": 3,
     "learn": 2,
+    "journal restore": 2,
     "preempt": 1,
     "fetch": 1,
     "prune": 3,
 }
-"""Those that have to say no here, because no host answers, with their exit code."""
+"""Those that have to say no here, as no host answers or there is no backup, with their exit code."""
 NO = {"check": 1, "image list": 3, "image pull": 3, "preflight": 1}
 """Those whose answer is itself a no."""
 UNTIL_STOPPED = {"dispatch", "serve", "metrics"}
