@@ -74,7 +74,7 @@ REFUSED = {
     "fetch": 1,
     "prune": 3,
 }
-"""Those that have to say no here, as no host answers or there is no backup, with their exit code."""
+"""Those that have to say no here, with their exit code: no host answers, there is no backup."""
 NO = {"check": 1, "image list": 3, "image pull": 3, "preflight": 1}
 """Those whose answer is itself a no."""
 UNTIL_STOPPED = {"dispatch", "serve", "metrics"}
