@@ -192,6 +192,10 @@ class Engine(Protocol):
         """Ask the engine who it is."""
         ...
 
+    async def ping(self) -> None:
+        """Ask for a sign of life; UnreachableError within a few seconds where none comes."""
+        ...
+
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Claim all devices or none, in UUID order; LeaseTakenError names one that is taken.
 

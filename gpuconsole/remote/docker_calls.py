@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import functools
 import threading
-import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -27,13 +26,16 @@ from gpuconsole.remote.docker_errors import (
     translate,
     unreachable,
 )
-from gpuconsole.remote.docker_transport import BoundedClient
+from gpuconsole.remote.docker_transport import BoundedClient, Wires
 from gpuconsole.remote.link import Link
+from gpuconsole.waiting import within
 
 CALL_TIMEOUT_S = 60
 """For one answer of the engine: creating a container on a slow disk takes tens of seconds."""
 THREADS = 8
 """Stopping a container holds one for its whole grace time."""
+PING_S = 3.0
+"""An engine that owes the smallest answer for so long does not answer at all."""
 BUFFER_LIMIT = 256 * 1024
 CHUNK = 16 * 1024
 
@@ -60,9 +62,11 @@ class DockerCalls:
         self._socket_path = socket_path
         self._client: BoundedClient | None = None
         self._path = ""
-        self._connecting = asyncio.Lock()
-        self._clients: weakref.WeakSet[BoundedClient] = weakref.WeakSet()
+        self._forwarding = asyncio.Lock()
+        self._opening: asyncio.Task[BoundedClient] | None = None
+        self._wires = Wires()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"engine-{host}")
+        self._pulse = ThreadPoolExecutor(1, thread_name_prefix=f"engine-{host}-pulse")
         self._pumps: set[_Pump] = set()
 
     async def run(self, doing: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -100,33 +104,59 @@ class DockerCalls:
             self._pumps.discard(pump)
             pump.close()
 
+    async def ping(self) -> None:
+        """Ask for a sign of life, past every other call; UnreachableError after PING_S without."""
+        doing = "asking for a sign of life"
+        try:
+            await within(PING_S, self._ping(doing))
+        except ConsoleError:
+            raise
+        except (asyncio.TimeoutError, requests.Timeout) as error:
+            # A frozen engine is no reason to connect again.
+            raise unreachable(self.host, doing, asyncio.TimeoutError()) from error
+        except Exception as error:
+            raise await self._explained(error, doing) from error
+
     async def close(self) -> None:
         """Let go of the engine; what runs there runs on."""
         for pump in tuple(self._pumps):
             pump.close()
         # A call that hangs must not keep the console from leaving.
-        for client in tuple(self._clients):
-            client.abort()
-            client.close()
-        self._client = None
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._wires.cut()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        for threads in (self._threads, self._pulse):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ping(self, doing: str) -> None:
+        client = await self._connected(doing)
+        ask = functools.partial(client.get, f"{client.base_url}/_ping", timeout=PING_S)
+        await asyncio.get_running_loop().run_in_executor(self._pulse, ask)
 
     async def _on_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         call = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def _connected(self, doing: str) -> BoundedClient:
-        async with self._connecting:
+        async with self._forwarding:
             # Asked each time: a link that was lost forwards again, perhaps from elsewhere.
             path = await self._link.forward_socket(self._socket_path)
-            if self._client is None or path != self._path:
-                try:
-                    self._client = await self._on_thread(BoundedClient, path, CALL_TIMEOUT_S)
-                    self._path = path
-                    self._clients.add(self._client)
-                except Exception as error:
-                    raise await self._explained(error, doing) from error
+        if self._client is not None and path == self._path:
             return self._client
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._open(path))
+            self._opening.add_done_callback(_retrieved)
+        try:
+            # One for all who wait: a frozen engine must not get a thread for each.
+            return await asyncio.shield(self._opening)
+        except Exception as error:
+            raise await self._explained(error, doing) from error
+
+    async def _open(self, path: str) -> BoundedClient:
+        client = await self._on_thread(BoundedClient, path, CALL_TIMEOUT_S, self._wires)
+        self._client, self._path = client, path
+        return client
 
     async def _explained(self, error: Exception, doing: str) -> Exception:
         """Return the console's error; a broken way is forgotten and its far end looked at."""
@@ -173,6 +203,12 @@ def socket_fault(host: str, path: str, status: int, said: str) -> UnreachableErr
         f" {said or f'exit status {status}'}.",
         "Log in there as this account and try `docker info`.",
     )
+
+
+def _retrieved(opening: asyncio.Task[BoundedClient]) -> None:
+    """Those who waited are told, if they still wait."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 class _Pump:

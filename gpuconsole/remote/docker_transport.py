@@ -44,16 +44,33 @@ class UnboundedAnswerError(Exception):
     """An engine's answer is larger than any honest answer. The text says what the engine did."""
 
 
+class Wires:
+    """The connections to one engine, of all its clients."""
+
+    def __init__(self) -> None:
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def add(self, sock: socket.socket) -> None:
+        """Learn of a connection."""
+        self._sockets.add(sock)
+
+    def cut(self) -> None:
+        """End every call in progress, on whatever threads: each fails as if the way broke."""
+        for sock in tuple(self._sockets):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
 class BoundedClient(docker.APIClient):
     """A client of the engine behind a unix socket, whose answers are bounded."""
 
     streams = _STREAMS
     """What takes the place of `base_url` for answers that may have no end."""
 
-    def __init__(self, path: str, timeout: int) -> None:
-        """`timeout` is for one whole answer, in seconds. DockerException when the engine does not
-        answer as one."""
-        self._sockets: weakref.WeakSet[_Socket] = weakref.WeakSet()
+    def __init__(self, path: str, timeout: int, wires: Wires) -> None:
+        """`timeout` is for one whole answer, in seconds; `wires` learn of each connection.
+        DockerException when the engine does not answer as one."""
+        self._wires = wires
         self._path, self._patience = path, timeout
         super().__init__(base_url=f"unix://{path}", timeout=timeout)
         # A proxy or .netrc of the console's user has no say on a unix socket.
@@ -65,7 +82,7 @@ class BoundedClient(docker.APIClient):
             super().mount(prefix, adapter)
             return
         for url, endless in ((_ANSWERS, False), (_STREAMS, True)):
-            pool = _Pool(self._path, self._patience, self._sockets, endless=endless)
+            pool = _Pool(self._path, self._patience, self._wires, endless=endless)
             super().mount(url, _Adapter(pool))
         self.max_redirects = 0
         # An engine sets no cookies; those of another would be kept for ever.
@@ -79,12 +96,6 @@ class BoundedClient(docker.APIClient):
             if values > ANSWER_VALUES:
                 raise UnboundedAnswerError(f"sent more than {ANSWER_VALUES} objects and lists")
         return response
-
-    def abort(self) -> None:
-        """End every call in progress, on whatever threads: each fails as if the way broke."""
-        for sock in tuple(self._sockets):
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
 
 
 class _Socket(socket.socket):
@@ -121,7 +132,7 @@ class _Connection(UnixHTTPConnection):
         super().__init__(pool.base_url, pool.socket_path, pool.patience)
         # Not the pool: urllib3 keeps a pool's connections until it is closed or collected, and
         # they would keep it, with their sockets, when a client is forgotten.
-        self._sockets, self._endless = pool.sockets, pool.endless
+        self._wires, self._endless = pool.wires, pool.endless
 
     def connect(self) -> None:
         """Connect to the socket."""
@@ -132,7 +143,7 @@ class _Connection(UnixHTTPConnection):
         except BaseException:
             sock.close()
             raise
-        self._sockets.add(sock)
+        self._wires.add(sock)
         self.sock = sock
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
@@ -156,12 +167,10 @@ class _Connection(UnixHTTPConnection):
 class _Pool(UnixHTTPConnectionPool):
     """Connections to one unix socket; `endless` answers are bounded by those who read them."""
 
-    def __init__(
-        self, path: str, patience: int, sockets: weakref.WeakSet[_Socket], *, endless: bool
-    ) -> None:
+    def __init__(self, path: str, patience: int, wires: Wires, *, endless: bool) -> None:
         super().__init__("http+docker://localhost", path, timeout=patience)
         self.patience = patience
-        self.sockets = sockets
+        self.wires = wires
         self.endless = endless
 
     def _new_conn(self) -> _Connection:  # type: ignore[override]

@@ -90,6 +90,10 @@ class DockerEngine:
         hook = await self._link.run(["/bin/sh", "-c", _HOOK])
         return await self._calls.run("asking who it is", _ask, hook.exit_status == 0)
 
+    async def ping(self) -> None:
+        """Ask for a sign of life; UnreachableError after three seconds without one."""
+        await self._calls.ping()
+
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Claim all devices or none, in UUID order; after a refusal the attempt holds none."""
         await self._calls.run("claiming devices", docker_leases.claim, leases, self._lease_grace_s)

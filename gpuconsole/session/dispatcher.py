@@ -11,7 +11,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
-from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError
+from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
 from gpuconsole.session.adoption import Adoption
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
@@ -23,6 +23,7 @@ from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Choice
 from gpuconsole.session.preempting import interrupt, may_be_preempted
+from gpuconsole.session.pulse import Pulse
 from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
@@ -32,6 +33,8 @@ from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new
 TICK_S = 1.0
 RENEW_EVERY_S = 5.0
 """A third of the age at which another console takes over."""
+SWEEP_AGAIN_S = 5.0
+"""Rest after a sweep that an engine did not let."""
 AVOID_S = 10.0
 """How long a device is left out after another console took it."""
 RESTART_PAUSE_S = 5.0
@@ -68,7 +71,10 @@ class Dispatcher:
         self._up: frozenset[str] = frozenset()
         self._well: frozenset[str] = frozenset()
         self._back: frozenset[str] = frozenset()
-        self._sweeps: set[asyncio.Task[None]] = set()
+        self._unswept: dict[str, float] = {}
+        self._sweeps: dict[str, asyncio.Task[bool]] = {}
+        self._releasing: set[tuple[str, str]] = set()
+        self._pulse = Pulse(bench, leases.silences, self._engine_changed)
         self._copies = LogCopies(bench)
         self._adoption = Adoption(bench)
         self._crowding = Crowding(bench, leases.others)
@@ -114,6 +120,7 @@ class Dispatcher:
         for job in self._bench.journal.jobs():
             if job.state.active:
                 self._look_after(job)
+        self._pulse.watch(self._hosts_in_use(), self._up)
         self._observe()
         self._make_room()
         self._sweep_back()
@@ -134,7 +141,8 @@ class Dispatcher:
     async def _drop(self) -> None:
         """Stop looking after jobs, and free the role if it is still this console's."""
         runners, self._runners = self._runners, {}
-        await cancel_all([*(task for _, task in runners.values()), *self._sweeps])
+        await self._pulse.close()
+        await cancel_all([*(task for _, task in runners.values()), *self._sweeps.values()])
         await self._adoption.close()
         await self._copies.close()
         await self._crowding.close()
@@ -178,15 +186,34 @@ class Dispatcher:
             self._epoch,
             job.id,
             self._taken,
-            self._leases.silence,
+            self._engine_silent,
             self._copies,
             self._faults,
+            self._pulse.silent,
         )
         self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
+
+    def _engine_silent(self, host: str, error: ConsoleError) -> None:
+        """Leave a host out whose engine could not be asked, and sweep it once it answers."""
+        self._leases.silences.note(host, error)
+        self._unswept.setdefault(host, 0.0)
+
+    def _engine_changed(self, host: str, error: UnreachableError | None) -> None:
+        """Let the jobs on a host say that its engine is silent, or look again as it answers."""
+        for runner, _ in self._runners.values():
+            runner.hear(host)
+        if error is None:
+            self._unswept[host] = 0.0
 
     def _taken(self, host: str, error: LeaseTakenError) -> None:
         self._avoid[host, error.uuid] = self._bench.clock.now() + AVOID_S
         self._leases.forget(host)
+
+    def _hosts_in_use(self) -> set[str]:
+        """Return the hosts in sight on which jobs depend on an engine."""
+        attempts = (job.attempt for job in self._bench.journal.jobs() if job.state.active)
+        parts = (part for attempt in attempts if attempt is not None for part in attempt.parts)
+        return {part.host for part in parts} & self._up
 
     def _observe(self) -> None:
         snapshot = self._bench.hosts.snapshot()
@@ -197,7 +224,7 @@ class Dispatcher:
     async def _place(self) -> None:
         now = self._bench.clock.now()
         self._avoid = {key: until for key, until in self._avoid.items() if until > now}
-        self._outlook.avoid = frozenset(self._avoid)
+        self._outlook.avoid = frozenset(self._avoid) | self._releasing
         plan = await self._outlook.renew()
         for choice in plan.choices if plan is not None else ():
             job = self._bench.journal.job(choice.job)
@@ -236,6 +263,8 @@ class Dispatcher:
         whose pause is over it is the trial."""
         assert self._epoch is not None
         hosts = (choice.host, *(place.host for place in choice.others))
+        if self._releasing and not self._releasing.isdisjoint(_devices(choice)):
+            return False
         return self._can_resume(job, hosts) and self._faults.admits(self._epoch, job, hosts)
 
     def _can_resume(self, job: Job, chosen: Sequence[str]) -> bool:
@@ -294,12 +323,20 @@ class Dispatcher:
         self._back, self._well = well - self._well, well
 
     def _sweep_back(self) -> None:
-        """Remove what a dead console, or a host that failed, left on hosts that are just back."""
-        self._sweeps = {task for task in self._sweeps if not task.done()}
+        """Remove what a dead console, or a host that failed, left on hosts that are just back; one
+        whose engine does not answer yet is tried again."""
         assert self._epoch is not None
+        now = self._bench.clock.now()
+        for name in [name for name, task in self._sweeps.items() if task.done()]:
+            if not self._sweeps.pop(name).result():
+                self._unswept[name] = now + SWEEP_AGAIN_S
         for name in self._back:
-            swept = sweep(self._bench, self._epoch, self._copies, name)
-            self._sweeps.add(asyncio.ensure_future(swept))
+            self._unswept[name] = 0.0
+        for name, after in list(self._unswept.items()):
+            if name in self._well and after <= now and name not in self._sweeps:
+                del self._unswept[name]
+                swept = sweep(self._bench, self._epoch, self._copies, name, self._releasing)
+                self._sweeps[name] = asyncio.ensure_future(swept)
 
     def _tell_trouble(self, message: str) -> None:
         if self._trouble != message:
@@ -312,3 +349,9 @@ class Dispatcher:
         except JournalError:
             now = self._bench.clock.now()
             self._on_trouble(Event("error", subject, message, now, "error"))
+
+
+def _devices(choice: Choice) -> set[tuple[str, str]]:
+    """Return the devices of a choice by host and UUID."""
+    others = {(place.host, device.uuid) for place in choice.others for device in place.devices}
+    return others | {(choice.host, uuid) for uuid in choice.device_uuids}

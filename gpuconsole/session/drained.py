@@ -1,5 +1,5 @@
 """The fleet with its drained hosts marked: by the inventory, by a person through the journal, or
-set aside by the console because they could not start jobs."""
+set aside by the console because they could not start jobs; and those whose engine is silent."""
 
 from __future__ import annotations
 
@@ -21,17 +21,26 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the journal knows of hosts that take no jobs."""
+    """What the journal knows of hosts that take no jobs, and which engines do not answer."""
 
     drains: Mapping[str, Drain] = field(default_factory=dict)
     faults: Mapping[str, tuple[FaultStreak, ...]] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
 
 
 class DrainedHosts:
     """Hosts whose pictures say what the journal knows of drains."""
 
-    def __init__(self, hosts: Hosts, journal: Journal, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        journal: Journal,
+        clock: Callable[[], float],
+        silent: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """`silent` returns the hosts whose engine does not answer, and why."""
         self._hosts = hosts
+        self._silent = silent
         self._journal = journal
         self._clock = clock
         self._known = _Known()
@@ -59,7 +68,8 @@ class DrainedHosts:
         """Return the present picture; the same one while nothing changed."""
         # Without the journal the last that was known of it holds.
         with contextlib.suppress(JournalError):
-            known = _Known(self._journal.drains(), self._faults(self._journal.streaks()))
+            faults = self._faults(self._journal.streaks())
+            known = _Known(self._journal.drains(), faults, self._silent())
             self._changes += known != self._known
             self._known = known
         plain = self._hosts.snapshot()
@@ -117,11 +127,14 @@ class DrainedHosts:
     def _mark(self, host: Host) -> Host:
         """Return a host's record; the same one while neither it nor what is known of it changed."""
         drain, faults = self._known.drains.get(host.name), self._known.faults.get(host.name, ())
-        if drain is None and not faults:
+        silent = "" if host.cluster else self._known.silent.get(host.name, "")
+        if drain is None and not faults and not silent:
             self._marked.pop(host.name, None)
             return host
         before = self._marked.get(host.name)
         wanted = _marked(host, drain, faults, self._clock())
+        if silent:
+            wanted = replace(wanted, engine_error=silent)
         if before is None or before[0] is not host or before[1] != wanted:
             before = (host, wanted)
             self._marked[host.name] = before

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpuconsole.core.containers import Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.clusters import without_clusters
+from gpuconsole.session.silences import Silences
+from gpuconsole.session.tasks import cancel_all, first
 
 REFRESH_S = 5.0
 PARALLEL = 8
-SILENT_S = 60.0
-"""How long a host is left out after its engine could not be asked, if nobody asks it again."""
-BELIEVED_S = 10.0
-"""An engine that answers is trusted again so long after it last did not: one that takes some
-calls and drops others must not get a job every few seconds."""
+PATIENCE_S = 5.0
+"""How long a refresh waits for an engine that is slow, or frozen, before it goes on without."""
 
 
 class LeaseBoard:
     """Looks at the leases of hosts that are up, now and then, while somebody wants to know."""
 
-    def __init__(self, hosts: Hosts, clock: Clock) -> None:
+    def __init__(self, hosts: Hosts, clock: Clock, silences: Silences) -> None:
         self._hosts = hosts
         self._clock = clock
+        self.silences = silences
         self._seen: dict[str, tuple[float, tuple[Lease, ...]]] = {}
-        self._silent: dict[str, tuple[float, str]] = {}
+        self._looks: dict[str, tuple[float, asyncio.Task[None]]] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def others(self, journal: str) -> Mapping[str, tuple[Lease, ...]]:
@@ -55,16 +55,7 @@ class LeaseBoard:
 
     def silent(self) -> Mapping[str, str]:
         """Return why an engine could not be asked lately, by host."""
-        now = self._clock.now()
-        return {
-            host: cause for host, (at, cause) in self._silent.items() if 0.0 <= now - at < SILENT_S
-        }
-
-    def silence(self, host: str, error: Exception) -> None:
-        """Note why a host's engine could not be asked: no job is placed there for a while."""
-        told = error.message if isinstance(error, ConsoleError) else ""
-        cause = told or f"its answer is not understood: {error!r}"
-        self._silent[host] = (self._clock.now(), cause)
+        return self.silences.current()
 
     def forget(self, host: str) -> None:
         """Look at this host again at the next refresh: what was seen is outdated."""
@@ -75,28 +66,44 @@ class LeaseBoard:
     async def refresh(self) -> None:
         """Look at the hosts whose picture is old; one that cannot be asked keeps its last."""
         now = self._clock.now()
-        due = [
-            host.name
-            for host in self._hosts.snapshot().hosts
-            if host.state is HostState.UP
-            and host.devices
-            and not host.cluster
-            and now - self._seen.get(host.name, (0.0, ()))[0] >= REFRESH_S
-        ]
-        await asyncio.gather(*(self._look(name, now) for name in due))
+        for host in self._hosts.snapshot().hosts:
+            wanted = host.state is HostState.UP and host.devices and not host.cluster
+            due = now - self._seen.get(host.name, (0.0, ()))[0] >= REFRESH_S
+            if wanted and due and host.name not in self._looks:
+                self._looks[host.name] = (now, asyncio.ensure_future(self._look(host.name, now)))
+        recent = [look for began, look in self._looks.values() if now - began < PATIENCE_S]
+        if recent:
+            await first(_all(recent), self._clock.sleep(PATIENCE_S))
+
+    async def close(self) -> None:
+        """Look no more."""
+        await cancel_all(look for _, look in self._looks.values())
+
+    async def _ask(self, name: str) -> tuple[Lease, ...]:
+        engine = await self._hosts.engine(name)
+        return await engine.leases()
 
     async def _look(self, name: str, now: float) -> None:
-        async with self._slots:
+        try:
+            answer = asyncio.ensure_future(self._ask(name))
             try:
-                engine = await self._hosts.engine(name)
-                self._seen[name] = (now, await engine.leases())
-                if now - self._silent.get(name, (0.0, ""))[0] >= BELIEVED_S:
-                    self._silent.pop(name, None)
-            except Exception as error:
-                # Whatever one host answers, placing on the others goes on.
-                self.silence(name, error)
-                # Not asked again each second: a host without Docker is no news.
-                self._seen[name] = (now, self._seen.get(name, (0.0, ()))[1])
+                async with self._slots:
+                    await first(_all([answer]), self._clock.sleep(PATIENCE_S))
+                self._seen[name] = (now, await answer)
+            finally:
+                await cancel_all([answer])
+            self.silences.heard(name)
+        except Exception as error:
+            # Whatever one host answers, placing on the others goes on.
+            self.silences.note(name, error)
+            # Not asked again each second: a host without Docker is no news.
+            self._seen[name] = (now, self._seen.get(name, (0.0, ()))[1])
+        finally:
+            del self._looks[name]
+
+
+async def _all(looks: Iterable[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(set(looks))
 
 
 def marked(snapshot: FleetSnapshot, silent: Mapping[str, str]) -> FleetSnapshot:

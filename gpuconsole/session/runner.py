@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot, HostState
@@ -51,7 +51,8 @@ PEAK_STEP = 1.05
 
 class Runner:
     """Drives one job's latest attempt. `on_taken` hears which device another console took,
-    `on_silent` which host's engine could not be asked; `faults` counts what hosts cannot start."""
+    `on_silent` which host's engine could not be asked; `faults` counts what hosts cannot start;
+    `silent` are the hosts whose engines do not answer now."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Runner:
         on_silent: Callable[[str, ConsoleError], None],
         copies: LogCopies,
         faults: HostFaults,
+        silent: Mapping[str, UnreachableError],
     ) -> None:
         self._bench = bench
         self._epoch = epoch
@@ -72,6 +74,7 @@ class Runner:
         self._on_taken = on_taken
         self._on_silent = on_silent
         self._news = asyncio.Event()
+        self._silent = silent
         self._pause_s = FIRST_PAUSE_S
         self._gone_since: float | None = None
         self._seen = Watch()
@@ -85,6 +88,17 @@ class Runner:
     def wake(self) -> None:
         """Look again at once: the job is to be stopped, or its host is back."""
         self._news.set()
+
+    def hear(self, host: str) -> None:
+        """Look again at once if the job depends on an engine that has fallen silent, or answers
+        again. A launch goes on in the call that it is in, and says so."""
+        with contextlib.suppress(JournalError):
+            job, attempt = self._entry.present()
+            if any(part.host == host for part in attempt.parts):
+                self._news.set()
+                error = self._silent.get(host)
+                if error is not None and job.state is JobState.LAUNCHING:
+                    self._entry.say(f"{error.title}: {error.message}", 500)
 
     async def run(self) -> None:
         """Drive the job to an end, or back into the queue. RoleLostError when another console
@@ -149,6 +163,10 @@ class Runner:
             return False
         if not all(self._host_is_known(part.host) for part in attempt.parts):
             return True
+        for part in attempt.parts:
+            if part.host in self._silent:
+                # To ask it all the same would take a minute, and one of its threads.
+                raise HostLostError(part.host, self._silent[part.host])
         try:
             parts = await gang.look(self._bench, attempt)
         except HostLostError as error:

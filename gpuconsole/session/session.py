@@ -57,6 +57,7 @@ from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.secrets import Forgetting
+from gpuconsole.session.silences import Silences
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -86,8 +87,9 @@ class Session(Acting, Asking):
         self._journal = parts.journal
         self._estimating = Estimating(parts)
         notes = ElasticNotes(parts.journal.folder)
+        silences = Silences(parts.clock)
         powered = PoweredHosts(parts.hosts, parts.power.hosts, notes)
-        self.fleet = DrainedHosts(powered, parts.journal, parts.clock.now)
+        self.fleet = DrainedHosts(powered, parts.journal, parts.clock.now, silences.current)
         self._bench = bench_of(parts, self.fleet)
         self.images = Imaging(self._bench, self._require_writable)
         self._images = ImageBoard(
@@ -101,7 +103,7 @@ class Session(Acting, Asking):
         )
         self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
         self.history: Samples = self._samples
-        self._leases = LeaseBoard(self.fleet, parts.clock)
+        self._leases = LeaseBoard(self.fleet, parts.clock, silences)
         self._submitting = Submitting(parts, self._estimating, self._bench)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
@@ -387,6 +389,7 @@ class Session(Acting, Asking):
             await self.waking.close()
             await self.retrying.close()
             await self.recorder.close()
+            await self._leases.close()
             await self.hosts.close()
         finally:
             await self._estimating.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Engine
+from collections.abc import MutableSet, Sequence
+
+from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Engine, Lease
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
@@ -46,15 +48,21 @@ async def _give_back(engine: Engine, job: Job | None, status: ContainerStatus, h
                     await engine.release(key, part.device_uuids)
 
 
-async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str) -> None:
-    """Remove this journal's containers of ended attempts from a host, each once its log is here.
+Devices = MutableSet[tuple[str, str]]
+"""Devices by host and UUID."""
 
-    Trouble waits for the next time; a running container is only touched when its attempt was given
-    up as lost.
+
+async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasing: Devices) -> bool:
+    """Remove this journal's leases and containers of ended attempts from a host, each container
+    once its log is here. Returns whether the engine let it; else it is to be tried again.
+
+    A running container is only touched when its attempt was given up as lost. `releasing` are the
+    devices whose leases are being removed: no job may be placed on them meanwhile.
     """
     try:
         engine = await bench.hosts.engine(host)
         found = await engine.own(bench.journal.id)
+        await _release_left(bench, engine, host, found, releasing)
         # Read after the listing: an attempt begun in between is in the journal by now.
         jobs = {job.id: job for job in bench.journal.jobs()}
         for status in found:
@@ -70,7 +78,38 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str) -> None:
                 await engine.remove(status.id)
             await _give_back(engine, job, status, host)
     except ConsoleError:
-        return
+        return False
+    return True
+
+
+async def _release_left(
+    bench: Bench, engine: Engine, host: str, found: Sequence[ContainerStatus], releasing: Devices
+) -> None:
+    """Release the devices that this journal's jobs hold here for no attempt: an engine that fell
+    silent in a launch keeps a lease that nobody waits for."""
+    leases = await engine.leases()
+    jobs = {job.id: job for job in bench.journal.jobs()}
+    present = {status.labels.get(LABEL_PREFIX + "attempt", "") for status in found}
+    for lease in leases:
+        job = jobs.get(lease.job) if lease.journal == bench.journal.id else None
+        if job is None or lease.attempt in present or _holds(job, lease, host):
+            continue
+        device = (host, lease.uuid)
+        releasing.add(device)
+        try:
+            await engine.release(lease.attempt, [lease.uuid])
+        finally:
+            releasing.discard(device)
+
+
+def _holds(job: Job, lease: Lease, host: str) -> bool:
+    """Whether a lease is that of a job's present attempt."""
+    attempt = job.attempt
+    if attempt is None or not job.state.active:
+        return False
+    return lease.attempt == attempt_key(job.id, attempt.number) and any(
+        part.host == host and lease.uuid in part.device_uuids for part in attempt.parts
+    )
 
 
 def _part_of(job: Job, status: ContainerStatus, engine: Engine, host: str) -> Part | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from gpuconsole.session.ending import LEFT
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, let_go, wait_until
+from tests.real.rig.sessions import COUNT, Desk, job_is, let_go, ran_once, until, wait_until
 from tests.real.test_faults_killed import submit
 
 GRACE_S = 10
@@ -52,7 +54,7 @@ class Place:
 
 @pytest.fixture
 def place(docker_lab: Lab) -> Place:
-    host = docker_lab.add()
+    host = docker_lab.add(devices=1)
     engine = host.start_engine()
     return Place(host, engine, engine.client())
 
@@ -191,3 +193,37 @@ def test_a_console_that_was_suspended_finds_its_device_taken_and_waits(
         finally:
             os.kill(console.pid, signal.SIGCONT)
         ends_well(place, slow, job)
+
+
+@pytest.mark.fault(
+    "An engine is frozen while jobs run, and one of them ends",
+    "Job and host say within seconds that it does not answer; the end is named at once after",
+)
+async def test_a_frozen_engine_is_named_at_the_job_and_at_the_host(
+    docker_lab: Lab, place: Place, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path / "desk")
+    async with desk.session() as session:
+        job = await session.submit(desk.task(COUNT))
+        await job_is(session, job, JobState.RUNNING, within_s=WITHIN_S)
+        place.engine.freeze()
+        try:
+            unknown = await job_is(session, job, JobState.UNKNOWN, within_s=WITHIN_S)
+            assert "asking for a sign of life: no answer in time" in unknown.detail
+
+            def engine_error() -> str:
+                host = session.snapshot().host(place.host.name)
+                assert host is not None
+                return host.engine_error
+
+            assert "no answer in time" in engine_error()
+            threads = threading.active_count()
+            let_go(place.host, job)
+            await asyncio.sleep(10)
+            assert session.job(job.id).state is JobState.UNKNOWN
+            assert threading.active_count() <= threads + 1, "nothing is piled up"
+        finally:
+            place.engine.thaw()
+        await job_is(session, job, JobState.SUCCEEDED, within_s=WITHIN_S)
+        await until(lambda: not engine_error(), WITHIN_S, "the host says no more of it")
+        await ran_once(session, job, tmp_path / "out")

@@ -17,7 +17,12 @@ import pytest
 
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote import docker_calls
-from gpuconsole.remote.docker_transport import ANSWER_BYTES, ANSWER_VALUES, BoundedClient
+from gpuconsole.remote.docker_transport import (
+    ANSWER_BYTES,
+    ANSWER_VALUES,
+    BoundedClient,
+    Wires,
+)
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 
@@ -43,19 +48,27 @@ class Hostile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.answer: Callable[[], Iterator[bytes]] = lambda: iter([sized(b"[]")])
+        self.greeting: Callable[[], object] = lambda: None
+        """What comes before the answer to `version`."""
         self.requests: list[bytes] = []
+        self.connections = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(64)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
+        # The number of a closed socket is used again: nobody may be about to accept from it.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(WITHIN_S)
         self._listener.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                self.connections += 1
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -63,6 +76,7 @@ class Hostile:
             while head := self._head(connection):
                 self.requests.append(head)
                 if b"/version" in head.split(b"\r\n", 1)[0]:
+                    self.greeting()
                     connection.sendall(sized(VERSION))
                     continue
                 for piece in self.answer():
@@ -326,10 +340,52 @@ async def test_leaving_ends_a_call_that_hangs(hostile: Hostile, engine: DockerEn
 
 
 def test_a_client_that_is_forgotten_leaves_no_connection(hostile: Hostile) -> None:
-    client = BoundedClient(str(hostile.path), 60)
+    wires = Wires()
+    client = BoundedClient(str(hostile.path), 60, wires)
     client.containers()
-    sockets = client._sockets
+    sockets = wires._sockets
     assert len(sockets) == 1
     del client
     gc.collect()
     assert not sockets
+
+
+@pytest.fixture
+def frozen(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Give an engine that takes requests and answers none until the event is set."""
+    monkeypatch.setattr(docker_calls, "PING_S", 0.3)
+    thawed = threading.Event()
+
+    def hang() -> Iterator[bytes]:
+        thawed.wait(WITHIN_S)
+        yield sized(b"[]")
+
+    hostile.answer = hang
+    yield thawed
+    thawed.set()
+
+
+async def test_a_frozen_engine_is_told_by_a_ping_past_all_calls_that_hang(
+    hostile: Hostile, engine: DockerEngine, frozen: threading.Event
+) -> None:
+    hanging = [asyncio.ensure_future(engine.leases()) for _ in range(docker_calls.THREADS + 2)]
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match="box, while asking for a sign of life: no ans"):
+            await asyncio.wait_for(engine.ping(), WITHIN_S)
+    assert not any(call.done() for call in hanging)
+    frozen.set()
+    await asyncio.wait_for(engine.ping(), WITHIN_S)
+    assert await asyncio.wait_for(asyncio.gather(*hanging), WITHIN_S) == [()] * len(hanging)
+
+
+async def test_an_engine_that_is_frozen_from_the_start_gets_one_thread_and_one_connection(
+    hostile: Hostile, engine: DockerEngine, frozen: threading.Event
+) -> None:
+    hostile.greeting = lambda: frozen.wait(WITHIN_S)
+    for _ in range(5):
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            await asyncio.wait_for(engine.ping(), WITHIN_S)
+    assert hostile.connections == 1
+    frozen.set()
+    hostile.answer = lambda: iter([sized(b"[]")])
+    assert await asyncio.wait_for(engine.leases(), WITHIN_S) == ()

@@ -19,6 +19,7 @@ from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.placing import Planner
+from gpuconsole.session.silences import Silences
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock
@@ -96,7 +97,8 @@ class Lab:
         journal = MortalJournal(folder, clock=self.clock.now)
         journal.console = console
         hosts = FakeHosts(self.dockers, console, self.devices)
-        fleet = DrainedHosts(hosts, journal, self.clock.now)
+        silences = Silences(self.clock)
+        fleet = DrainedHosts(hosts, journal, self.clock.now, silences.current)
         bench = Bench(
             hosts=fleet,
             journal=journal,
@@ -108,7 +110,7 @@ class Lab:
             default_image=lambda host: "paddle",
             chance=lambda: 0.0,
         )
-        leases = LeaseBoard(fleet, self.clock)
+        leases = LeaseBoard(fleet, self.clock, silences)
         outlook = Outlook(bench, self.planner, leases)
         faults = HostFaults(bench, lambda job: tuple(self.dockers))
         dispatcher = Dispatcher(bench, outlook, leases, faults, f"console {len(self.desks)}")
@@ -133,6 +135,9 @@ class Lab:
         return job_id
 
     async def close(self) -> None:
+        for docker in self.dockers.values():
+            docker.hangs_at = frozenset()
+            docker.notify()
         for desk in self.desks:
             await desk.stop()
             desk.journal.close()

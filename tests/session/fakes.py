@@ -130,6 +130,9 @@ class Docker:
         """Calls that the engine of a host that is up does not answer; None means all."""
         self.refuses: dict[str, str] = {}
         """What it answers to calls that it refuses, by call."""
+        self.hangs_at: frozenset[str] | None = frozenset()
+        """Calls that the engine keeps until it is notified; None means all."""
+        self.hanging = 0
         self.images = {"paddle"}
         self.registry = ""
         """What a pull ends with, where the image is not there."""
@@ -245,6 +248,12 @@ class FakeEngine:
         await self._console.point(point)
         for heard in self.heard:
             heard(self._docker, point)
+        while self._docker.hangs_at is None or point in self._docker.hangs_at:
+            self._docker.hanging += 1
+            try:
+                await self._docker.changed.wait()
+            finally:
+                self._docker.hanging -= 1
         if not self._docker.reachable:
             raise UnreachableError("Host is out of sight", f"{self._name} does not answer.")
         if point in self._docker.refuses:
@@ -255,6 +264,9 @@ class FakeEngine:
     async def info(self) -> EngineInfo:
         await self._at("info")
         return EngineInfo("20.10")
+
+    async def ping(self) -> None:
+        await self._at("ping")
 
     async def claim(self, leases: Sequence[Lease]) -> None:
         await self._at("claim")

@@ -10,8 +10,9 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.leases import BELIEVED_S, REFRESH_S, SILENT_S, marked
+from gpuconsole.session.leases import REFRESH_S, marked
 from gpuconsole.session.placer import Placer
+from gpuconsole.session.silences import BELIEVED_S, SILENT_S
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker
 

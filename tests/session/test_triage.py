@@ -18,6 +18,7 @@ from gpuconsole.core.incidents import Incident, IncidentState
 from gpuconsole.errors import JournalError, ReadOnlyError, UnreachableError, UsageError
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.parts import Parts
+from gpuconsole.session.silences import Silences
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import RENEW_EVERY_S, Triage
 from gpuconsole.state import Journal
@@ -94,7 +95,7 @@ def make(tmp_path: Path) -> Any:
             clock=clock, read_only=read_only,
         )  # fmt: skip
         told: list[Event] = []
-        made = Triage(parts, fleet, LeaseBoard(fleet, clock), told.append)
+        made = Triage(parts, fleet, LeaseBoard(fleet, clock, Silences(clock)), told.append)
         desks.append(Desk(clock, fleet, journal, made, told))
         return desks[-1]
 

@@ -84,6 +84,9 @@ class SlurmEngine:
         said = await self._calls.ask("scontrol --version", doing="asking for its version")
         return EngineInfo(clean(said.strip(), 60), runtimes=("slurm",), gpu_runtime=True)
 
+    async def ping(self) -> None:
+        """Nothing is asked: a controller that is away is told by the polling of its cluster."""
+
     async def claim(self, leases: Sequence[Lease]) -> None:
         """Nothing to claim: Slurm gives devices to one job each."""
 

@@ -48,6 +48,9 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     if host.drained:
         words = ink.say(f"takes no new jobs: {host.drained}")
         lines += [[(line, ink.warn)] for line in wrapped(words, width)]
+    if host.engine_error:
+        words = ink.say(f"its engine does not answer: {host.engine_error}")
+        lines += [[(line, ink.bad)] for line in wrapped(words, width)]
     labels = " ".join(f"{key}:{value}" for key, value in host.labels.items())
     driver = " / ".join(filter(None, (facts.driver_version, facts.runtime_version)))
     for label, value in (("labels", labels), ("address", host.address), ("driver", driver)):

@@ -166,7 +166,8 @@ def _last_words(view: MapView, host: Host, sums: HostSums) -> str:
     owners = (view.picture.owner_name(device) for device in host.devices)
     word = "drained" if host.aside is None else "set aside"
     drained = view.ink.say(word) if host.drained else ""
-    names = dict.fromkeys(filter(None, (drained, *owners)))
+    silent = view.ink.say("engine silent") if host.engine_error else ""
+    names = dict.fromkeys(filter(None, (silent, drained, *owners)))
     return ", ".join(names) or "-"
 
 
