@@ -205,10 +205,10 @@ async def test_a_frozen_engine_is_named_at_the_job_and_at_the_host(
     desk = desk_of(docker_lab, tmp_path / "desk")
     async with desk.session() as session:
         job = await session.submit(desk.task(COUNT))
-        await job_is(session, job, JobState.RUNNING, within_s=WITHIN_S)
+        await job_is(session, job, JobState.RUNNING, within_s=PATIENCE_S)
         place.engine.freeze()
         try:
-            unknown = await job_is(session, job, JobState.UNKNOWN, within_s=WITHIN_S)
+            unknown = await job_is(session, job, JobState.UNKNOWN, within_s=PATIENCE_S)
             assert "asking for a sign of life: no answer in time" in unknown.detail
 
             def engine_error() -> str:
@@ -224,6 +224,6 @@ async def test_a_frozen_engine_is_named_at_the_job_and_at_the_host(
             assert threading.active_count() <= threads + 1, "nothing is piled up"
         finally:
             place.engine.thaw()
-        await job_is(session, job, JobState.SUCCEEDED, within_s=WITHIN_S)
-        await until(lambda: not engine_error(), WITHIN_S, "the host says no more of it")
+        await job_is(session, job, JobState.SUCCEEDED, within_s=PATIENCE_S)
+        await until(lambda: not engine_error(), PATIENCE_S, "the host says no more of it")
         await ran_once(session, job, tmp_path / "out")
