@@ -14,6 +14,7 @@ from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import signals
+from gpuconsole.remote.connects import ConnectGate
 from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.link import Link
 from gpuconsole.remote.local import LocalLink
@@ -196,7 +197,7 @@ def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
 
     Hosts behind one jump host share its connection, which is the polled one if it has GPUs too.
     """
-    gate = asyncio.Semaphore(settings.poll.parallel_connects)
+    gate = ConnectGate(settings.poll.parallel_connects)
     wakeups = Wakeups(WAKE_WITHIN_S) if len(inventory.hosts) > MANY_HOSTS else None
     links: dict[str, Link] = {}
 

@@ -15,6 +15,7 @@ import asyncssh
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, TrustError, UnreachableError, UsageError
+from gpuconsole.remote.connects import ConnectGate
 from gpuconsole.remote.failures import (
     LoginError,
     command_failed,
@@ -49,7 +50,7 @@ class SshLink:
         entry: HostEntry,
         *,
         jump: SshLink | None = None,
-        gate: asyncio.Semaphore | None = None,
+        gate: ConnectGate | None = None,
         timeout: float = CONNECT_TIMEOUT_S,
         wakeups: Wakeups | None = None,
     ) -> None:
@@ -57,7 +58,9 @@ class SshLink:
         self.host = entry.name
         self.check = HostKeyCheck(entry.name, entry.known_hosts)
         self._jump = jump
-        self._gate = gate or asyncio.Semaphore(1)
+        self._gate = gate or ConnectGate(1)
+        self._failures = 0
+        """Connections that could not be made since the last that could."""
         self._timeout = timeout
         self._wakeups = wakeups
         self._connecting = asyncio.Lock()
@@ -85,11 +88,13 @@ class SshLink:
             if self._jump is not None:
                 # Before the gate is entered: hosts that wait for their jump host must not fill it.
                 await self._jump.connect()
-            async with self._gate:
+            async with self._gate.turn(self._failures):
                 try:
                     self._connection = await self._connect()
                 except _FAULTS as error:
+                    self._failures += 1
                     raise self._explained(error) from error
+            self._failures = 0
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
