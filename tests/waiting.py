@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 DEADLINE_S = 120.0
 """Seconds after which a condition is not expected to come true any more."""
@@ -34,3 +34,11 @@ async def until(condition: Callable[[], T | Awaitable[T]], what: str = "") -> T:
             return found
         assert time.monotonic() < end, f"not in time: {what or condition}"
         await asyncio.sleep(_LOOK_S)
+
+
+def threads_work(loop: Any) -> bool:
+    """Return whether a thread of `asyncio.to_thread` is at work, or work waits for one."""
+    threads = loop._default_executor
+    return threads is not None and (
+        threads._work_queue.qsize() > 0 or threads._idle_semaphore._value < len(threads._threads)
+    )

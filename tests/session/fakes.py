@@ -36,8 +36,11 @@ from gpuconsole.errors import (
 from gpuconsole.placement import Place
 from gpuconsole.remote.docker_errors import image_error, translated
 from gpuconsole.session.placing import Choice, Plan, Why
+from tests.waiting import threads_work
 
 START = 1_800_000_000.0
+LONGEST_WORK_S = 10.0
+"""Seconds of the clock for which virtual time waits for threads: some wait for it themselves."""
 
 
 class VirtualClock:
@@ -78,9 +81,15 @@ class VirtualClock:
 
 
 async def rest() -> None:
-    """Let every task run until it waits."""
-    for _ in range(60):
-        await asyncio.sleep(0)
+    """Let every task run until it waits, and threads until they have done what they do."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LONGEST_WORK_S
+    while True:
+        for _ in range(60):
+            await asyncio.sleep(0)
+        if not threads_work(loop) or loop.time() > end:
+            return
+        await asyncio.sleep(0.001)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401 - a fixture
+from tests.waiting import until
 
 BODY = """
 import paddle
@@ -61,17 +62,15 @@ async def run_out(session: Session, room: Room, job: Job) -> None:  # noqa: F811
 async def settled(session: Session, room: Room, job: Job) -> Job:  # noqa: F811
     """Return the job once somebody has decided what becomes of it."""
 
-    def decided() -> bool:
-        now = session.job(job.id)
-        return now.state is not JobState.OOM or bool(now.detail)
-
-    # Preflight reads the script in a thread of its own, for which virtual time does not wait.
-    for _ in range(400):
+    async def decided() -> Job | None:
         await room.clock.pass_time(2)
-        if decided():
-            return session.job(job.id)
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"nothing was decided: {session.job(job.id)}")
+        now = session.job(job.id)
+        return now if now.state is not JobState.OOM or now.detail else None
+
+    # Preflight reads the script in a process of its own, for which virtual time does not wait.
+    found = await until(decided, "a decision")
+    assert found is not None
+    return found
 
 
 async def test_half_the_batch_is_tried_once_and_then_no_more(room: Room) -> None:  # noqa: F811

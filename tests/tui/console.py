@@ -16,7 +16,7 @@ from textual.notifications import Notification
 from textual.pilot import Pilot
 
 from gpuconsole.tui.app import ConsoleApp, Look
-from tests.waiting import DEADLINE_S
+from tests.waiting import DEADLINE_S, threads_work
 
 WIDE = (120, 36)
 NARROW = (80, 24)
@@ -101,7 +101,7 @@ async def settled(_min_s: float = 0.0, max_s: float = 1.0) -> None:
         quiet += 1
         if loop._ready:
             quiet = 0
-        elif (due_s := _due_s(loop)) <= SOON_S or _threads_work(loop):
+        elif (due_s := _due_s(loop)) <= SOON_S or threads_work(loop):
             quiet = 0
             await asyncio.sleep(max(0.001, min(due_s, SOON_S / 4)))
         await asyncio.sleep(0)
@@ -111,14 +111,6 @@ def _due_s(loop: Any) -> float:
     """Return the seconds until the loop's next timer."""
     times = (timer.when() for timer in loop._scheduled if not timer.cancelled())
     return max(0.0, min(times, default=float("inf")) - loop.time())
-
-
-def _threads_work(loop: Any) -> bool:
-    """Return whether a thread of the loop is at work or has work to do."""
-    threads = loop._default_executor
-    return threads is not None and (
-        threads._work_queue.qsize() > 0 or threads._idle_semaphore._value < len(threads._threads)
-    )
 
 
 _PARSED: dict[object, list[RuleSet]] = {}
