@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests.profiles import load_profile
 load_profile()
 # Files that tests write as settings are trusted, whatever group an account shares its umask with.
 os.umask(0o022)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # In the background of a script Ctrl-C is ignored, and every process started inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
