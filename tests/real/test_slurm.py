@@ -273,8 +273,11 @@ async def test_a_run_is_handed_over_once_whoever_tries(desk: Desk) -> None:
         await engine.create(spec)
         await asyncio.gather(*(engine.start(name) for _ in range(4)))
         (number,) = numbers()
-        # As if whoever handed it over had died before it could note the number.
+        # As if the console that handed it over had died before it could note the number, and the
+        # run had begun.
         folder = f"/home/{USER}/.local/state/gpuconsole/slurm/runs/{name}"
+        begun = ["test", "-e", f"{folder}/began"]
+        await until(lambda: desk.cluster.host.run(begun).returncode == 0, what="it has begun")
         desk.cluster.host.run(["rm", f"{folder}/id"]).check_returncode()
         await engine.start(name)
         assert numbers() == [number]

@@ -53,14 +53,14 @@ if [ -e array ]; then
     [ -z "$found" ] || printf '%s\\n' "$found" | sed "1s/$/_$task/;q" >id
   fi
 fi
-if [ ! -s id ] && [ ! -e began ]; then
+if [ ! -s id ]; then
   found=$(squeue -h -a -t all -o %A "--name=$name") || exit
   batch=batch.sh
-  if [ -z "$found" ]; then
+  if [ -z "$found" ] && [ ! -e began ]; then
 """
     + _DEPEND
     + """  fi
-  printf '%s\\n' "$found" | sed 's/;.*//;q' >id.new && mv id.new id
+  [ -z "$found" ] || { printf '%s\\n' "$found" | sed 's/;.*//;q' >id.new && mv id.new id; }
 fi
 cat id
 """
