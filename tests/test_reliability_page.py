@@ -9,6 +9,8 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parent.parent / "docs" / "reliability.py"
+LEAST = 50
+"""Faults that must be tried."""
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,10 @@ def test_the_page_has_every_marked_test_and_its_last_run(reliability: ModuleType
     text = reliability.PAGE.read_text(encoding="utf-8")
     marked, last = reliability.rows(), reliability.last_runs(text)
     assert text == reliability.page(marked, last), "run: python docs/reliability.py"
+    assert len({row.fault for row in marked}) >= LEAST
+    for found in last.values():
+        assert "FAILED" not in found
+        assert "not recorded" not in found
 
 
 def test_results_become_last_runs(reliability: ModuleType, tmp_path: Path) -> None:
