@@ -229,10 +229,10 @@ async def test_what_a_killed_console_left_is_swept_once_it_has_ended(
     await asyncio.gather(work, return_exceptions=True)
     heir = lab.desk(state=lab.state)
     copies = LogCopies(heir.bench)
-    await sweep(heir.bench, 1, copies, "a")
+    assert await sweep(heir.bench, 1, copies, "a", set())
     assert lab.docker.running
     lab.docker.finish(3)
-    await sweep(heir.bench, 1, copies, "a")
+    assert await sweep(heir.bench, 1, copies, "a", set())
     assert not lab.docker.containers
 
 
