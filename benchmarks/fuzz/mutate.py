@@ -24,6 +24,8 @@ def document(rng: random.Random, value: Any, changes: int = 3) -> Any:
     """Return a copy of a JSON-like value with up to so many parts of it replaced, doubled or
     removed."""
     changed = {"": copy.deepcopy(value)}
+    # Many copies once only: of copies of copies the input alone would fill the memory.
+    many = 300
     for _ in range(rng.randint(1, changes)):
         holder, key = rng.choice(_places(changed))
         kind = rng.random()
@@ -32,7 +34,9 @@ def document(rng: random.Random, value: Any, changes: int = 3) -> Any:
         elif kind < 0.8 and holder is not changed:
             del holder[key]
         else:
-            holder[key] = [holder[key]] * rng.choice((1, 2, 300))
+            times = rng.choice((1, 2, many))
+            holder[key] = [holder[key]] * times
+            many = 2 if times == many else many
     return changed[""]
 
 

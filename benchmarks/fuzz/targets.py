@@ -476,7 +476,18 @@ class Scripts:
         if rng.random() < 0.5:
             return mutate.damage(rng, seed, 3)
         tree = ast.parse(seed)
-        constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        # What stands in an f-string can only be text.
+        inside = {
+            id(part)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.JoinedStr)
+            for part in ast.walk(node)
+        }
+        constants = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and id(node) not in inside
+        ]
         for node in rng.sample(constants, min(len(constants), rng.randint(1, 4))):
             node.value = rng.choice((0, -1, 2**31, 10**12, 1e308, "", "x", None, True, (), 3.5))
         return ast.unparse(tree).encode()
