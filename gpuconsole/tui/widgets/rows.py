@@ -53,6 +53,7 @@ class Rows(ScrollView, can_focus=True):
         self.marked: frozenset[str] = frozenset()
         self._places: dict[str, int] = {}
         self._at = 0
+        self._height = 0  # cells, when the size was last told
         self._draw: Draw = lambda key, number: []
         self._heading: list[Piece] = []
         self._known: dict[int, list[Piece]] = {}
@@ -183,7 +184,9 @@ class Rows(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Other rows are in sight."""
         self._forget()
-        self._follow_cursor()
+        if self._seen(self._height):
+            self._follow_cursor()
+        self._height = self.size.height
         self.refresh()
 
     def notify_style_update(self) -> None:
@@ -199,7 +202,7 @@ class Rows(ScrollView, can_focus=True):
 
     def _renew(self, keys: Sequence[str]) -> None:
         if keys is not self.keys:
-            before = self.current
+            before, followed = self.current, self._seen(self.size.height)
             self.keys = keys
             self._places = {key: row for row, key in enumerate(keys)}
             self._at = self._places.get(before, max(0, min(self._at, len(keys) - 1)))
@@ -208,7 +211,8 @@ class Rows(ScrollView, can_focus=True):
                 self._mark(self.marked.difference(gone))
             if self.current != before:
                 self.post_message(self.Reached(self.current))
-            self._follow_cursor()
+            if followed:  # who scrolled away from the cursor stays there
+                self._follow_cursor()
         self._forget()
         self.refresh()
 
@@ -236,6 +240,11 @@ class Rows(ScrollView, can_focus=True):
         self._repaint((before, row))
         self._follow_cursor()
         self.post_message(self.Reached(self.current))
+
+    def _seen(self, height: int) -> bool:
+        """Say whether the cursor's row is in sight when the widget has this height."""
+        top = self.scroll_offset.y
+        return height == 0 or top <= self._at < top + max(1, height - 1)
 
     def _follow_cursor(self) -> None:
         top, height = self.scroll_offset.y, max(1, self.size.height - 1)
