@@ -7,12 +7,19 @@ at the moment of the peak.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import Backend
 
-Tier = Literal["formula", "static", "symbolic", "traced", "history", "unknown"]
+MeasuredTier = Literal[
+    "meta",
+    "traced",
+    "symbolic",
+]
+"""Tiers that run the script in a sandbox, the better one first."""
+MEASURED_TIERS: tuple[MeasuredTier, ...] = get_args(MeasuredTier)
+Tier = Literal["formula", "static", MeasuredTier, "history", "unknown"]
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
 
 MEMORY_THRESHOLD = 0.85

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Tier, Unknown
+from gpuconsole.core.estimate import (
+    MEASURED_TIERS,
+    BatchSource,
+    Estimate,
+    MeasuredTier,
+    Memory,
+    Unknown,
+)
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
@@ -26,10 +33,10 @@ _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 @dataclass(slots=True)
 class Measured:
-    """A measured script: the traced or the symbolic tier. An `Estimator` of advice."""
+    """A measured script. An `Estimator` of advice."""
 
     script: str
-    tier: Tier
+    tier: MeasuredTier
     paddle: str
     recording: Recording | None
     refusal: str = ""
@@ -181,7 +188,8 @@ class Measured:
         return (*notes, *filter(None, [unproven(backend)]))
 
 
-_HOW: Mapping[str, str] = {
+_HOW: Mapping[MeasuredTier, str] = {
+    "meta": "every operator of the script run on tensors that have shape and type but no data",
     "traced": "every allocation of three steps at two small batch sizes, each as a function of "
     "the batch size",
     "symbolic": "the network built as a program with an open batch size, nothing computed",
@@ -198,8 +206,8 @@ def load(
     """
     try:
         runs = sorted((read_run(one) for one in document["runs"]), key=lambda one: one.batch)
-        mode = str(document["mode"])
-        if mode not in _HOW or len(runs) < 2:
+        mode = document["mode"]
+        if mode not in MEASURED_TIERS or len(runs) < 2:
             raise ValueError("not a measurement")
         own = document["runs"][0].get("own_batch")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -219,7 +227,7 @@ def load(
             flags.add("variable-shape")
     return Measured(
         script=script or str(document.get("script", "")),
-        tier="traced" if mode == "traced" else "symbolic",
+        tier=mode,
         paddle=str(document.get("paddle", "")),
         recording=recording,
         refusal=refusal,

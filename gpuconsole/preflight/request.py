@@ -12,12 +12,14 @@ import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.core.estimate import MeasuredTier
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.analysis import Analysis
 
-Mode = Literal["traced", "symbolic"]
+Mode = MeasuredTier
 
 VERSION = 1
 BATCHES = (2, 4)

@@ -112,6 +112,19 @@ def test_other_arguments_or_another_text_are_another_script(tmp_path: Path, scri
     assert recorded(tmp_path, *asked(script)) is None
 
 
+def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(
+    tmp_path: Path, script: Path
+) -> None:
+    keep(tmp_path, script, "traced")
+    key = key_of(script_digest(script, (), script.parent), settings_of((), 8), "meta")
+    runs = [{**run(size), "sizes": [4000, 200]} for size in (2, 4)]
+    MeasuredScripts(tmp_path).put(key, {**document("meta"), "runs": runs})
+    found = recorded(tmp_path, *asked(script))
+    assert found is not None
+    assert found.tier == "traced"
+    assert recorded(tmp_path, *asked(script), "meta").refusal  # type: ignore[union-attr]
+
+
 def test_the_traced_tier_wins_unless_the_other_is_asked_for(tmp_path: Path, script: Path) -> None:
     task, analysis = asked(script)
     keep(tmp_path, script, "symbolic")

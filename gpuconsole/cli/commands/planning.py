@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,16 +20,14 @@ from gpuconsole.cli.tasks import (
     build_task,
     task_options,
 )
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import MEASURED_TIERS, Report
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.reading.recordings import Mode
     from gpuconsole.session.session import Session
 
-_TIERS = ("static", "formula", "traced", "symbolic")
-_MEASURED = ("traced", "symbolic")
+_TIERS = ("static", "formula", *MEASURED_TIERS)
 _NOBODY = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
 _FLEET_WAIT_S = 3.0
 """How long preflight waits for hosts before it judges by the common cards."""
@@ -40,7 +38,7 @@ _FLEET_WAIT_S = 3.0
 @click.option(
     "--tier",
     metavar="T",
-    help="How to estimate: static, formula, or measured: traced, symbolic; else the best known.",
+    help="static, formula, or measured: meta, traced, symbolic; else the best that is known.",
 )
 @click.option("--local", is_flag=True, help="Measure on this machine, in a sandbox.")
 @click.option(
@@ -101,13 +99,13 @@ def preflight(
     )
     from gpuconsole.cli import estimating, measuring
 
-    if tier in _MEASURED:
-        measuring.measure(task, cast("Mode", tier), local=local, host=host, yes=yes)
+    if tier in MEASURED_TIERS:
+        measuring.measure(task, tier, local=local, host=host, yes=yes)
     elif local or host:
         raise UsageError(
             "Nothing to measure",
             "--local and --host say where a script is measured.",
-            "Add --tier traced or --tier symbolic.",
+            "Add --tier meta or --tier traced.",
         )
     from gpuconsole.cli.answers import recalled, remember
 

@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 VERSION = 1
+MODES = ("traced", "symbolic")
 TAIL = 8000
 """Characters kept of what the script prints."""
 DOUBLINGS = (1, 4)
@@ -31,6 +32,8 @@ def main() -> None:
         request = read(sys.argv[1:])
         if request.get("version") != VERSION:
             raise ValueError(f"version {request.get('version')!r} of the request is not known")
+        if request.get("mode") not in MODES:
+            raise ValueError(f"the probe has no mode {request.get('mode')!r}")
     except (OSError, ValueError) as error:
         say(out, {"error": fault("request", f"The request cannot be read: {error}")})
         return

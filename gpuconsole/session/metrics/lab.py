@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gpuconsole import __version__
+from gpuconsole.core.estimate import MEASURED_TIERS
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.text import clean
@@ -14,7 +15,7 @@ from gpuconsole.session.metrics.model import Family, Metric, Picture, Prediction
 from gpuconsole.triage.rules import RULES
 
 RATIO_BUCKETS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
-TIERS = ("formula", "static", "symbolic", "traced", "history")
+TIERS = ("formula", "static", *MEASURED_TIERS, "history")
 OTHER = "other"
 LIKELY = 0.5
 """From this chance on a prediction says that memory runs out."""

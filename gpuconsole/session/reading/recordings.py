@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import MEASURED_NAME
 from gpuconsole.errors import RefusedError
@@ -13,9 +14,8 @@ from gpuconsole.errors import RefusedError
 if TYPE_CHECKING:
     from gpuconsole import preflight
 
-Mode = Literal["traced", "symbolic"]
-MODES: tuple[Mode, ...] = ("traced", "symbolic")
-"""The better one first."""
+Mode = MeasuredTier
+MODES = MEASURED_TIERS
 
 
 def recorded(
@@ -35,8 +35,10 @@ def recorded(
     batch = None if analysis is None else analysis.outcome(None, "gpu").batch
     for mode in (tier,) if tier else MODES:
         document = stored.get(key(task, batch, mode))
-        if document is not None:
-            return _usable(read(task, document, analysis), tier)
+        found = None if document is None else read(task, document, analysis)
+        # One that says less than reading the script does counts only where it was asked for.
+        if found is not None and (tier or not found.refusal):
+            return found
     if tier:
         raise RefusedError(
             "The script was not measured",
@@ -44,11 +46,6 @@ def recorded(
             "Measure it: F8 in the console, or `gpuconsole preflight --tier traced`.",
         )
     return None
-
-
-def _usable(found: preflight.Measured, tier: str) -> preflight.Measured | None:
-    """Return a recording where it says more than reading the script does, or was asked for."""
-    return None if found.refusal and not tier else found
 
 
 def read(
