@@ -68,6 +68,26 @@ def started_nothing(host: str, fault: str, noise: bytes) -> UnreachableError:
     )
 
 
+def session_refused(host: str) -> UnreachableError:
+    """sshd lets the connection stand, and refuses one more command over it."""
+    return UnreachableError(
+        "sshd allows no more sessions",
+        f"{host}: its sshd refuses one more session over the connection that is open.",
+        "Raise `MaxSessions` in sshd_config on the host (10 is its default, and enough), then "
+        "reload sshd.",
+    )
+
+
+def dropped(host: str, where: str) -> UnreachableError:
+    """A connection was accepted, and ended before the login."""
+    return UnreachableError(
+        "Connection dropped",
+        f"{host}: {where} ended the connection before the login.",
+        "sshd does that while many log in at once: raise `MaxStartups` (and "
+        "`PerSourceMaxStartups`) in its sshd_config. Its log on the host names the reason.",
+    )
+
+
 def unreachable(host: str, where: str, error: BaseException, timeout: float) -> UnreachableError:
     """A connection that could not be made, by what stopped it."""
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):

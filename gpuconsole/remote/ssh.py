@@ -20,7 +20,9 @@ from gpuconsole.remote.failures import (
     LoginError,
     command_failed,
     command_too_slow,
+    dropped,
     output_too_long,
+    session_refused,
     unreachable,
 )
 from gpuconsole.remote.hostkeys import HostKeyCheck
@@ -259,6 +261,8 @@ class SshLink:
         except ValueError as error:
             raise UsageError("Cannot run that", f"{self.host}: {error}.") from error
         except (OSError, asyncssh.Error) as error:
+            if isinstance(error, asyncssh.ChannelOpenError) and self.connected:
+                raise session_refused(self.host) from error
             raise UnreachableError(
                 "Cannot start a command",
                 f"{self.host}: {clean(str(error), 300) or 'the link broke'}.",
@@ -299,6 +303,8 @@ class SshLink:
             )
         if isinstance(error, (asyncssh.KeyImportError, asyncssh.ConfigParseError)):
             return LoginError("Cannot use the key or the ssh config", f"{self.host}: {error}.")
+        if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
+            return dropped(self.host, self._where())
         return unreachable(self.host, self._where(), error, self._timeout)
 
 

@@ -22,6 +22,7 @@ from gpuconsole.remote.hosts import RemoteHosts
 from gpuconsole.remote.inventory import HostEntry, Inventory, parse_inventory
 from gpuconsole.remote.ssh import SshLink
 from gpuconsole.remote.wakeups import Wakeups
+from tests import waiting
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 
@@ -185,6 +186,43 @@ async def test_what_stops_a_connection_is_said(lab: Lab) -> None:
     host.thaw()
     await link.connect()
     await link.close()
+
+
+@pytest.mark.fault(
+    "sshd allows fewer sessions over a connection, or logins at once, than are asked for",
+    "Its setting is named, with what to do",
+)
+async def test_the_limits_of_sshd_are_named(lab: Lab) -> None:
+    host = lab.add()
+    known = entry(lab, host)
+    host.stop_sshd()
+    host.limit_sshd(MaxSessions=1, MaxStartups=1)
+    host.start_sshd()
+    async with linked(known) as link:
+        held = await link.open(["cat"])
+        held.write(b"here\n")
+        assert await held.read_line() == b"here"
+        with pytest.raises(UnreachableError, match="sshd allows no more sessions") as caught:
+            await link.run(["true"])
+        assert "`MaxSessions`" in caught.value.hint
+        await held.close()
+        await waiting.until(lambda: reached(link))
+    # Who does not log in takes the only place of those who do.
+    reader, writer = await asyncio.open_connection(host.address, 22)
+    assert (await reader.readline()).startswith(b"SSH-2.0")
+    async with linked(known) as link:
+        with pytest.raises(UnreachableError, match="ended the connection before") as caught:
+            await link.connect()
+        assert "`MaxStartups`" in caught.value.hint
+        writer.close()
+        await waiting.until(lambda: reached(link))
+
+
+async def reached(link: SshLink) -> bool:
+    try:
+        return (await link.run(["echo", "in"])).stdout == b"in\n"
+    except UnreachableError:
+        return False
 
 
 async def test_a_host_is_reached_through_another(lab: Lab, tmp_path: Path) -> None:
