@@ -179,8 +179,12 @@ class LabHost:
     def limit_sshd(self, **settings: int) -> None:
         """Change settings of the host's sshd, which takes them when it is started again."""
         path = self.root / "sshd_config"
-        others = [line for line in path.read_text().splitlines() if line.split(" ")[0] not in settings]
-        path.write_text("\n".join([*others, *(f"{name} {settings[name]}" for name in settings), ""]))
+        others = [
+            line for line in path.read_text().splitlines() if line.split(" ")[0] not in settings
+        ]
+        path.write_text(
+            "\n".join([*others, *(f"{name} {settings[name]}" for name in settings), ""])
+        )
 
     def stop_sshd(self) -> None:
         """End sshd with all its sessions, as a reboot would."""
