@@ -338,7 +338,9 @@ class LabSettings(Section):
     set_aside_after: int = Field(3, ge=1, le=100)
     """A host that could not start so many jobs one after another takes none for a while."""
     lease_grace: Seconds = Field(120.0, ge=10, le=86400)
-    """A lease whose job container has been gone for so long is removed by any console."""
+    """A claim on a device is removed by any console once it is so old and no container of its job
+    runs, ended within this time, or is being filled by a console that shows signs of life, which
+    it does four times in this time."""
     poll: PollLimits = PollLimits()
     """Limits of the links to hosts."""
     recording: RecordingSettings = RecordingSettings()

@@ -10,6 +10,9 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight.cost import Work
 
+ANOTHER_CONSOLE = "another console"
+"""Name, job and user of a holder of which no more is known: it claimed a device a moment ago."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -33,6 +36,8 @@ class Holder:
     """Whether it may be stopped and goes on from its checkpoint later."""
     beside: Holder | None = None
     """The second job on the device, where two share it."""
+    claimed_until: float | None = None
+    """Of a claim that another console made: when it ends by itself if its job has not started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from gpuconsole.core.text import clean
@@ -12,11 +12,13 @@ from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.placement.board import Cell
 from gpuconsole.placement.conditions import engine_fault
 from gpuconsole.placement.ends import expected_end
-from gpuconsole.placement.model import Blocker, Waiting
+from gpuconsole.placement.model import ANOTHER_CONSOLE, Blocker, Waiting
 from gpuconsole.placement.profile import PERMANENT
 from gpuconsole.placement.survey import Survey, time_left
 
 MAX_BLOCKERS = 20
+MAX_OWNERS = 3
+"""Users whom an advice names."""
 MAX_ASIDE = 3
 """Hosts set aside that a reason names."""
 
@@ -228,8 +230,7 @@ def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]
         options.append(f"Bring it below {format_mib(limit)} to use {more} too.")
     if made.request.devices > 1:
         options.append("Ask for fewer devices.")
-    if "leased" in codes:
-        options.append("Raise its priority to be next, or cancel a job that holds a device.")
+    options += _of_holders(survey, able)
     if "reserved" in codes:
         options.append("Say how long it runs (`run_time`): what ends in time may pass.")
     if codes & {"held", "exclusive", "unknown", "foreign"}:
@@ -245,6 +246,30 @@ def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]
     if codes & {"host", "health"}:
         options.append("See `gpuconsole check` about the hosts and devices that are out.")
     return tuple(options)
+
+
+def _of_holders(survey: Survey, able: Refused) -> Iterator[str]:
+    """Give what helps with devices in use: who may cancel their jobs, and which claims end."""
+    made = survey.profile
+    found = [
+        holder
+        for cell, code in able
+        if code == "leased"
+        for holder in (cell.holder, cell.guest)
+        if holder is not None
+    ]
+    claims = [holder.claimed_until for holder in found if holder.claimed_until is not None]
+    if len(claims) < len(found):
+        yield "Raise its priority to be next, or cancel a job that holds a device."
+    unnamed = {"", made.request.user, ANOTHER_CONSOLE}
+    users = {clean(one.user, 100): None for one in found if one.claimed_until is not None}
+    for user in islice((user for user in users if user not in unnamed), MAX_OWNERS):
+        yield f"Ask {user} to cancel a job that holds a device: only its owner can."
+    if ending := [moment for moment in claims if moment > made.now]:
+        yield (
+            "Wait: a claim whose console has ended before its job started is removed in about "
+            f"{format_duration(min(ending) - made.now)}."
+        )
 
 
 def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:

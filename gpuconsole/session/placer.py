@@ -30,7 +30,7 @@ from gpuconsole.placement import (
 )
 from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.devices import Groups, Room, Wish, free_devices
-from gpuconsole.placement.model import FREE, Rules, Shun
+from gpuconsole.placement.model import ANOTHER_CONSOLE, FREE, Rules, Shun
 from gpuconsole.placement.picking import fitting_hosts
 from gpuconsole.placement.profile import profile
 from gpuconsole.placement.quotas import Limits
@@ -46,8 +46,6 @@ from gpuconsole.session.policies import Policies
 from gpuconsole.session.prospects import Prospect, prospect_of
 from gpuconsole.session.reasons import Reasons
 from gpuconsole.session.sharing import pairs, willing
-
-_ANOTHER_CONSOLE = "another console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,8 @@ class Placer:
                     ready.append(job)
                 else:
                     held_back[job.id] = why
-        held = holders(jobs, leases, avoid, now, ledger)
+        grace = self._settings.lease_grace
+        held = holders(jobs, leases, avoid, now, ledger, grace)
         wishes = self._wishes(ready, snapshot, held, ledger)
         faulty = [host for host in snapshot.hosts if host.faults]
         untried = bool(faulty) and not all(map(faults_of, ready))
@@ -203,7 +202,7 @@ class Placer:
         policy = self._policies.of(task, snapshot)
         ledger = self._other
         ledger.follow(jobs, snapshot)
-        held = holders(jobs, leases, frozenset(), now, ledger)
+        held = holders(jobs, leases, frozenset(), now, ledger, self._settings.lease_grace)
         groups = largest_groups(snapshot, held) if task.devices is None else {}
         need = None if memory is None else memory.high_mib
         asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
@@ -352,12 +351,14 @@ def holders(
     avoid: frozenset[tuple[str, str]],
     now: float,
     ledger: Ledger,
+    grace_s: float,
 ) -> dict[str, Holder]:
-    """Return who holds which device: this journal's attempts, then what was seen on the hosts."""
-    found = {
-        uuid: Holder(_ANOTHER_CONSOLE, _ANOTHER_CONSOLE, _ANOTHER_CONSOLE, now, None)
-        for _, uuid in avoid
-    }
+    """Return who holds which device: this journal's attempts, then what was seen on the hosts,
+    where the claim of a console that has ended stays for `grace_s` seconds."""
+    another = Holder(
+        ANOTHER_CONSOLE, ANOTHER_CONSOLE, ANOTHER_CONSOLE, now, None, claimed_until=now + grace_s
+    )
+    found = dict.fromkeys((uuid for _, uuid in avoid), another)
     for seen in leases.values():
         for lease in seen:
             share = lease.share
@@ -369,6 +370,7 @@ def holders(
                 None,
                 need_mib=None if share is None else share.memory_mib,
                 share=share is not None,
+                claimed_until=lease.since + grace_s,
             )
     for job in jobs:
         attempt = job.attempt
@@ -386,7 +388,7 @@ def holders(
 
 def _together(known: Holder | None, holder: Holder, *, came_second: bool) -> Holder:
     """Return who holds a device of which somebody may be known already."""
-    if known is None or known.job == holder.job or known.name == _ANOTHER_CONSOLE:
+    if known is None or known.job == holder.job or known.name == ANOTHER_CONSOLE:
         return holder
     first, second = (known, holder) if came_second else (holder, known)
     return replace(first, beside=second)

@@ -9,6 +9,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.session.placer import Placer
+from gpuconsole.session.placing import Plan
 
 NOW = 1_800_000_000.0
 FLEET = FleetSnapshot(
@@ -56,6 +57,37 @@ def test_devices_of_this_queue_and_of_others_are_not_given_twice() -> None:
     }
     assert why.estimated_start == NOW + 40
     assert why.as_json()["estimated_start"].endswith("Z")
+
+
+def advice(plan: Plan) -> tuple[str, ...]:
+    return tuple(
+        option for option in plan.waiting["q"].options if "hold" in option or "claim" in option
+    )
+
+
+def test_only_what_helps_is_advised_about_the_claim_of_another_console() -> None:
+    placer = Placer(LabSettings(lease_grace=120.0))
+    mine = "Raise its priority to be next, or cancel a job that holds a device."
+    ask = "Ask bob to cancel a job that holds a device: only its owner can."
+
+    def theirs(*uuids: str, since: float) -> dict[str, tuple[Lease, ...]]:
+        return {"a": tuple(Lease(uuid, "t", "t-1", "bob", "other", since) for uuid in uuids)}
+
+    old = theirs("GPU-0", "GPU-1", since=NOW - 500)
+    assert advice(placer.plan([job("q")], FLEET, old, frozenset(), NOW)) == (ask,)
+    fresh = theirs("GPU-0", "GPU-1", since=NOW - 30)
+    lapse = (
+        "Wait: a claim whose console has ended before its job started is removed in about 1m30s."
+    )
+    assert advice(placer.plan([job("q")], FLEET, fresh, frozenset(), NOW)) == (ask, lapse)
+    both = [running("r", "GPU-0"), job("q")]
+    of_one = theirs("GPU-1", since=NOW - 500)
+    assert advice(placer.plan(both, FLEET, of_one, frozenset(), NOW)) == (mine, ask)
+    unknown = frozenset({("a", "GPU-1")})
+    assert advice(placer.plan(both, FLEET, {}, unknown, NOW)) == (
+        mine,
+        lapse.replace("1m30s", "2m00s"),
+    )
 
 
 def test_two_queued_jobs_get_a_device_each() -> None:
