@@ -58,6 +58,8 @@ class ContainerSpec:
     """Whether its root cannot be written, but for `scratch` and a /tmp in memory."""
     scratch: tuple[str, ...] = ()
     """Folders of its own that go with it."""
+    memory_folders: Mapping[str, float] = field(default_factory=dict)
+    """Folders in memory that its user may write to, each with its size in MiB."""
     python_path: str = ""
     """A folder in which Python looks before those that the image or `env` name."""
     share: Share | None = None

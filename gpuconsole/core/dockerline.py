@@ -99,12 +99,27 @@ def _confinement(spec: ContainerSpec) -> list[str]:
         options += ["--cap-add", capability]
     if spec.read_only:
         options += ["--read-only", "--tmpfs", TMP]
+    for folder, settings in memory_folders(spec).items():
+        options += ["--tmpfs", f"{folder}:{settings}"]
     for folder in spec.scratch:
         options += ["--volume", folder]
     options += ["--log-driver", LOG_DRIVER]
     for name, value in LOG_OPTIONS.items():
         options += ["--log-opt", f"{name}={value}"]
     return options
+
+
+def memory_folders(spec: ContainerSpec) -> dict[str, str]:
+    """Return the folders in memory with their mount options; they are the container's user's.
+
+    An engine may give such a folder the rights, but not the owner, that it has in the image.
+    """
+    uid, _, gid = spec.user.partition(":")
+    owned = f",uid={uid},gid={gid or uid}" if uid.isdigit() else ""
+    return {
+        folder: f"exec,mode=0755,size={size_bytes(size_mib)}{owned}"
+        for folder, size_mib in spec.memory_folders.items()
+    }
 
 
 def _mount(mount: Mount) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,12 +43,16 @@ def build(
     mode: Mode = "traced",
     *,
     root: Path | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    path: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Return the request for a script.
 
-    `root` is the project's folder, the script's own when None; it is also where the script is
-    started. What the static tier found out tells how a batch size is put in: as an argument, on
-    the line that writes it, else at the script's loaders.
+    `root` is the project's folder, the script's own when None. The script is started in `cwd`
+    where that is in the project, else in `root`, with the variables `env`, and finds modules in
+    the folders `path`. What the static tier found out tells how a batch size is put in: as an
+    argument, on the line that writes it, else at the script's loaders.
     """
     script = script.resolve()
     root = (root or script.parent).resolve()
@@ -56,9 +60,11 @@ def build(
         "version": VERSION,
         "mode": mode,
         "root": str(root),
-        "cwd": _inside(root, script.parent),
+        "cwd": _inside(root, cwd) if cwd and cwd.resolve().is_relative_to(root) else ".",
         "script": _inside(root, script),
         "args": list(args),
+        "env": dict(env or {}),
+        "path": [_inside(root, folder) for folder in path],
         "batch": _batch(analysis, root),
         "batches": list(BATCHES),
         "steps": STEPS,

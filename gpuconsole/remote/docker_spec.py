@@ -15,6 +15,7 @@ from gpuconsole.core.dockerline import (
     LOG_OPTIONS,
     SECURITY_OPTIONS,
     TMP,
+    memory_folders,
     size_bytes,
 )
 from gpuconsole.core.handover import Handover, container_labels, environment, handover
@@ -63,7 +64,7 @@ def _host_config(
         cpuset_cpus=spec.cpuset or None,
         nano_cpus=None if spec.cpus is None else int(spec.cpus * 1e9),
         read_only=spec.read_only or None,
-        tmpfs={TMP: ""} if spec.read_only else None,
+        tmpfs={**({TMP: ""} if spec.read_only else {}), **memory_folders(spec)} or None,
         network_mode=spec.network,
         security_opt=[*SECURITY_OPTIONS, *given.security],
         cap_drop=list(DROPPED_CAPABILITIES),

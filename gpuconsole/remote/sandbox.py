@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncGenerator, Sequence
@@ -22,7 +24,7 @@ from pathlib import Path
 
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import confine, pidsgroup
-from gpuconsole.remote.sandbox_view import view
+from gpuconsole.remote.sandbox_view import SOURCE, Overlay, view
 from gpuconsole.waiting import within
 
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ")
@@ -72,15 +74,30 @@ class Sandbox:
         if self.bubblewrap:
             return (
                 "in bubblewrap: no network and no sockets, to read only its project, Python and "
-                f"the system's libraries, to write one scratch folder, {used}"
+                "the system's libraries, to write a scratch folder and a copy of the project that "
+                f"are thrown away, {used}"
             )
         return (
             f"without network and sockets, {used}, but able to read and write all your files, "
             "because bubblewrap (bwrap) is not installed here"
         )
 
+    def places(self, overlay: Overlay, scratch: Path) -> tuple[Path, Path]:
+        """Return where the child sees a project, and where it has a folder in its place.
+
+        Where the view of files is not built from nothing, that is a folder of the scratch folder.
+        """
+        if self.bubblewrap:
+            return SOURCE, overlay.root
+        return overlay.root, scratch / "project"
+
     def command(
-        self, argv: Sequence[str], *, readable: Sequence[Path], scratch: Path
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path],
+        scratch: Path,
+        overlay: Overlay | None = None,
     ) -> tuple[str, ...]:
         """Return the whole command line. UsageError where no sandbox can be had."""
         if not sys.platform.startswith("linux") or not confine.is_known(platform.machine()):
@@ -94,7 +111,8 @@ class Sandbox:
             return (
                 self.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session",
                 "--cap-drop", "ALL", "--hostname", "sandbox",
-                *view([*readable, _CONFINE], scratch), "--", *inside,
+                *view([*readable, _CONFINE], scratch, overlay, sized=_can_size(self.bubblewrap)),
+                "--", *inside,
             )  # fmt: skip
         user = () if os.geteuid() == 0 else ("--user", "--map-current-user")
         return (
@@ -114,14 +132,20 @@ class Sandbox:
         }  # fmt: skip
 
     async def lines(
-        self, argv: Sequence[str], *, stdin: bytes, readable: Sequence[Path], scratch: Path
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes,
+        readable: Sequence[Path],
+        scratch: Path,
+        overlay: Overlay | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """Run Python with `argv` and give the lines of its output and errors as they come.
 
         SandboxTimeoutError when it takes too long. Leaving the iterator ends the child.
         """
         (scratch / "shm").mkdir(exist_ok=True)
-        command = self.command(argv, readable=readable, scratch=scratch)
+        command = self.command(argv, readable=readable, scratch=scratch, overlay=overlay)
         with pidsgroup.pids_group(self.limits.processes) as group:
             joined = () if group is None else self._confined(join=str(group))
             process = await asyncio.create_subprocess_exec(
@@ -177,6 +201,13 @@ def _environment(scratch: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
     own = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
     return {**kept, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
+
+
+@functools.cache
+def _can_size(bubblewrap: str) -> bool:
+    """Tell whether this bubblewrap can limit the size of a folder in memory."""
+    said = subprocess.run([bubblewrap, "--help"], capture_output=True, text=True, check=False)
+    return "--size " in said.stdout + said.stderr
 
 
 def _tool(name: str) -> str:

@@ -11,6 +11,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -21,6 +22,19 @@ _STORES = ("/nix/store", "/gnu/store")
 _SHARED = ("/", "/home", "/root", "/tmp", "/run", "/var", "/var/tmp", "/mnt", "/media", "/srv",
            "/opt", "/etc", "/dev/shm")  # fmt: skip
 _MOST_PTH = 64 * 1024
+SOURCE = Path("/gpuconsole-project")
+"""Where a project is seen that has a folder to write to in its own place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A project in whose place the process sees an empty folder to write to, which goes with it."""
+
+    root: Path
+    shown: tuple[Path, ...]
+    """What of it is seen at `SOURCE`: the root itself, or files below it."""
+    size_mib: int = 1024
+    """How much may be written."""
 
 
 def is_shared(folder: Path) -> bool:
@@ -39,8 +53,18 @@ def _holds_homes(folder: Path) -> bool:
     return str(folder) in _SHARED or Path.home().resolve().is_relative_to(folder)
 
 
-def view(readable: Sequence[Path], scratch: Path) -> list[str]:
-    """Return the arguments by which bubblewrap builds the view."""
+def view(
+    readable: Sequence[Path],
+    scratch: Path,
+    overlay: Overlay | None = None,
+    *,
+    sized: bool = True,
+) -> list[str]:
+    """Return the arguments by which bubblewrap builds the view.
+
+    `sized` tells whether this bubblewrap can limit a folder in memory; else the system's own limit
+    for such folders holds.
+    """
     made: list[str] = []
     for name in (*_SYSTEM, *(f"/etc/{one}" for one in _CONFIGURATION), *_STORES):
         path = Path(name)
@@ -48,6 +72,8 @@ def view(readable: Sequence[Path], scratch: Path) -> list[str]:
             made += ["--symlink", os.readlink(path), name]
         elif path.exists():
             made += ["--ro-bind", name, name]
+    if overlay is not None:
+        made += _in_place_of(overlay, sized)
     shown = {*_interpreter(), *(path.resolve() for path in readable)}
     for path in sorted(shown):
         made += ["--ro-bind", str(path), str(path)]
@@ -58,6 +84,15 @@ def view(readable: Sequence[Path], scratch: Path) -> list[str]:
         "--bind", str(shared), "/dev/shm", "--remount-ro", "/dev", "--remount-ro", "/",
         "--chdir", str(scratch),
     ]  # fmt: skip
+
+
+def _in_place_of(overlay: Overlay, sized: bool) -> Iterator[str]:
+    """Give the arguments for a project's place and for the project itself."""
+    root = overlay.root.resolve()
+    yield from ("--size", str(overlay.size_mib * 2**20)) if sized else ()
+    yield from ("--tmpfs", str(root))
+    for path in sorted(overlay.shown):
+        yield from ("--ro-bind", str(path), str(SOURCE / path.resolve().relative_to(root)))
 
 
 def _interpreter() -> Iterator[Path]:

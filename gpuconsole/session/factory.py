@@ -193,11 +193,12 @@ def _session(
 
 def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
     """Pack a task's project for the journey to a host; UsageError says why it cannot travel."""
-    from gpuconsole.remote.bundle import make_bundle
+    from gpuconsole.remote.bundle import make_bundle, project_of
 
+    script = Path(task.script)
     bundle = make_bundle(
-        Path(task.script),
-        Path(task.project) if task.project else None,
+        script,
+        Path(task.project) if task.project else project_of(script, task.args, Path.cwd()),
         target,
         limit_mib=limit_mib,
         edits=task.edits,

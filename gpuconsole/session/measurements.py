@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,9 +38,13 @@ class Measurements:
         from gpuconsole.remote.sandbox import Sandbox
         from gpuconsole.remote.sandbox_view import is_shared
 
-        root = _root(task)
+        root = await asyncio.to_thread(_root, task)
         folders = {root, Path(task.script).parent}
-        asked = await self._reader.asked(Requesting(task, mode, root))
+        paths = tuple(filter(Path.is_dir, map(Path, _python_path(task))))
+        asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
+        folders.update(
+            path for path in paths if not path.is_relative_to(root) and not is_shared(path)
+        )
         shown = [folder for folder in folders if not is_shared(folder)]
         alone = len(shown) < len(folders)
         if alone:
@@ -71,12 +76,13 @@ class Measurements:
             bundle = Path(folder) / "project.tar.gz"
             packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
             root = script.parents[len(Path(packed.script).parts) - 1]
-            asked = await self._reader.asked(Requesting(task, mode, root))
+            paths = tuple(path for path in _python_path(task) if path.is_relative_to(root))
+            asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
             place = measuring.Place(
-                await hosts.engine(host), image, NOBODY, f"gpuconsole-measure-{journal}"
-            )
-            there = {**asked.request, "root": measuring.WORKING_DIR}
-            document = await measuring.on_host(place, bundle, there, progress)
+                await hosts.engine(host), image, NOBODY, f"gpuconsole-measure-{journal}",
+                task.mounts,
+            )  # fmt: skip
+            document = await measuring.on_host(place, bundle, asked.request, progress)
         await self._store(task, mode, asked.request, document)
 
     async def _store(
@@ -107,4 +113,16 @@ def choose_host(
 
 
 def _root(task: Task) -> Path:
-    return Path(task.project) if task.project else Path(task.script).resolve().parent
+    """Return the project's folder: the one that would be shipped, else the script's own."""
+    from gpuconsole.remote.bundle import project_of
+
+    script = Path(task.script).resolve()
+    if task.project:
+        return Path(task.project)
+    return project_of(script, task.args, Path.cwd()) or script.parent
+
+
+def _python_path(task: Task) -> tuple[Path, ...]:
+    """Return the folders in which the user's Python looks for modules, the task's own first."""
+    said = task.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    return tuple(Path(one).absolute() for one in said.split(os.pathsep) if one)

@@ -8,11 +8,12 @@ import json
 import tarfile
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.containers import ContainerSpec, Engine
+from gpuconsole.core.jobs import Mount
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.request import probe_files
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
 
 PROBE_FOLDER = "/gpuconsole-probe"
+SOURCE_FOLDER = "/gpuconsole-project"
 WORKING_DIR = "/workspace"
 MEMORY_LIMIT_MIB = 16_384.0
 CPUS = 2.0
 PIDS = 512
 WALL_S = 600
+WRITTEN_MIB = 1024.0
 """Limits of a measurement in a container."""
 
 LONGEST_LINE = 256 * 2**20
@@ -45,13 +48,15 @@ class Place:
     """`uid:gid` that the container runs as."""
     container: str
     """A name that no other container has: one measurement of a journal at a time."""
+    mounts: tuple[Mount, ...] = ()
+    """The job's own folders of the host; they can only be read."""
 
 
 async def on_host(
     place: Place, bundle: Path, request: Mapping[str, Any], progress: Progress
 ) -> dict[str, Any]:
     """Measure in a container of the job's own image: no network, no device, nothing to write to
-    but a folder that goes with it.
+    but folders that go with it; the project is laid out in one of them, in memory.
 
     EngineError, ImageError or UnreachableError of the engine; RefusedError with what the script
     or Paddle said where it cannot be measured.
@@ -76,15 +81,18 @@ async def on_host(
         pids_limit=PIDS,
         cpus=CPUS,
         read_only=True,
-        scratch=(WORKING_DIR, PROBE_FOLDER),
+        mounts=tuple(replace(mount, read_only=True) for mount in place.mounts),
+        scratch=(SOURCE_FOLDER, PROBE_FOLDER),
+        memory_folders={WORKING_DIR: WRITTEN_MIB},
     )  # fmt: skip
+    request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER}
     container = await engine.create(spec)
     try:
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
             packed = Path(folder) / "probe.tar"
             _pack(packed, request)
             await engine.put(container, packed, PROBE_FOLDER)
-        await engine.put(container, bundle, WORKING_DIR)
+        await engine.put(container, bundle, SOURCE_FOLDER)
         await engine.start(container)
         async with contextlib.aclosing(_lines(engine.logs(container, follow=True))) as lines:
             return await _answer(lines, progress)
@@ -95,19 +103,29 @@ async def on_host(
 async def here(
     sandbox: Sandbox, shown: Sequence[Path], request: Mapping[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    """Measure on this machine, in its sandbox, which shows these files and folders.
+    """Measure on this machine, in its sandbox, which shows these files and folders. Those of the
+    project are laid out in its place, where what the script writes is thrown away.
 
     The same errors, and UsageError without a sandbox.
     """
+    from gpuconsole.remote.sandbox_view import Overlay
+
+    root = Path(request["root"])
+    own = tuple(path.resolve() for path in shown if path.resolve().is_relative_to(root))
+    overlay = Overlay(root, own)
+    files = None if root in own else [str(path.relative_to(root)) for path in own]
     with tempfile.TemporaryDirectory(prefix="gpuconsole-measure-") as folder:
         scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
         scratch.mkdir()
         probe.mkdir()
         for file in probe_files():
             (probe / file.name).write_bytes(file.read_bytes())
+        source, place = sandbox.places(overlay, scratch)
+        asked = {**request, "root": str(place), "source": str(source), "files": files}
+        others = [path for path in shown if path.resolve() not in own]
         lines = sandbox.lines(
-            [str(probe / "probe.py")], stdin=json.dumps(request).encode(),
-            readable=[probe, *shown], scratch=scratch,
+            [str(probe / "probe.py")], stdin=json.dumps(asked).encode(),
+            readable=[probe, *others], scratch=scratch, overlay=overlay,
         )  # fmt: skip
         async with contextlib.aclosing(lines) as reading:
             return await _answer(reading, progress)

@@ -109,13 +109,18 @@ def document(request: Any, runs: Any) -> Any:
 
 def run(request: Any, forward: Any) -> Any:
     """Run the script in a process of its own; return its last message."""
+    if request.get("source"):
+        try:
+            laid_out(request)
+        except OSError as error:
+            return {"error": fault("memory", f"The project could not be laid out: {error}")}
     here = os.path.abspath(__file__)
     child: Any = subprocess.Popen(
         [sys.executable, here, "--run"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(),
+        env=environment(request),
         universal_newlines=True,
         errors="replace",
     )
@@ -165,9 +170,28 @@ def keep_tail(stream: Any, kept: Any) -> None:
             length -= len(kept.pop(0))
 
 
-def environment() -> Any:
-    """Return the child's environment: one thread, no accelerator, nothing written beside code."""
-    own = dict(os.environ)
+def laid_out(request: Any) -> None:
+    """Give a run the project as it is, without what an earlier run left."""
+    import probe_tree
+
+    root = request["root"]
+    os.makedirs(root, exist_ok=True)
+    _MOUNTED.setdefault(root, frozenset(os.listdir(root)))
+    probe_tree.cleared(root, _MOUNTED[root])
+    probe_tree.lay(request["source"], root, request.get("files"))
+
+
+_MOUNTED: dict[Any, Any] = {}
+"""What was in a root before the project was laid out there."""
+
+
+def environment(request: Any) -> Any:
+    """Return the child's environment: the task's own variables, one thread, no accelerator,
+    nothing written beside code."""
+    own = {**os.environ, **request.get("env", {})}
+    folders = [os.path.join(request["root"], one) for one in request.get("path", ())]
+    folders += [one for one in own.get("PYTHONPATH", "").split(os.pathsep) if one]
+    own["PYTHONPATH"] = os.pathsep.join(folders)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         own[name] = "1"
     own.update(

@@ -77,11 +77,14 @@ def _serve_edits() -> None:
 
 
 def code_of(script: Any) -> Any:
-    """Return the compiled script where it is edited or a notebook, or None."""
+    """Return the script compiled: as edited, or the cells of a notebook."""
     path = os.path.realpath(script)
     if path.endswith(".ipynb"):
         return compile(_cells(path), script, "exec")
-    return compile(_text(path), script, "exec") if path in _EDITED else None
+    if path in _EDITED:
+        return compile(_text(path), script, "exec")
+    with _open(path, "rb") as file:
+        return compile(file.read(), script, "exec")
 
 
 def _cells(path: Any) -> Any:

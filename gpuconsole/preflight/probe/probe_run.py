@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import sys
 import traceback
 from typing import Any
@@ -56,20 +55,25 @@ def main() -> None:
     import probe_program
     import probe_standins
     import probe_symbolic
+    import probe_tree
 
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
     script = os.path.join(request["root"], request["script"])
     os.chdir(os.path.join(request["root"], request.get("cwd") or "."))
+    if request.get("source"):
+        probe_tree.guard_links(request["source"])
     probe_batch.install(request, paddle)
     probe_standins.install(paddle)
     kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
     session = kind(paddle, request, channel)
     session.install()
     try:
-        start(script, probe_batch.arguments(request))
+        start(script, probe_batch.arguments(request), request["root"])
     except SystemExit as left:
         if left.code not in (None, 0):
-            channel.fail("script", f"The script ended itself: {left.code}", *place(left, script))
+            channel.fail(
+                "script", f"The script ended itself: {left.code}", *place(left, request["root"])
+            )
     except MemoryError:
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
@@ -79,32 +83,31 @@ def main() -> None:
         kind = "download" if probe_standins.wants_network(error) else "script"
         if isinstance(error, probe_program.Unsupported):
             kind = "unsupported"
-        channel.fail(kind, words, *place(error, script))
+        channel.fail(kind, words, *place(error, request["root"]))
     session.ended()
 
 
-def start(script: Any, args: Any) -> None:
-    """Run the script as `python script args` would."""
-    sys.argv = [script, *args]
+def start(script: Any, args: Any, root: Any) -> None:
+    """Run the script as `python script args` would, typed in the working folder."""
+    sys.argv = [os.path.relpath(script), *args]
     sys.path.insert(0, os.path.dirname(script))
-    import probe_batch
-
-    code = probe_batch.code_of(script)
-    if code is None:
-        runpy.run_path(script, run_name="__main__")
-        return
+    # Last, as the folder of a package in development is.
+    sys.path += [one for one in (root, os.path.join(root, "src")) if os.path.isdir(one)]
     import types
+
+    import probe_batch
 
     module = types.ModuleType("__main__")
     module.__file__ = script
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
-    exec(code, module.__dict__)
+    # Not `runpy`, which shows the script another name of itself than its user typed.
+    exec(probe_batch.code_of(script), module.__dict__)
 
 
-def place(error: Any, script: Any) -> Any:
+def place(error: Any, root: Any) -> Any:
     """Return file and line of the innermost frame that is the project's own."""
-    root = os.path.dirname(os.path.abspath(script))
+    root = os.path.abspath(root)
     found: Any = ("", 0)
     for frame in traceback.extract_tb(error.__traceback__):
         if os.path.abspath(frame.filename).startswith(root + os.sep):

@@ -133,6 +133,10 @@ class Requesting(_Refusing[Requested]):
     task: Task
     mode: Mode
     root: Path
+    cwd: Path
+    """Where the user is."""
+    path: tuple[Path, ...] = ()
+    """Folders that the script finds modules in."""
 
     def answer(self, analyses: Analyses) -> Requested:
         """Return the request. UsageError for a script that cannot be read."""
@@ -140,7 +144,11 @@ class Requesting(_Refusing[Requested]):
         from gpuconsole.preflight.digest import modules
 
         task, script = replace(self.task, project=str(self.root)), Path(self.task.script)
-        made = request.build(analyses.of(task), script, task.args, self.mode, root=self.root)
+        env = {name: value for name, value in task.env.items() if name != "PYTHONPATH"}
+        made = request.build(
+            analyses.of(task), script, task.args, self.mode,
+            root=self.root, cwd=self.cwd, env=env, path=self.path,
+        )  # fmt: skip
         return Requested(made, tuple(map(str, modules(script, self.root))))
 
 

@@ -1,0 +1,110 @@
+"""The project as a script sees it while it is measured: a copy to write to, thrown away after.
+
+Small files are copied, so that code and settings lie where they always do; large ones, and folders
+past a number of entries, are links to the project itself, which can only be read. A link that is
+opened for writing is replaced before, as a file of an overlay would be.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+COPIED_BYTES = 2**20
+"""The largest file that is copied."""
+ALL_COPIED_BYTES = 128 * 2**20
+MOST_ENTRIES = 20_000
+APART = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"}
+"""Folders of tools: linked as they are."""
+
+
+def lay(source: Any, root: Any, files: Any = None) -> None:
+    """Lay the project out below `root`: all of `source`, or these of its files.
+
+    What is there already stays: folders that are mounted into it.
+    """
+    os.makedirs(root, exist_ok=True)
+    left = [MOST_ENTRIES, ALL_COPIED_BYTES]
+    for name, is_folder in _entries(source) if files is None else ((one, False) for one in files):
+        _place(os.path.join(source, name), os.path.join(root, name), is_folder, left)
+
+
+def _entries(source: Any) -> Iterator[Any]:
+    """Yield what a folder holds by its name below it, top down, level by level."""
+    waiting = [""]
+    found = 0
+    while waiting:
+        folder = waiting.pop(0)
+        try:
+            inside = sorted(os.scandir(os.path.join(source, folder)), key=lambda one: one.name)
+        except OSError:
+            continue
+        for entry in inside:
+            found += 1
+            name = os.path.join(folder, entry.name)
+            opened = entry.is_dir(follow_symlinks=False) and entry.name not in APART
+            opened = opened and found < MOST_ENTRIES
+            yield name, opened
+            if opened:
+                waiting.append(name)
+
+
+def _place(source: Any, target: Any, is_folder: Any, left: Any) -> None:
+    """Make a folder, copy a small file, link whatever else."""
+    if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
+        return
+    left[0] -= 1
+    if is_folder:
+        os.mkdir(target)
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        size = os.path.getsize(source)
+        if os.path.isfile(source) and size <= min(COPIED_BYTES, left[1]):
+            left[1] -= size
+            shutil.copy(source, target)
+            os.chmod(target, 0o600 | os.stat(source).st_mode & 0o111)
+            return
+    except OSError:
+        pass
+    if not os.path.lexists(target):
+        os.symlink(source, target)
+
+
+def cleared(root: Any, mounted: Any) -> None:
+    """Throw away what a run left, but for these names."""
+    for entry in list(os.scandir(root)):
+        if entry.name in mounted:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)
+
+
+def guard_links(source: Any) -> None:
+    """From now on replace a link into the project when Python opens it for writing."""
+    prefix = os.path.join(source, "")
+
+    def heard(event: Any, args: Any) -> None:
+        if event != "open" or not isinstance(args[0], (str, bytes)) or not isinstance(args[2], int):
+            return
+        if args[2] & (os.O_WRONLY | os.O_RDWR):
+            _own(os.fsdecode(args[0]), prefix, args[2])
+
+    sys.addaudithook(heard)
+
+
+def _own(path: Any, prefix: Any, flags: Any) -> None:
+    """Make a link into the project a file of its own: empty, or a copy where it is added to."""
+    if not os.path.islink(path):
+        return
+    there = os.path.realpath(path)
+    if not there.startswith(prefix):
+        return
+    os.unlink(path)
+    if not flags & os.O_TRUNC and os.path.isfile(there):
+        shutil.copyfile(there, path)
