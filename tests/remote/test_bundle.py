@@ -374,3 +374,29 @@ def test_a_hard_link_to_an_own_key_stays(
     assert {"notes.txt", "pkg/y.py", "hosts"}.isdisjoint(names(bundle))
     assert "data" in names(bundle)
     assert sum("a hard link to one of your own keys" in line for line in bundle.skipped) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "root"),
+    [
+        ("import suite\n", (), "."),
+        ("from suite.net import Net\n", (), "."),
+        ("import os\n", ("-c", "configs/net.yml"), "."),
+        ("import os\n", ("--config=configs/net.yml",), "."),
+        ("import os\n", ("-c", "beside.yml"), "tools"),
+        ("import os, beside\n", ("--epochs", "3"), "tools"),
+        ("import (\n", ("/etc/passwd", "../other"), "tools"),
+    ],
+)
+def test_the_working_folder_is_the_project_where_the_script_needs_what_is_there(
+    tmp_path: Path, text: str, args: tuple[str, ...], root: str
+) -> None:
+    for name in ("tools", "suite", "configs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "configs" / "net.yml").touch()
+    (tmp_path / "tools" / "beside.yml").touch()
+    (tmp_path / "tools" / "beside.py").touch()
+    script = tmp_path / "tools" / "train.py"
+    script.write_text(text)
+    assert project_of(script, args, tmp_path) == tmp_path / root
+    assert project_of(script, args) == tmp_path / "tools"

@@ -7,6 +7,7 @@ opened for writing is replaced before, as a file of an overlay would be.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -27,44 +28,51 @@ def lay(source: Any, root: Any, files: Any = None) -> None:
     What is there already stays: folders that are mounted into it.
     """
     os.makedirs(root, exist_ok=True)
-    left = [MOST_ENTRIES, ALL_COPIED_BYTES]
+    left = [ALL_COPIED_BYTES]
     for name, is_folder in _entries(source) if files is None else ((one, False) for one in files):
         _place(os.path.join(source, name), os.path.join(root, name), is_folder, left)
 
 
 def _entries(source: Any) -> Iterator[Any]:
-    """Yield what a folder holds by its name below it, top down, level by level."""
-    waiting = [""]
-    found = 0
+    """Yield what a folder holds by its name below it, top down, level by level, and whether it is
+    a folder to be made: one whose entries are within the limit."""
+    waiting = [("", _inside(source, MOST_ENTRIES) or [])]
+    left = MOST_ENTRIES
     while waiting:
-        folder = waiting.pop(0)
-        try:
-            inside = sorted(os.scandir(os.path.join(source, folder)), key=lambda one: one.name)
-        except OSError:
-            continue
-        for entry in inside:
-            found += 1
+        folder, entries = waiting.pop(0)
+        for entry in entries:
             name = os.path.join(folder, entry.name)
-            opened = entry.is_dir(follow_symlinks=False) and entry.name not in APART
-            opened = opened and found < MOST_ENTRIES
-            yield name, opened
-            if opened:
-                waiting.append(name)
+            below = None
+            if entry.is_dir(follow_symlinks=False) and entry.name not in APART:
+                below = _inside(entry.path, left)
+            if below is not None:
+                left -= len(below)
+                waiting.append((name, below))
+            yield name, below is not None
+
+
+def _inside(folder: Any, most: Any) -> Any:
+    """Return the entries of a folder in order of name, None where they are too many."""
+    try:
+        with os.scandir(folder) as found:
+            entries = list(itertools.islice(found, most + 1))
+    except OSError:
+        return None
+    return sorted(entries, key=lambda one: one.name) if len(entries) <= most else None
 
 
 def _place(source: Any, target: Any, is_folder: Any, left: Any) -> None:
     """Make a folder, copy a small file, link whatever else."""
     if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
         return
-    left[0] -= 1
     if is_folder:
         os.mkdir(target)
         return
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         size = os.path.getsize(source)
-        if os.path.isfile(source) and size <= min(COPIED_BYTES, left[1]):
-            left[1] -= size
+        if os.path.isfile(source) and size <= min(COPIED_BYTES, left[0]):
+            left[0] -= size
             shutil.copy(source, target)
             os.chmod(target, 0o600 | os.stat(source).st_mode & 0o111)
             return
