@@ -10,7 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from gpuconsole.cli.preflight_views import MOST_LAYERS, MOST_UNKNOWNS, overall, report
+from gpuconsole.cli.preflight_views import MOST_LAYERS, MOST_UNKNOWNS, report
+from gpuconsole.core.answer import answer
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import (
     Ask,
@@ -78,7 +79,7 @@ def test_the_headline_is_what_the_best_device_says(
     words: tuple[VerdictWord, ...], best: str, said: str
 ) -> None:
     found = Report(ESTIMATE, tuple(verdict(word) for word in words))
-    assert overall(found) == best
+    assert answer(found).word == best
     assert shown(found)[0] == f"{said}   train.py needs about 9.1 GiB, 7.8 GiB to 10.0 GiB"
 
 
@@ -128,7 +129,10 @@ def test_the_bar_holds_the_parts_their_range_and_the_limit_of_the_best_card() ->
 def test_the_bar_reaches_beyond_a_limit_that_is_too_small() -> None:
     lines = shown(Report(ESTIMATE, (replace(verdict("will-not-fit"), limit_mib=4096.0),)))
     [bar] = [line.strip() for line in lines if line.startswith("  P") and "┃" in line]
-    assert "A" in bar[bar.index("┃") :]
+    before, beyond = bar.split("┃")
+    assert "×" not in before
+    assert set(beyond) == {"×", "·"}
+    assert "× too much 6.0 GiB" in " ".join(lines)
 
 
 def test_the_legend_names_each_part_once_and_what_may_be_used() -> None:
@@ -290,7 +294,7 @@ def test_without_an_estimate_no_table_repeats_that_it_is_unknown() -> None:
 def test_the_longest_name_of_a_common_card_stands_on_one_line() -> None:
     long = replace(verdict("will-not-fit", "Tesla V100-PCIE-32GB", ""),
                    headroom_mib=-44032.0, oom_probability=0.999, step_s=(0.714, 2.9))  # fmt: skip
-    [row] = [line for line in shown(Report(ESTIMATE, (long,))) if "V100" in line]
+    [_, row] = [line for line in shown(Report(ESTIMATE, (long,))) if "V100" in line]
     assert row.endswith("Tesla V100-PCIE-32GB")
     assert "HOST" not in whole(Report(ESTIMATE, (long,)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import table, text
 from gpuconsole.cli.preflight_curve import drawn
+from gpuconsole.core.answer import Answer, answer
 from gpuconsole.core.edits import diff_of
 from gpuconsole.core.estimate import (
     Estimate,
@@ -17,7 +18,6 @@ from gpuconsole.core.estimate import (
     Report,
     Suggestion,
     Verdict,
-    VerdictWord,
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
@@ -33,7 +33,8 @@ MOST_UNKNOWNS = 6
 MOST_LAYERS = 24
 BAR_WIDTH = 72
 LEGEND_WIDTH = 79
-_ORDER: tuple[VerdictWord, ...] = ("fits", "tight", "will-not-fit", "unknown", "will-fail")
+BEYOND = "×"
+"""What is above the limit, also where there are no colors."""
 _VERDICTS = {
     "fits": ("✓ fits", "green"),
     "tight": ("! tight", "yellow"),
@@ -55,16 +56,17 @@ PARTS = (
 
 def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
-    estimate = found.estimate
+    estimate, shown = found.estimate, answer(found)
     yield headline(found)
+    if basis(shown):
+        yield _hanging(basis(shown))
     yield _hanging(method(estimate), "dim")
     yield from troubles(estimate)
-    if estimate.memory is not None:
+    if shown.memory is not None:
         yield text("")
-        limit = best_limit(found.verdicts)
-        yield _bar(estimate.memory, limit)
-        yield from _legend(estimate.memory, limit)
-    if found.verdicts and estimate.memory is not None and not estimate.errors:
+        yield _bar(shown)
+        yield from _legend(shown)
+    if found.verdicts and shown.memory is not None and not estimate.errors:
         yield text("")
         yield verdict_table(found.verdicts)
         if explain:
@@ -95,25 +97,17 @@ def _hanging(words: str, style: str = "") -> RenderableType:
 # --- verdict ------------------------------------------------------------------------------------
 
 
-def overall(found: Report) -> VerdictWord:
-    """Return what the best device says."""
-    if found.estimate.errors:
-        return "will-fail"
-    words = [verdict.verdict for verdict in found.verdicts]
-    return min(words, key=_ORDER.index, default="unknown")
-
-
 def headline(found: Report) -> Text:
-    """Say in one line what the best device says, and what the script needs."""
+    """Say in one line what the best device says, and what the script needs there."""
     from rich.text import Text
 
-    estimate, word = found.estimate, overall(found)
-    said, style = _VERDICTS[word]
+    shown = answer(found)
+    said, style = _VERDICTS[shown.word]
     line = Text(said.upper(), style=f"bold {style}")
-    name = Path(estimate.script).name or "this task"
-    memory = estimate.memory
+    name = Path(found.estimate.script).name or "this task"
+    memory = shown.memory
     rest = f"   {name}"
-    if word == "will-fail":
+    if shown.word == "will-fail":
         rest += ": the script itself is wrong"
     elif memory is None:
         rest += ": its memory cannot be told"
@@ -125,6 +119,21 @@ def headline(found: Report) -> Text:
         line = Text(style="bold")
         rest = rest.strip()
     return line.append(clean(rest), style="bold")
+
+
+def basis(shown: Answer) -> str:
+    """Say what all figures are about: the device, what may be used of it, and the context; ""
+    where there is nothing to compare."""
+    memory, verdict = shown.memory, shown.verdict
+    if memory is None or verdict is None or shown.share_percent is None:
+        return ""
+    where = f"{verdict.device} of {verdict.host}" if verdict.host else verdict.device
+    context = f"with {format_mib(memory.context_mib)} of context"
+    return (
+        f"on {where}: up to {format_mib(memory.high_mib)} of {format_mib(shown.limit_mib)} that "
+        f"may be used ({shown.share_percent}%), "
+        + (context if memory.context_mib else "without context")
+    )
 
 
 def method(estimate: Estimate) -> str:
@@ -186,42 +195,50 @@ def sizes(memory: Memory) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def best_limit(verdicts: Sequence[Verdict]) -> float | None:
-    """Return what may be used of the largest device."""
-    return max((one.limit_mib for one in verdicts if one.limit_mib is not None), default=None)
-
-
-def _bar(memory: Memory, limit: float | None) -> Text:
-    """Draw the parts side by side, the range behind them, and the best card's limit."""
+def _bar(shown: Answer) -> Text:
+    """Draw the parts side by side, the range behind them, and the limit; what is above the limit
+    has a sign of its own."""
     from rich.text import Text
 
+    memory, limit = shown.memory, shown.limit_mib
+    assert memory is not None
     scale = max(memory.high_mib, limit or 0.0, 1.0) * 1.02
     cells: list[tuple[str, str]] = []
     edge = 0.0
     for (letter, _, style), size in zip(PARTS, sizes(memory), strict=True):
         edge += size
         cells += [(letter, style)] * (round(BAR_WIDTH * edge / scale) - len(cells))
-    cells += [("░", "dim")] * (round(BAR_WIDTH * memory.high_mib / scale) - len(cells))
+    bound = round(BAR_WIDTH * memory.high_mib / scale)
+    cells += [("░", "dim")] * (bound - len(cells))
     cells += [("·", "dim")] * (BAR_WIDTH - len(cells))
     if limit is not None:
-        at = min(BAR_WIDTH - 1, round(BAR_WIDTH * limit / scale))
-        cells[at] = ("┃", "bold red" if memory.high_mib > limit else "bold green")
+        at = min(BAR_WIDTH - 2, round(BAR_WIDTH * limit / scale))
+        over = shown.beyond_mib > 0
+        cells[at] = ("┃", "bold red" if over else "bold green")
+        # However little it is, one cell shows it; what fits does not reach beyond.
+        end = max(at + 2, bound) if over else at + 1
+        cells[at + 1 : end] = [(BEYOND, "bold red")] * (end - at - 1)
+        cells[end:] = [("·", "dim")] * (BAR_WIDTH - end)
     line = Text("  ")
     for letter, style in cells:
         line.append(letter, style=style)
     return line
 
 
-def _legend(memory: Memory, limit: float | None) -> Iterator[Text]:
+def _legend(answered: Answer) -> Iterator[Text]:
     from rich.text import Text
 
+    memory, limit, beyond = answered.memory, answered.limit_mib, answered.beyond_mib
+    assert memory is not None
     shown = [
         (letter, name, size, style)
         for (letter, name, style), size in zip(PARTS, sizes(memory), strict=True)
         if size >= 0.05
     ]
     if limit is not None:
-        shown.append(("┃", "may be used", limit, "red" if memory.high_mib > limit else "green"))
+        shown.append(("┃", "may be used", limit, "red" if beyond else "green"))
+    if beyond:
+        shown.append((BEYOND, "too much", beyond, "red"))
     line = Text("  ")
     for letter, name, size, style in shown:
         words = f" {name} {format_mib(size)}   "
@@ -238,13 +255,17 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """Draw the verdicts, those of a host's equal devices as one."""
     # Common cards are of no host; their names need the room.
     hosts = any(verdict.host for verdict in verdicts)
-    shown = table("VERDICT", "ROOM LEFT", "MAX BATCH", "OOM", "STEP", *(["HOST"] * hosts), "DEVICE",
-                  right=("ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
+    # What devices need differs with their contexts and back ends: else the headline has said it.
+    needs = len({format_mib(one.needs_mib) for one in verdicts if one.needs_mib is not None}) > 1
+    shown = table("VERDICT", *(["NEEDS"] * needs), "ROOM LEFT", "MAX BATCH", "OOM", "STEP",
+                  *(["HOST"] * hosts), "DEVICE",
+                  right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
     for verdict, count in _grouped(verdicts):
         words, style = _VERDICTS[verdict.verdict]
         largest, chance = verdict.max_batch_size, verdict.oom_probability
         shown.add_row(
             text(words, style),
+            *([text(format_mib(verdict.needs_mib))] * needs),
             text(format_mib(verdict.headroom_mib)),
             text(_batch(largest)),
             text("n/a" if chance is None else _chance(chance)),

@@ -138,12 +138,24 @@ class Verdict:
     max_batch_size: int | None
     """The largest batch whose upper bound is within the limit; 0 when not even one sample is."""
     oom_probability: float | None
+    """The chance to need more than is physically free; None where it would speak for a job that the
+    verdict refuses."""
     limit_mib: float | None = None
     uuid: str = ""
     index: int | None = None
     reason: str = ""
     step_s: tuple[float, float] | None = None
     """Range of the time of one training step here, seconds."""
+    memory: Memory | None = None
+    """The estimate on this device, with its own back end and context. Its upper bound is what is
+    held against the limit."""
+
+    @property
+    def needs_mib(self) -> float | None:
+        """What the job may need here, with the context: the limit less the headroom."""
+        if self.limit_mib is None or self.headroom_mib is None:
+            return None
+        return self.limit_mib - self.headroom_mib
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +247,7 @@ class Report:
             "bytes_per_step": estimate.bytes_per_step,
             "kernels_per_step": estimate.kernels_per_step,
             "flags": list(estimate.flags),
-            "verdicts": [_fields(verdict) for verdict in self.verdicts],
+            "verdicts": [_verdict(verdict) for verdict in self.verdicts],
             "suggestions": [_suggestion(suggestion) for suggestion in self.suggestions],
         }
         if estimate.errors:
@@ -248,6 +260,14 @@ class Report:
         if self.curve:
             document["curve"] = [_fields(point) for point in self.curve]
         return document
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    fields, memory = _fields(verdict), verdict.memory
+    # The parts are those of the estimate; what a device has of its own is the need and the context.
+    del fields["memory"]
+    context = None if memory is None else memory.context_mib
+    return {**fields, "needs_mib": verdict.needs_mib, "context_mib": context}
 
 
 def _suggestion(suggestion: Suggestion) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 
 from gpuconsole.cli import preflight_views, views
 from gpuconsole.cli.output import text
+from gpuconsole.core.answer import Answer, answer
 from gpuconsole.core.estimate import Memory, Report
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_mib, iso_utc
@@ -58,12 +59,14 @@ def plain_view(parts: Iterable[RenderableType]) -> View:
 
 def report_view(found: Report, simulated: bool) -> View:
     """Return preflight's answer: verdict, parts, unknowns, devices, what would help."""
-    estimate = found.estimate
+    estimate, answered = found.estimate, answer(found)
     shown = [drawn(preflight_views.headline(found))]
+    if basis := preflight_views.basis(answered):
+        shown.append(drawn(text(basis)))
     shown.append(drawn(text(preflight_views.method(estimate), "dim")))
     shown += map(drawn, preflight_views.troubles(estimate))
-    if estimate.memory is not None:
-        shown.append(_bar(estimate.memory, preflight_views.best_limit(found.verdicts)))
+    if answered.memory is not None:
+        shown.append(_bar(answered, answered.memory))
         if found.verdicts and not estimate.errors:
             shown.append(drawn(preflight_views.verdict_table(found.verdicts)))
     if found.suggestions and not estimate.errors:
@@ -103,8 +106,10 @@ def _page(*parts: str) -> Markup:
     return tag("div", *parts, style="line-height:1.45")
 
 
-def _bar(memory: Memory, limit: float | None) -> Markup:
-    """Draw the parts side by side, the range behind them, and what may be used."""
+def _bar(answered: Answer, memory: Memory) -> Markup:
+    """Draw the parts side by side, the range behind them, and what may be used; what is above that
+    is red, and named."""
+    limit, beyond = answered.limit_mib, answered.beyond_mib
     scale = max(memory.high_mib, limit or 0.0, 1.0) * 1.02
     named = zip(preflight_views.PARTS, preflight_views.sizes(memory), strict=True)
     shown = [(name, size, COLORS[color]) for (_, name, color), size in named if size >= 0.05]
@@ -116,6 +121,12 @@ def _bar(memory: Memory, limit: float | None) -> Markup:
         at = f"left:{100 * limit / scale:.2f}%"
         look = f"position:absolute;top:0;height:100%;border-left:2px solid currentColor;{at}"
         pieces.append(tag("div", style=look, title=f"may be used: {format_mib(limit)}"))
+    if beyond and limit is not None:
+        look = (
+            f"position:absolute;top:0;height:100%;left:{100 * limit / scale:.2f}%;"
+            f"width:{100 * beyond / scale:.2f}%;background:rgba(220,50,47,0.75)"
+        )
+        pieces.append(tag("div", style=look, title=f"too much: {format_mib(beyond)}"))
     legend = [
         tag("span", tag("span", "■ ", style=f"color:{color}"), f"{name} {format_mib(size)}",
             style="white-space:nowrap")
@@ -123,6 +134,9 @@ def _bar(memory: Memory, limit: float | None) -> Markup:
     ]  # fmt: skip
     if limit is not None:
         legend.append(tag("span", f"┃ may be used {format_mib(limit)}", style="white-space:nowrap"))
+    if beyond:
+        over = f"{preflight_views.BEYOND} too much {format_mib(beyond)}"
+        legend.append(tag("span", over, style="white-space:nowrap;color:#dc322f"))
     look = "position:relative;display:flex;height:14px;max-width:720px;margin:6px 0;"
     bar = tag("div", *pieces, style=look + "background:rgba(128,128,128,0.12)")
     return tag("div", bar, tag("div", *legend, style="display:flex;flex-wrap:wrap;gap:0 1.2em"))

@@ -26,6 +26,8 @@ UPPER_QUANTILE = 1.645
 """The upper bound is taken as the 95th percentile of a log-normal error."""
 LEAST_SHARE = 0.01
 """No estimate is surer than this when a chance is told."""
+LIKELY = 0.5
+"""From this chance on, running out is what is expected."""
 BY_CHANCE = 0.06
 """What a static program on the CPU may need beyond its estimate, as a share: its executor's threads
 free late by chance. Of 51 runs of nine programs 44 stayed within this; those of small batches with
@@ -85,7 +87,7 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
                 headroom_mib=answer.headroom_mib, max_batch_size=answer.max_batch_size,
                 oom_probability=answer.oom_probability, limit_mib=answer.limit_mib,
                 uuid=card.uuid, index=card.index, reason=answer.reason,
-                step_s=answer.step_s,
+                step_s=answer.step_s, memory=answer.memory,
             )
         )  # fmt: skip
     return tuple(made)
@@ -102,17 +104,30 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
     if memory is None:
         reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"
         return _verdict(card, "unknown", reason, limit=limit, largest=None)
-    bound = bound_mib(memory, card, estimate.flags)
-    headroom = limit - bound
+    memory = held(memory, card, estimate.flags)
+    headroom = limit - memory.high_mib
     if headroom < 0:
         word = "will-not-fit"
-        reason = f"needs up to {format_mib(bound)}, {format_mib(max(0.0, limit))} may be used"
+        reason = (
+            f"needs up to {format_mib(memory.high_mib)}, {format_mib(max(0.0, limit))} may be used"
+        )
     elif headroom < TIGHT_SHARE * limit:
         word, reason = "tight", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
     else:
         word, reason = "fits", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
-    return _verdict(card, word, reason, limit=limit, largest=largest, headroom=headroom,
-                    probability=oom_probability(estimate, card))  # fmt: skip
+    chance = chance_beside(word, oom_probability(estimate, card))
+    judged = _verdict(card, word, reason, limit=limit, largest=largest, headroom=headroom,
+                      probability=chance)  # fmt: skip
+    return replace(judged, memory=memory)
+
+
+def chance_beside(word: VerdictWord, chance: float | None) -> float | None:
+    """Return the chance to run out that may stand beside a verdict, None where there is none.
+
+    The limit is below what is physically free, so a job that is refused could well live: a chance
+    that says so would contradict the verdict.
+    """
+    return None if word == "will-not-fit" and (chance or 0.0) < LIKELY else chance
 
 
 def _verdict(
@@ -129,15 +144,16 @@ def _verdict(
                    limit, card.uuid, card.index, reason)  # fmt: skip
 
 
-def bound_mib(memory: Memory, card: Card, flags: Collection[str]) -> float:
-    """Return what is held against a card's limit, MiB.
+def held(memory: Memory, card: Card, flags: Collection[str]) -> Memory:
+    """Return the memory as it is held against a card's limit: `high_mib` is what counts.
 
-    That is the upper end of the range; of a card that exists only in a question the estimate as it
-    is, with an allowance where runs of one script differ among themselves.
+    Of a card that exists only in a question that is the estimate as it is, with an allowance where
+    runs of one script differ among themselves.
     """
     if not card.exact:
-        return memory.high_mib
-    return memory.total_mib * _allowance(card, flags)
+        return memory
+    total = memory.total_mib
+    return replace(memory, low_mib=total, high_mib=total * _allowance(card, flags))
 
 
 def _allowance(card: Card, flags: Collection[str]) -> float:

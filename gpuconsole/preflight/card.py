@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
+from gpuconsole.preflight.backends import terms
 
 RESERVE_SHARE = 0.02
 """Share of a card that stays free of everybody: the driver's own and rounding."""
@@ -42,6 +44,21 @@ class Card:
     def available_mib(self) -> float:
         """What is physically there for a job."""
         return self.capacity_mib - self.held_mib
+
+
+def context_of(cards: Sequence[Card], backend: Backend) -> float | None:
+    """Return the context that an estimate for all of these cards counts, MiB.
+
+    That is the largest of a back end, 0 for cards that exist only in a question; None, for the
+    assumed context with its spread, where some card's is not known and no other's is above that.
+    """
+    contexts = [0.0 if one.exact else one.context_mib for one in cards if one.backend == backend]
+    known = [context for context in contexts if context is not None]
+    own = terms(backend)
+    if known and (len(known) == len(contexts)
+                  or max(known) > own.context_mib + own.context_spread_mib):  # fmt: skip
+        return max(known)
+    return None
 
 
 def cards(snapshot: FleetSnapshot, threshold: float) -> tuple[Card, ...]:

@@ -9,7 +9,7 @@ from gpuconsole.core.estimate import Estimate, Memory, Verdict
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
-from gpuconsole.preflight.advice import Estimator
+from gpuconsole.preflight.advice import Estimator, chance_beside
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
 from gpuconsole.preflight.card import Card
@@ -39,12 +39,6 @@ class Past:
     def cards(self, cards: Sequence[Card]) -> tuple[Card, ...]:
         """Return the cards with their context, where it is known."""
         return tuple(self._card(card) for card in cards)
-
-    def context_of(self, cards: Sequence[Card], backend: Backend) -> float | None:
-        """Return the largest context of the fleet's cards of a back end, if all are known."""
-        contexts = [card.context_mib for card in cards if card.backend == backend]
-        known = [context for context in contexts if context is not None]
-        return max(known) if known and len(known) == len(contexts) else None
 
     def notes(self, cards: Sequence[Card]) -> tuple[str, ...]:
         """Return what is known of the cards' contexts, as sentences."""
@@ -87,12 +81,15 @@ class Past:
             where = "here" if run.host == card.host else f"on {run.host or 'a like card'}"
             more = format_mib(run.more_than_mib)
             batch = "" if run.batch is None else f" at batch {run.batch}"
+            headroom = _less(verdict.headroom_mib, card.limit_mib, run.more_than_mib)
             return replace(
                 verdict,
                 verdict="will-not-fit",
                 reason=f"ran out {where}{batch} on {day(run.at)}: more than {more}",
                 oom_probability=max(verdict.oom_probability or 0.0, RAN_OUT_PROBABILITY),
-                headroom_mib=_less(verdict.headroom_mib, card.limit_mib, run.more_than_mib),
+                headroom_mib=headroom,
+                max_batch_size=_below(verdict.max_batch_size, run.batch),
+                memory=_raised(verdict.memory, headroom, card.limit_mib),
             )
         if not card.exact and _is_assumed(card) and verdict.headroom_mib is not None:
             verdict = replace(verdict, reason=f"{verdict.reason} ({NOT_CALIBRATED})")
@@ -101,7 +98,7 @@ class Past:
         context = 0.0 if card.exact else card.context_mib
         judged = estimate if context is None else _with_context(estimate, context)
         chance = self.calibration.oom_probability(judged, card.available_mib)
-        return replace(verdict, oom_probability=chance)
+        return replace(verdict, oom_probability=chance_beside(verdict.verdict, chance))
 
     def _timed(self, estimate: Estimate, verdict: Verdict) -> Verdict:
         """Return the verdict with the time of a step that was seen on such a card."""
@@ -311,6 +308,18 @@ def _is_assumed(card: Card) -> bool:
 def _no_more_here(run: Observation, card: Card) -> bool:
     """Tell whether a card has no more free than that of which a run ran out."""
     return run.free_mib is not None and not card.exact and card.available_mib <= run.free_mib
+
+
+def _below(largest: int | None, batch: int | None) -> int | None:
+    """Return the largest batch, smaller than one that ran out."""
+    return largest if largest is None or batch is None else min(largest, batch - 1)
+
+
+def _raised(memory: Memory | None, headroom: float | None, limit: float) -> Memory | None:
+    """Return the memory with the upper bound that leaves so much of the limit."""
+    if memory is None or headroom is None:
+        return memory
+    return replace(memory, high_mib=max(memory.high_mib, limit - headroom))
 
 
 def _less(headroom: float | None, limit: float, need: float | None) -> float | None:

@@ -13,7 +13,7 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.calibration import Calibration
-from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.card import Card, context_of
 from gpuconsole.preflight.digest import script_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
@@ -53,10 +53,9 @@ def report(
     estimator = measured or analysis or Formula(task)
     digest = script_digest(Path(task.script), task.args, _project(task)) if task.script else ""
     past = None if calibration is None else Past(calibration, digest, task.args)
-    context = None
     if past is not None:
         estimator, cards = Corrected(estimator, past, task.batch_size), past.cards(cards)
-        context = past.context_of(cards, backend)
+    context = context_of(cards, backend)
     estimate = estimator.estimate(task.batch_size, backend=backend, context_mib=context)
     estimate = replace(with_flags(estimate, task), digest=digest)
     found = advice.verdicts(estimator, task.batch_size, cards)

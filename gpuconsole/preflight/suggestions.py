@@ -9,7 +9,7 @@ from math import ceil
 
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
-from gpuconsole.preflight.advice import Estimator, bound_mib, rounded_batch
+from gpuconsole.preflight.advice import Estimator, held, rounded_batch
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.variant import ShardLevel, Variant
@@ -70,8 +70,7 @@ def suggestions(
         )  # fmt: skip
     if not wanted(estimate, found):
         return ()
-    assert estimate.memory is not None
-    asked = _Asked(estimator, estimate, estimate.memory, found, cards, set_batch)
+    asked = _Asked(estimator, estimate, found, cards, set_batch)
     if not changing:
         return (*asked.smaller_batch(), *asked.bigger_device())
     return (
@@ -93,7 +92,6 @@ class _Asked:
 
     estimator: Estimator
     estimate: Estimate
-    memory: Memory
     found: Sequence[Verdict]
     cards: Sequence[Card]
     set_batch: SetBatch | None
@@ -107,8 +105,7 @@ class _Asked:
     def fits(self, memory: Memory) -> bool:
         """Whether a changed job fits on the roomiest card."""
         card = self.roomiest
-        flags = self.estimate.flags
-        return card is not None and card.limit_mib >= bound_mib(memory, card, flags)
+        return card is not None and card.limit_mib >= memory.high_mib
 
     @property
     def context_mib(self) -> float | None:
@@ -117,13 +114,36 @@ class _Asked:
         return None if card is None else 0.0 if card.exact else card.context_mib
 
     def anew(self, batch: int | None = None, variant: Variant | None = None) -> Memory | None:
-        """Return the memory with a change made."""
-        return self.estimator.estimate(
+        """Return the memory with a change made, as it is held against the roomiest card."""
+        card = self.roomiest
+        changed = self.estimator.estimate(
             batch if batch is not None else self.estimate.batch_size,
             backend=self.estimate.backend,
             context_mib=self.context_mib,
             variant=variant or Variant(),
         ).memory
+        if card is None or changed is None:
+            return changed
+        return held(changed, card, self.estimate.flags)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory of the job as it is, on the same card as with a change made."""
+        written = self.anew()
+        assert written is not None
+        return written
+
+    @property
+    def on_a_device(self) -> Memory:
+        """The memory of the job as it is on a device that is not among the cards."""
+        if self.roomiest is not None and self.roomiest.exact:
+            whole = self.estimator.estimate(
+                self.estimate.batch_size, backend=self.estimate.backend
+            ).memory
+            assert whole is not None
+            return whole
+        assert self.estimate.memory is not None
+        return self.estimate.memory
 
     @property
     def best_batch(self) -> int:
@@ -171,15 +191,15 @@ class _Asked:
     def ways(self) -> Iterator[Suggestion]:
         if self.estimate.backend == "cpu":
             return
-        best, enough = 0.0, False
+        best, enough, memory = 0.0, False, self.memory
         for way in _WAYS:
             if enough and way.more:
                 continue
             changed = self.anew(variant=way.variant)
-            saves = 0.0 if changed is None else self.memory.high_mib - changed.high_mib
+            saves = 0.0 if changed is None else memory.high_mib - changed.high_mib
             # A way that costs more than those before it has to save more, too.
             least = best if way.more else 0.0
-            if changed is None or saves < least + _WORTH * self.memory.total_mib:
+            if changed is None or saves < least + _WORTH * memory.total_mib:
                 continue
             best, fits = max(best, saves), self.fits(changed)
             enough = enough or fits
@@ -188,6 +208,7 @@ class _Asked:
 
     def sharding(self) -> Iterator[Suggestion]:
         """Spread states over the devices of one host: the fewest devices with which it fits."""
+        memory = self.memory
         widest = Counter((one.host, one.device) for one in self.cards if one.host)
         levels: tuple[ShardLevel, ...] = ("os_g", "p_g_os")
         for count in SHARD_COUNTS:
@@ -196,21 +217,21 @@ class _Asked:
                 return
             for level in levels:
                 changed = self.anew(variant=Variant(shard_level=level, shards=count))
-                if changed is None or changed.total_mib >= self.memory.total_mib * (1 - _WORTH):
+                if changed is None or changed.total_mib >= memory.total_mib * (1 - _WORTH):
                     continue
                 if self.fits(changed):
                     text = (
                         f"Use {count} devices of one host with sharding {level} ({hosts[0]} has "
                         f"them): each holds about {format_mib(changed.total_mib)}."
                     )
-                    saves = self.memory.high_mib - changed.high_mib
+                    saves = memory.high_mib - changed.high_mib
                     costs = f"{count} devices, and traffic between them at every step"
                     yield Suggestion("sharding", f"{level} x{count}", text, saves, costs)
                     return
 
     def bigger_device(self) -> Iterator[Suggestion]:
         threshold = min((card.threshold for card in self.cards if not card.exact), default=0.85)
-        need = self.memory.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
+        need = self.on_a_device.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
         # Cards report a little less than their name says.
         size = next((one for one in CARD_SIZES_GIB if one * GIB_IN_MIB * 0.97 >= need), None)
         if size is None:
@@ -219,7 +240,14 @@ class _Asked:
             yield Suggestion("device", gib, text)
             return
         large = sorted(
-            {one.device for one in self.cards if one.capacity_mib >= need and not one.exact}
+            {
+                one.device
+                for one in self.cards
+                if one.capacity_mib >= need
+                and one.held_mib
+                and one.backend == self.estimate.backend
+                and not one.exact
+            }
         )
         names = f" ({', '.join(large[:3])}, once free)" if large else ""
         yield Suggestion("device", size, f"Use a device with at least {size} GB{names}.")

@@ -37,6 +37,8 @@ class Glyphs:
     left: str
     right: str
     limit: str
+    beyond: str
+    """What is above the limit, told without colors too."""
     dot: str
     lit: str
     """A device that answers a question."""
@@ -73,12 +75,12 @@ _JOBS_DRAWN = {
     JobState.FAILED: "✗",
 }
 BLOCK = Glyphs(
-    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "•", "◆", _CONDITIONS,
+    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "×", "•", "◆", _CONDITIONS,
     {"fits": "✓", "tight": "~", "will-not-fit": "✗", "will-fail": "✗", "unknown": "?"},
     _JOBS_DRAWN,
 )  # fmt: skip
 ASCII = Glyphs(
-    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "*", "$", _CONDITIONS,
+    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "x", "*", "$", _CONDITIONS,
     {"fits": "+", "tight": "~", "will-not-fit": "x", "will-fail": "x", "unknown": "?"},
     _JOBS,
 )  # fmt: skip

@@ -97,8 +97,19 @@ def test_oom_probability_falls_with_capacity() -> None:
     analysis = analyse(TOO_BIG)
     found = report(task(), [card(one) for one in (8, 24, 80, 192)], analysis=analysis)
     chances = [one.oom_probability for one in found.verdicts]
-    assert chances == sorted(chances, reverse=True)
+    told = [chance for chance in chances if chance is not None]
+    assert told == sorted(told, reverse=True)
     assert chances[0] == 1.0
+
+
+def test_no_chance_to_live_stands_beside_a_refusal() -> None:
+    analysis = analyse(TOO_BIG)
+    memory = analysis.estimate(context_mib=600.0).memory
+    assert memory is not None
+    # All of the range is physically there, and little of it may be used.
+    one = Card("roomy", "h", "gpu", memory.high_mib * 1.05, threshold=0.5, context_mib=600.0)
+    [refused] = report(task(), [one], analysis=analysis).verdicts
+    assert (refused.verdict, refused.oom_probability) == ("will-not-fit", None)
 
 
 def test_a_large_fleet_is_worked_out_by_class() -> None:

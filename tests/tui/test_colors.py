@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
+from gpuconsole.core.answer import answer
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import LEVELS, Condition
@@ -90,9 +91,8 @@ async def test_without_colours_every_screen_says_all_in_words_and_glyphs(
 
 
 def test_the_parts_of_memory_are_letters_where_colours_cannot_part_them() -> None:
-    memory = report().estimate.memory
-    assert memory is not None
-    plain = "".join(part for part, _ in stacked_bar(Ink(NIGHT), memory, 34816.0, 60))
-    few = "".join(part for part, _ in stacked_bar(Ink(NIGHT, few_colors=True), memory, 34816.0, 60))
+    shown = answer(report())
+    plain = "".join(part for part, _ in stacked_bar(Ink(NIGHT), shown, 60))
+    few = "".join(part for part, _ in stacked_bar(Ink(NIGHT, few_colors=True), shown, 60))
     assert not any(letter.isalpha() for letter in plain)
     assert len({letter for letter in few if letter.isalpha()}) >= 3

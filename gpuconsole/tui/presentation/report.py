@@ -8,6 +8,7 @@ from pathlib import PurePath
 from rich.cells import cell_len
 from rich.style import Style
 
+from gpuconsole.core.answer import Answer, answer, best, goodness
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
 from gpuconsole.core.jobs import Job
@@ -18,29 +19,10 @@ from gpuconsole.tui.presentation.devices import short_model
 
 Lines = list[list[Piece]]
 
-RANK = {"fits": 0, "tight": 1, "will-not-fit": 2, "unknown": 3, "will-fail": 4}
 MOST_SUGGESTIONS = 3
 """Suggestions with a key to apply them: F2, F3, F4."""
 MOST_PAST = 12
 """Past submissions that an empty form lists."""
-
-
-def overall(report: Report) -> str:
-    """Return the verdict on the whole: what the best device of the fleet says."""
-    if report.estimate.errors or any(each.verdict == "will-fail" for each in report.verdicts):
-        return "will-fail"
-    if not report.verdicts:
-        return "unknown"
-    return min((each.verdict for each in report.verdicts), key=lambda word: RANK[word])
-
-
-def best(report: Report, uuids: Sequence[str] = ()) -> Verdict | None:
-    """Return the verdict to draw: of the chosen devices, else of the best device."""
-    chosen = [each for each in report.verdicts if each.uuid and each.uuid in uuids]
-    pool = chosen or list(report.verdicts)
-    return min(
-        pool, key=lambda each: (RANK[each.verdict], -(each.headroom_mib or 0.0)), default=None
-    )
 
 
 def short_path(file: str, script: str) -> str:
@@ -80,11 +62,11 @@ def report_lines(
     ink: Ink, report: Report, uuids: Sequence[str], width: int, edits: Sequence[Edit] = ()
 ) -> Lines:
     """Return the whole report, with what will be changed in the shipped copy."""
-    verdict = best(report, uuids)
-    memory = report.estimate.memory
-    lines = _headline(ink, report, verdict, width)
+    shown = answer(report, uuids)
+    memory = shown.memory
+    lines = _headline(ink, shown, width)
     if memory is not None:
-        lines += _against(ink, memory, verdict.limit_mib if verdict else None, width)
+        lines += _against(ink, shown, width)
     lines += _method(ink, report.estimate, width)
     lines += _trouble(ink, report.estimate, width)
     lines += _edits(ink, report.estimate.script, edits, width)
@@ -95,13 +77,13 @@ def report_lines(
             [(ink.say("what would help"), ink.title)],
             *_suggestions(ink, report, width),
         ]
-    urgent = overall(report) != "fits"
+    urgent = shown.word != "fits"
     if urgent:
         lines += help_lines
     if memory is not None:
         lines += [[], *_parts(ink, memory, width)]
     if report.verdicts and memory is not None:
-        lines += [[], *_devices(ink, report.verdicts, width)]
+        lines += [[], *_devices(ink, report.verdicts, memory, width)]
     if not urgent:
         lines += help_lines
     if report.estimate.notes:
@@ -114,20 +96,18 @@ def report_lines(
     return lines
 
 
-def _headline(ink: Ink, report: Report, verdict: Verdict | None, width: int) -> Lines:
-    word = overall(report)
-    memory = report.estimate.memory
+def _headline(ink: Ink, shown: Answer, width: int) -> Lines:
+    word, memory, verdict = shown.word, shown.memory, shown.verdict
     said = f"{ink.glyphs.verdicts[word]} {ink.say(word.replace('-', ' ')).upper()}"
     rest = ""
     if word == "will-fail":
         rest = "the script itself is wrong"
     elif memory is None:
         rest = "its memory cannot be told"
-    elif verdict is not None and verdict.limit_mib:
-        share = 100.0 * memory.high_mib / verdict.limit_mib
+    elif verdict is not None and shown.share_percent is not None:
         rest = (
-            f"up to {format_mib(memory.high_mib)} of {format_mib(verdict.limit_mib)}"
-            f" ({share:.0f}%) on {short_model(verdict.device)}"
+            f"up to {format_mib(memory.high_mib)} of {format_mib(shown.limit_mib)}"
+            f" ({shown.share_percent}%) on {short_model(verdict.device)}"
         )
     else:
         rest = f"up to {format_mib(memory.high_mib)}; no device to hold it against"
@@ -213,11 +193,11 @@ def parts_of(memory: Memory) -> tuple[tuple[str, str, float], ...]:
     )
 
 
-def _against(ink: Ink, memory: Memory, limit: float | None, width: int) -> Lines:
+def _against(ink: Ink, shown: Answer, width: int) -> Lines:
     """Return all parts side by side in one bar, held against the limit."""
-    lines: Lines = [stacked_bar(ink, memory, limit, width)]
-    if limit:
-        lines.append(_scale(ink, memory, limit, width))
+    lines: Lines = [stacked_bar(ink, shown, width)]
+    if shown.limit_mib is not None:
+        lines.append(_scale(ink, shown, width))
     return lines
 
 
@@ -242,9 +222,11 @@ def _parts(ink: Ink, memory: Memory, width: int) -> Lines:
     return lines
 
 
-def stacked_bar(ink: Ink, memory: Memory, limit: float | None, width: int) -> list[Piece]:
+def stacked_bar(ink: Ink, shown: Answer, width: int) -> list[Piece]:
     """Return the parts side by side with the limit marked; beyond it they are shown as over."""
-    scale = max(limit or 0.0, memory.high_mib, 1.0) * 1.04
+    memory, limit = shown.memory, shown.limit_mib
+    assert memory is not None
+    scale = _scale_mib(shown)
     cells: list[Piece] = []
     edge = 0.0
     drawn = 0
@@ -257,19 +239,31 @@ def stacked_bar(ink: Ink, memory: Memory, limit: float | None, width: int) -> li
     bound = round(width * memory.high_mib / scale)
     cells += [("-" if ink.ascii else "░", ink.muted)] * max(0, bound - len(cells))
     cells += [(ink.glyphs.bar_rest, ink.rule)] * max(0, width - len(cells))
-    if limit:
-        at = min(width - 1, round(width * limit / scale))
-        over = memory.high_mib > limit
+    if limit is not None:
+        at, over = min(width - 2, round(width * limit / scale)), shown.beyond_mib > 0
         cells[at] = (ink.glyphs.limit, ink.bad if over else ink.good)
+        # However little it is, one cell shows it; what fits does not reach beyond.
+        end = max(at + 2, bound) if over else at + 1
+        cells[at + 1 : end] = [(ink.glyphs.beyond, ink.bad)] * (end - at - 1)
+        cells[end:] = [(ink.glyphs.bar_rest, ink.rule)] * (width - end)
     return _joined(cells[:width])
 
 
-def _scale(ink: Ink, memory: Memory, limit: float, width: int) -> list[Piece]:
-    scale = max(limit, memory.high_mib, 1.0) * 1.04
+def _scale_mib(shown: Answer) -> float:
+    """Return how many MiB the whole bar stands for."""
+    high = 0.0 if shown.memory is None else shown.memory.high_mib
+    return max(shown.limit_mib or 0.0, high, 1.0) * 1.04
+
+
+def _scale(ink: Ink, shown: Answer, width: int) -> list[Piece]:
+    limit, beyond = shown.limit_mib or 0.0, shown.beyond_mib
     words = ink.say(f"limit {format_mib(limit)}")
-    length = cell_len(words)
-    at = max(0, min(width - length, round(width * limit / scale) - length + 1))
-    return [(" " * at + words, ink.muted)]
+    more = f"  {ink.glyphs.beyond} " + ink.say(f"{format_mib(beyond)} too much") if beyond else ""
+    length = cell_len(words + more)
+    at = round(width * limit / _scale_mib(shown)) - cell_len(words) + 1
+    at = max(0, min(width - length, at))
+    pieces: list[Piece] = [(" " * at + words, ink.muted)]
+    return [*pieces, (more, ink.bad)] if beyond else pieces
 
 
 def _part_style(ink: Ink, at: int) -> Style:
@@ -286,7 +280,8 @@ def _joined(cells: list[Piece]) -> list[Piece]:
     return result
 
 
-def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
+def _devices(ink: Ink, verdicts: Sequence[Verdict], memory: Memory, width: int) -> Lines:
+    """Return a line per kind of device, with the need where it is not that of the headline."""
     classes: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         classes.setdefault(short_model(verdict.device), []).append(verdict)
@@ -297,7 +292,7 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
           + fit(say("max batch"), 10, "right") + fit(say("fit"), 7, "right"), ink.muted)]
     ]  # fmt: skip
     rows = [(device, *_best_of(each)) for device, each in classes.items()]
-    rows.sort(key=lambda row: (RANK[row[1].verdict], -(row[1].headroom_mib or 0.0)))
+    rows.sort(key=lambda row: goodness(row[1]))
     for device, verdict, able, count in rows[:10]:
         word = f"{ink.glyphs.verdicts[verdict.verdict]} {say(verdict.verdict.replace('-', ' '))}"
         headroom = "n/a" if verdict.headroom_mib is None else _signed(verdict.headroom_mib)
@@ -307,8 +302,15 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
              (fit(headroom, 10, "right") + fit(batch, 10, "right"), ink.text),
              (fit(f"{able}/{count}", 7, "right"), ink.muted)]
         )  # fmt: skip
-        if verdict.reason and verdict.verdict not in ("fits",):
-            parts = wrapped(say(verdict.reason), width - 2)[:2]
+        words = verdict.reason if verdict.verdict != "fits" else ""
+        need = format_mib(verdict.needs_mib)
+        if verdict.verdict in ("fits", "tight") and need not in (
+            "n/a",
+            format_mib(memory.high_mib),
+        ):
+            words = f"needs up to {need}, {format_mib(verdict.limit_mib)} may be used"
+        if words:
+            parts = wrapped(say(words), width - 2)[:2]
             lines += [[("  " + part, ink.muted)] for part in parts]
     if len(rows) > 10:
         lines.append([(say(f"and {len(rows) - 10} more kinds of device"), ink.muted)])
@@ -316,7 +318,8 @@ def _devices(ink: Ink, verdicts: Sequence[Verdict], width: int) -> Lines:
 
 
 def _best_of(verdicts: list[Verdict]) -> tuple[Verdict, int, int]:
-    first = min(verdicts, key=lambda each: (RANK[each.verdict], -(each.headroom_mib or 0.0)))
+    first = best(verdicts)
+    assert first is not None
     able = sum(each.verdict in ("fits", "tight") for each in verdicts)
     return first, able, len(verdicts)
 

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
+from gpuconsole.core.answer import answer as judged
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
@@ -26,7 +27,6 @@ from gpuconsole.tui.presentation.placement import decision_lines
 from gpuconsole.tui.presentation.report import (
     MOST_SUGGESTIONS,
     invitation,
-    overall,
     report_lines,
     short_path,
 )
@@ -139,7 +139,7 @@ class SubmitScreen(RecallingScreen):
             return
         answer = self._draft.answer
         if answer.report is not None and answer.task == task:
-            word = overall(answer.report)
+            word = judged(answer.report, answer.uuids).word
             if word in ("will-not-fit", "will-fail"):
                 said = f"Preflight says it {word.replace('-', ' ')}."
                 self._override(task, said)
@@ -352,14 +352,14 @@ class SubmitScreen(RecallingScreen):
 
     def _verdict_words(self) -> list[Piece]:
         """The verdict in a few words, for a terminal that shows the form alone."""
-        report, ink = self._draft.answer.report, self.ink
+        answer, ink = self._draft.answer, self.ink
+        report = answer.report
         if self._draft.slow or report is None:
             return [(ink.say("estimating") if self._draft.slow else "", ink.muted)]
-        word = overall(report)
-        said = f"{ink.glyphs.verdicts[word]} {ink.say(word.replace('-', ' '))}"
-        memory = report.estimate.memory
-        size = f"  {format_mib(memory.high_mib)}" if memory else ""
-        return [(said, ink.verdicts[word]), (size, ink.text)]
+        shown = judged(report, answer.uuids)
+        said = f"{ink.glyphs.verdicts[shown.word]} {ink.say(shown.word.replace('-', ' '))}"
+        size = f"  {format_mib(shown.memory.high_mib)}" if shown.memory else ""
+        return [(said, ink.verdicts[shown.word]), (size, ink.text)]
 
     def _draw_preflight(self) -> None:
         panel = self.query_one("#preflight", Panel)
