@@ -83,8 +83,9 @@ class ResourcePolicy(Section):
 
     memory_threshold: float | None = Field(None, gt=0, le=1)
     """Share of a device's memory that the estimate may fill; the lab's is the most."""
-    allow_mixed_precision: bool = False
-    """Mixed precision may be suggested."""
+    allow_mixed_precision: bool | None = None
+    """With `false` mixed precision is never suggested, and devices are ranked by their rate in
+    single precision."""
     distributed_strategy: Literal["ddp", "sharding", "none"] = "none"
     """How several devices share the work."""
     preferred_devices: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()

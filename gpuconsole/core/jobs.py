@@ -114,7 +114,9 @@ class Task:
     """How long to wait for a preferred device before any that fits will do."""
     memory_threshold: float | None = None
     """Largest share of a device's memory it may fill; None means the lab's, which is the most."""
-    allow_mixed_precision: bool = False
+    allow_mixed_precision: bool | None = None
+    """False: it is never suggested, and devices are ranked by their rate in single precision; None
+    where the task does not say."""
     distributed_strategy: str = ""
     algorithm: str = ""
     """Placement policy for this job's candidates; "" means the lab's."""

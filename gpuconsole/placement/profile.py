@@ -184,7 +184,8 @@ def _rates(
     """Return what ranks kinds by speed, 0 when unknown, and whether that is steps a second.
 
     Steps a second by the roofline, where the work of a step is known and the figures of every kind
-    allow it, for only like may be compared with like; else the FP16 rate in TFLOPS.
+    allow it, for only like may be compared with like; else the FP16 rate in TFLOPS, or the FP32
+    rate of a task that does not allow mixed precision.
     """
     if request.rates is not None:
         return [request.rates.get(kind.model, 0.0) for kind in kinds], False
@@ -192,6 +193,8 @@ def _rates(
         steps = [_step_rate(request.work, spec) for spec in specs]
         if all(rate for rate, code in zip(steps, codes, strict=True) if not code):
             return steps, True
+    if request.task.allow_mixed_precision is False:
+        return [(spec and spec.fp32_tflops) or 0.0 for spec in specs], False
     return [(spec and spec.rate_tflops) or 0.0 for spec in specs], False
 
 

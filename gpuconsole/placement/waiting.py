@@ -288,7 +288,12 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
             options.append("Let it spread over several hosts (`--hosts`).")
     elif codes["memory"] and need is not None:
         reason = _too_large(survey, refused)
-        options.append("Lower the batch size, or use mixed precision or recompute.")
+        mixed = task.allow_mixed_precision is not False
+        options.append(
+            "Lower the batch size, or use mixed precision or recompute."
+            if mixed
+            else "Lower the batch size, or use recompute."
+        )
     elif codes["image"]:
         cell = next(cell for cell, code in refused if code == "image")
         ruling = made.rules.host(made.request, cell.site.host, 0, 1)

@@ -14,6 +14,7 @@ from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, context_of
+from gpuconsole.preflight.cost import MIXED_PRECISION
 from gpuconsole.preflight.digest import script_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
@@ -23,6 +24,7 @@ LEFT_OUT = (
     "Changes of the script (mixed precision, recomputing, accumulation, sharding) were not tried: "
     "the script takes too long to follow again for each."
 )
+NOT_ALLOWED = "The script computes in mixed precision; the task does not allow that."
 
 
 def report(
@@ -64,7 +66,12 @@ def report(
         found = past.verdicts(estimate, found, cards)
     set_batch = None if analysis is None else analysis.set_batch
     changing = measured is not None or analysis is None or not analysis.long(backend)
-    helpful = suggestions(estimator, estimate, found, cards, set_batch, changing=changing)
+    mixed = task.allow_mixed_precision is not False
+    if not mixed and not {*estimate.flags}.isdisjoint(("amp", MIXED_PRECISION)):
+        estimate = replace(estimate, notes=(*estimate.notes, NOT_ALLOWED))
+    helpful = suggestions(
+        estimator, estimate, found, cards, set_batch, changing=changing, mixed=mixed
+    )
     if not changing and wanted(estimate, found):
         estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
     return Report(estimate, found, helpful)

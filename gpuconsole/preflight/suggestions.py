@@ -56,11 +56,13 @@ def suggestions(
     set_batch: SetBatch | None = None,
     *,
     changing: bool = True,
+    mixed: bool = True,
 ) -> tuple[Suggestion, ...]:
     """Return what would help when no device takes the job as it is, or the script is wrong.
 
     `set_batch` tells how another batch size is put into effect. Without `changing` there are no
-    ways that change the script: each would be followed anew.
+    ways that change the script: each would be followed anew. Without `mixed` mixed precision is not
+    suggested.
     """
     if estimate.errors:
         return tuple(
@@ -74,7 +76,7 @@ def suggestions(
     if not changing:
         return (*asked.smaller_batch(), *asked.bigger_device())
     return (
-        *asked.smaller_batch(), *asked.accumulation(), *asked.ways(), *asked.sharding(),
+        *asked.smaller_batch(), *asked.accumulation(), *asked.ways(mixed), *asked.sharding(),
         *asked.bigger_device(),
     )  # fmt: skip
 
@@ -188,12 +190,12 @@ class _Asked:
             "about as many samples a second; batch norms see the small batch",
         )  # fmt: skip
 
-    def ways(self) -> Iterator[Suggestion]:
+    def ways(self, mixed: bool) -> Iterator[Suggestion]:
         if self.estimate.backend == "cpu":
             return
         best, enough, memory = 0.0, False, self.memory
         for way in _WAYS:
-            if enough and way.more:
+            if (enough and way.more) or (way.variant.amp and not mixed):
                 continue
             changed = self.anew(variant=way.variant)
             saves = 0.0 if changed is None else memory.high_mib - changed.high_mib

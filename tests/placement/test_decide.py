@@ -595,3 +595,18 @@ def test_the_score_is_the_sum_of_its_terms() -> None:
             terms = scorer.terms(shelf, 0.0)
             total = sum(weights[term] * value for term, value in terms.items())
             assert scorer.score(shelf) == pytest.approx(total)
+
+
+def test_without_mixed_precision_devices_are_ranked_by_single_precision() -> None:
+    """The A100 leads in half precision, the RTX 3090 in single."""
+    speedy = Policy(weights={"speed": 1.0})
+    hosts = fleet(up("a", card("rtx", RTX)), up("b", card("a100", A100)))
+
+    def chosen(allowed: bool | None) -> str:
+        request = wants()
+        task = replace(request.task, allow_mixed_precision=allowed)
+        decision = decide(replace(request, task=task), hosts, {}, speedy, NOW)
+        assert decision.chosen is not None
+        return decision.chosen.devices[0].uuid
+
+    assert [chosen(allowed) for allowed in (None, True, False)] == ["a100", "a100", "rtx"]

@@ -159,3 +159,18 @@ def test_the_cold_range_spans_two_each_way_and_is_honest_about_nothing_known() -
     assert high == pytest.approx(4 * low)
     assert step_range(estimate(), "a card nobody knows") is None
     assert step_range(estimate(flops_per_step=0.0, bytes_per_step=0.0), "Tesla T4") is None
+
+
+def test_mixed_precision_is_not_suggested_where_the_task_does_not_allow_it(
+    analysis: Analysis,
+) -> None:
+    def kinds(allowed: bool | None) -> set[str]:
+        task = Task("t", script=str(TOO_BIG), allow_mixed_precision=allowed)
+        found = report(task, [card(24)], analysis=analysis)
+        return {f"{one.kind}:{one.value}" for one in found.suggestions}
+
+    assert {"amp:O1", "recompute:blocks"} <= kinds(None)
+    assert kinds(True) == kinds(None)
+    refused = kinds(False)
+    assert "recompute:blocks" in refused
+    assert not any("amp" in one or "O1" in one for one in refused)

@@ -277,3 +277,41 @@ def test_programs_that_are_not_followed_say_so(write: Write) -> None:
     estimate = analyse(write(text)).estimate()
     assert estimate.memory is None
     assert "loaded from a file" in estimate.unknowns[0].reason
+
+
+# -- networks that are not trained
+
+
+@pytest.mark.parametrize(
+    ("body", "peak_mib"),
+    [
+        # 1024 x 1024 floats of weights, 256 x 1024 a tensor; truth by Paddle's own counter.
+        ("x = paddle.rand([256, 1024])\nwith paddle.no_grad():\n    y = net(x)", 7.0),
+        ("x = paddle.rand([256, 1024])\ny = net(x)", 7.0),
+        ("for turn in range(5):\n    x = paddle.rand([256, 1024])\n    y = net(x)", 9.0),
+        ("x = paddle.rand([256, 1024])\nfor turn in range(500):\n    y = net(x)", 8.0),
+    ],
+)
+def test_a_network_that_is_only_run_has_the_peak_of_its_forward_pass(
+    write: Callable[..., Path], body: str, peak_mib: float
+) -> None:
+    path = write(
+        "import paddle\nfrom paddle import nn\n"
+        "net = nn.Sequential(nn.Linear(1024, 1024, bias_attr=False), nn.ReLU())\nnet.eval()\n"
+        f"{body}\n"
+    )
+    found = analyse(path).estimate(backend="cpu")
+    assert found.batch_size == 256
+    assert found.memory is not None
+    assert found.memory.tensors_peak_mib == pytest.approx(peak_mib, abs=0.1)
+
+
+def test_a_network_that_is_only_run_is_not_estimated_past_what_is_not_understood(
+    write: Callable[..., Path],
+) -> None:
+    path = write(
+        "import paddle\nimport pictures_of_nobody\n"
+        "net = paddle.nn.Linear(4, 4)\nnet(paddle.rand([2, 4]))\n"
+        "for x in pictures_of_nobody.all():\n    net(x)\n"
+    )
+    assert analyse(path).estimate().memory is None

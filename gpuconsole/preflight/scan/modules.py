@@ -89,6 +89,7 @@ class Modules(Handling):
         if self.frameworks and not self.paddle and run.cycles < CYCLES:
             run.blocking = self.frameworks[0]
             run.faults.clear()
+        run.close_inference()
 
     # -- statements
 

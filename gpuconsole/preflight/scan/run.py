@@ -302,6 +302,18 @@ class Run:
         self.bytes_done, self.bytes = self.bytes, 0.0
         self.closed_at.append(len(self.ledger.kinds))
 
+    def close_inference(self) -> None:
+        """Take a script that ended, and ran a network without training any, as steady.
+
+        All that it ever allocates was seen; where something was not understood it was not.
+        """
+        trained = self.optimizers or self.backwards
+        whole = self.blocking is None and not self.unknowns and not self.faults
+        if self.cycles < CYCLES and self.layers and whole and not trained:
+            self.cycles = CYCLES
+            if self.flops:
+                self.flops_done, self.bytes_done = self.flops, self.bytes
+
     def _watch_growth(self) -> None:
         """Flag a run that holds more after one step than after the step before."""
         before, self.held = self.held, self.ledger.live("activations")
