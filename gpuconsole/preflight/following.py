@@ -121,11 +121,11 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
     except values.Blocked as blocked:
         run.block(blocked.unknown)
     except values.ShapeFault as fault:
-        run.fault(fault.message, fault.shapes)
+        _failed(run, fault.message, fault.shapes)
     except values.UserRaise as raised:
         if run.cycles < CYCLES:
             run.file, run.line = getattr(raised, "place", (run.file, run.line))
-            run.fault(str(raised))
+            _failed(run, str(raised))
     except RecursionError:
         run.block(run.unknown("the script is nested too deep to follow"))
     except FOLLOW_ERRORS as error:
@@ -136,13 +136,35 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
         run.block(run.unknown("the script makes more than the analysis can hold"))
 
 
+def _failed(run: Run, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
+    """Report what ended the script: where that is not certain its memory cannot be told."""
+    failed = run.fault(message, shapes)
+    if not run.faults:
+        run.block(failed)
+
+
+def _unfollowed(run: Run, unknowns: Sequence[values.Unknown]) -> values.Unknown | None:
+    """Return why a run shows no steady state: what it did is not what needs the memory.
+
+    Training is followed where an optimizer has stepped often enough, other work where networks
+    have run and nothing that was called with their tensors is unknown.
+    """
+    if run.cycles < CYCLES:
+        return unknowns[0] if unknowns else run.unknown("no training step was found")
+    if run.optimizers:
+        return None
+    if run.lost is not None:
+        return run.lost
+    if not run.forwards and not run.backwards:
+        return unknowns[0] if unknowns else run.unknown("no forward pass of a network was found")
+    return None
+
+
 def _outcome(
     run: Run, trace: Trace, files: frozenset[str], named: tuple[values.Sourced, ...]
 ) -> Outcome:
-    blocking = run.blocking
     unknowns = list(run.unknowns.values())
-    if blocking is None and run.cycles < CYCLES and not run.faults:
-        blocking = unknowns[0] if unknowns else run.unknown("no training step was found")
+    blocking = run.blocking or (None if run.faults else _unfollowed(run, unknowns))
     if blocking is not None:
         key = (blocking.file, blocking.line, blocking.reason)
         unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]

@@ -98,8 +98,8 @@ class GradScaler(Native):
         return self.on
 
     def do_state_dict(self, run: Run) -> Value:
-        """Give nothing to save."""
-        return {}
+        """Give what would be saved."""
+        return run.unknown("the saved state of a scaler")
 
 
 def decorate(run: Run, models: Value, optimizers: Value = None, level: Value = "O1",

@@ -166,7 +166,7 @@ class Parser(Native):
         given = Reader(run, self.options, values, left).read(words)
         for option in self.options:
             if option.required and option.dest not in given:
-                run.fault(f"the argument {option.shown} is required and not given")
+                run.refuse(f"the argument {option.shown} is required and not given")
                 values[option.dest] = run.unknown(f"the argument {option.shown}")
 
 

@@ -158,6 +158,7 @@ def answer(run: Run, one: Assumption) -> Value:
     A shape with the batch in it is a batch that the loader gave; one without is an array.
     """
     run.answers.met.add(one.given)
+    run.doubt = run.unknown(f"{one.given} is as answered")
     value = one.value
     if not isinstance(value, ShapeAnswer):
         return value

@@ -65,8 +65,7 @@ class Attributes:
         """Note that a script fails here; raise where it may be prepared for that."""
         if self.trying:
             raise exceptions.raised(self.run, kind, message)
-        self.run.fault(message)
-        return self.run.unknown(message)
+        return self.run.fault(message)
 
     def get_attr(self, value: Value, name: str) -> Value:
         """Return `value.name` as the script would see it."""

@@ -157,7 +157,10 @@ class Calls(Attributes):
                 return self.run.around(self, target, args, kwargs)
             return self.call_instance(target, args, kwargs)
         if isinstance(target, Unknown):
-            if any(isinstance(one, Tensor) and one.needs_grad for one in args):
+            tensors = [one for one in args if isinstance(one, Tensor)]
+            if tensors and self.run.lost is None:
+                self.run.lost = target
+            if any(one.needs_grad for one in tensors):
                 self.run.block(target)
             else:
                 self.run.note_unknown(target)
@@ -192,8 +195,10 @@ class Calls(Attributes):
         except ShapeFault as fault:
             if is_open(fault):
                 return run.unknown("an extent that is not known")
-            run.fault(fault.message, fault.shapes)
-            return run.unknown(fault.message)
+            failed = run.fault(fault.message, fault.shapes)
+            if any(isinstance(one, Tensor) and one.needs_grad for one in args):
+                run.block(failed)
+            return failed
         except FOLLOW_ERRORS as error:
             unknown = getattr(error, "unknown", None) or first_unknown([*args], {**(kwargs or {})})
             if unknown is None:
@@ -277,8 +282,7 @@ class Calls(Attributes):
 
     def _wrong_call(self, function: Function, what: str) -> Unknown:
         message = f"{function.name}() {what}"
-        self.run.fault(message)
-        return self.run.unknown(message)
+        return self.run.fault(message)
 
     # -- contexts and iteration
 

@@ -276,9 +276,9 @@ class Loader(Native):
         if not isinstance(size, int) or size < 1:
             place = run.line
             run.line = self.place[1]
-            run.fault(f"a batch size of {size} cannot be")
+            failed = run.fault(f"a batch size of {size} cannot be")
             run.line = place
-            raise Blocked(run.unknown(f"a batch size of {size}"))
+            raise Blocked(failed)
         return int(size)
 
     def _batch(self, calls: Any, sample: Value, batch: int) -> Value:

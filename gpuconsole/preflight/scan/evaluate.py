@@ -27,6 +27,9 @@ from gpuconsole.preflight.scan.values import (
     plain,
 )
 
+_TRAINING = frozenset(["backward", "minimize", "clear_grad", "clear_gradients"])
+"""Methods that losses, optimizers and networks have, and hardly anything else."""
+
 
 class Expressions(Comprehensions):
     """The part of the interpreter that evaluates expressions."""
@@ -41,9 +44,14 @@ class Expressions(Comprehensions):
         if method is None:
             return run.unknown(f"{type(node).__name__} is not known to the analysis")
         if run.answering:
-            return self.answerable(lambda: method(self, node, scope), node)
-        value = method(self, node, scope)
-        return self.fresh(node, value) if isinstance(value, Unknown) else value
+            value = self.answerable(lambda: method(self, node, scope), node)
+        else:
+            value = method(self, node, scope)
+        if not isinstance(value, Unknown):
+            return value
+        if not isinstance(value, SomeNumber):
+            run.doubted(value)
+        return value if run.answering else self.fresh(node, value)
 
     def _constant(self, node: ast.Constant, scope: Scope) -> Value:
         value = node.value
@@ -95,8 +103,17 @@ class Expressions(Comprehensions):
             else:
                 return first_unknown(value) or self.run.unknown("** of something unknown")
         self.run.line = node.lineno or self.run.line
+        if isinstance(target, Unknown) and isinstance(node.func, ast.Attribute):
+            self._unknown_training(target, node.func.attr)
         result = self.call(target, args, kwargs)
         return self.of_call(node, target, args, result) if isinstance(result, Unknown) else result
+
+    def _unknown_training(self, target: Unknown, method: str) -> None:
+        """Give the memory up where what trains is not known: a loss or an optimizer."""
+        if method in _TRAINING:
+            self.run.block(target)
+        elif method == "step" and self.run.lost is None:
+            self.run.lost = target
 
     def _super(self, node: ast.Call, scope: Scope) -> Value:
         function: Scope | None = scope

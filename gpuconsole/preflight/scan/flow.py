@@ -75,6 +75,7 @@ class Flow(Generators):
         `written` is the condition, where each side alone can be followed in a run of its own.
         """
         run = self.run
+        run.doubted(run.unknown("a condition that is not known", test))
         place = (run.file, written.lineno if written is not None else 0)
         events = len(run.ledger.events)
         before = dict(scope.names)
@@ -83,6 +84,7 @@ class Flow(Generators):
         for body in (first, second):
             scope.names.clear()
             scope.names.update(before)
+            run.unsure += 1
             try:
                 ends.append(self.exec_block(body, scope))
                 outcomes.append(dict(scope.names))
@@ -94,6 +96,8 @@ class Flow(Generators):
             except Blocked:
                 self._undecided(place, written)
                 raise
+            finally:
+                run.unsure -= 1
         before.clear()
         merged, agreed = self._merge(outcomes[0], outcomes[1], test)
         scope.names.clear()
@@ -182,6 +186,7 @@ class Flow(Generators):
 
     def _rest(self, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]) -> Any:
         """Take the turns that are left of a loop over data to be like those that tell most."""
+        self.run.doubted(self.run.unknown("turns of a loop that are taken to be alike"))
         for item in turns.telling(items):
             turns.count += 1
             self.assign(node.target, item, scope)
@@ -207,6 +212,7 @@ class Flow(Generators):
         `turned` is how many turns came before, for items that were known.
         """
         run = self.run
+        run.doubted(more)
         before = containers(scope)
         sizes = [lengths.length_of(container) for container, _ in before]
         self.assign(node.target, lengths.likeness(item), scope)
@@ -231,6 +237,8 @@ class Flow(Generators):
         run = self.run
         for _ in range(MAX_LOOPS):
             truth = self.truth(self.eval(node.test, scope))
+            if truth is None:
+                run.doubted(run.unknown("how often a loop turns"))
             if truth is None and self._filled_up(node, scope):
                 return self.exec_block(node.orelse, scope)
             if truth is False:

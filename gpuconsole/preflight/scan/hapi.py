@@ -178,13 +178,13 @@ class Model(Native):
                     **__: Value) -> Value:  # fmt: skip
         """Run over a data set without gradients, with loss and metrics."""
         self._walk(run, eval_data, batch_size, self.do_eval_batch)
-        return {}
+        return run.unknown("what an evaluation measures")
 
     def do_predict(self, run: Run, test_data: Value = None, batch_size: Value = 1, *_: Value,
                    **__: Value) -> Value:  # fmt: skip
         """Run over a data set without gradients; the outputs become NumPy arrays."""
         self._walk(run, test_data, batch_size, lambda run, x, _: self.do_predict_batch(run, x))
-        return []
+        return run.unknown("what a model predicts")
 
     def _walk(self, run: Run, data: Value, batch_size: Value, each: Callable[..., Value]) -> None:
         for batch in self._loader(run, data, batch_size).iterate(run.calls):
@@ -266,8 +266,9 @@ def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None
     """`paddle.summary` and `paddle.flops`: a forward of their own, whose peak counts."""
     unknown = first_unknown(net, input_size, input)
     if unknown is not None or not isinstance(net, Layer):
-        run.note_unknown(unknown or run.unknown("the network of this summary"))
-        return {}
+        unknown = unknown or run.unknown("the network of this summary")
+        run.note_unknown(unknown)
+        return unknown
     training = net.training
     leave = NoGrad().enter(run)
     net.do_eval(run)

@@ -20,12 +20,16 @@ from gpuconsole.preflight.scan.values import (
     More,
     Native,
     NativeClass,
+    NativeFunction,
     Scope,
     Unknown,
     UserClass,
     Value,
     Wrapped,
 )
+
+_MODELLED = (Native, NativeFunction)
+"""Decorators that are models: those of no effect give nothing."""
 
 
 class Interpreter(Modules):
@@ -125,8 +129,8 @@ class Interpreter(Modules):
             if len(items) == 1 and isinstance(items[0], Unknown):
                 items = items * len(targets)
             else:
-                self.run.fault(f"{len(targets)} names for {len(items)} values")
-                items = [self.run.unknown("values that do not match their names")] * len(targets)
+                items = [self.run.fault(f"{len(targets)} names for {len(items)} values")]
+                items *= len(targets)
         for target, item in zip(targets, items, strict=True):
             self.assign(target, item, scope)
 
@@ -185,11 +189,9 @@ class Interpreter(Modules):
                 decorator = self.call(decorator, [], {})
             if isinstance(decorator, Native) and hasattr(decorator, "enter"):
                 made = Wrapped(made, decorator)
-            elif isinstance(decorator, Unknown):
-                self.run.note_unknown(decorator)
             else:
                 result = self.call(decorator, [made], {})
-                made = made if isinstance(result, Unknown) or result is None else result
+                made = made if result is None and isinstance(decorator, _MODELLED) else result
         return made
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> Any:

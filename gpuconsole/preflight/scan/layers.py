@@ -62,8 +62,19 @@ class Layer(Branch):
             out = out if given is None or isinstance(given, Unknown) else given
             del given
         run.layer = around
+        if isinstance(out, Unknown):
+            self.lose(run, out)
+        elif not around:
+            run.forwards += 1
         self.note_call(run, place, out, run.flops - flops)
         return out
+
+    def lose(self, run: Run, out: Unknown) -> None:
+        """Give the memory up where a layer with parameters is trained and its output not known."""
+        if run.lost is None:
+            run.lost = out
+        if run.grad_enabled and any(one.trainable for _, one in self.parameters()):
+            run.block(out)
 
     def prepared(self, calls: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the inputs as the hooks before a forward pass leave them."""
@@ -103,7 +114,10 @@ class Layer(Branch):
         try:
             return native(run, *args, **kwargs)
         except ShapeFault as fault:
-            run.fault(fault.message, fault.shapes)
+            failed = run.fault(fault.message, fault.shapes)
+            if not run.faults:
+                run.block(failed)
+                return failed
             return self.recover(run, *args)
 
     def recover(self, run: Run, *args: Value) -> Value:

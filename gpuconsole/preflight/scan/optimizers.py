@@ -252,8 +252,8 @@ class Optimizer(Native):
     do_set_state_dict = do_set_lr_scheduler = do_load_state_dict = do_set_dict = do_set_lr
 
     def do_state_dict(self, run: Run) -> Value:
-        """Give nothing to save."""
-        return {}
+        """Give what would be saved."""
+        return run.unknown("the saved state of an optimizer")
 
     def get__learning_rate(self, run: Run) -> Value:
         """Give the rate or scheduler."""
@@ -305,8 +305,8 @@ class Scheduler(Native):
         return self.do_get_lr(calls.run)
 
     def do_state_dict(self, run: Run) -> Value:
-        """Give nothing to save."""
-        return {}
+        """Give what would be saved."""
+        return run.unknown("the saved state of a scheduler")
 
 
 def optimizer_class(name: str) -> type[Optimizer]:

@@ -94,14 +94,12 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
     if wrong or len(args) > len(taking):
         message = f"{cls.name}() has no field {wrong[0]}" if wrong else (
             f"{cls.name}() takes {len(taking)} values, {len(args)} given")  # fmt: skip
-        run.fault(message)
-        return run.unknown(message)
+        return run.fault(message)
     given.update(kwargs)
     for name, default in fields.items():
         value = given[name] if name in given else default_of(calls, default)
         if value is MISSING:
-            run.fault(f"{cls.name}() needs a value for {name}")
-            value = run.unknown(f"the field {name}")
+            value = run.fault(f"{cls.name}() needs a value for {name}")
         made.attrs[name] = value
     later = cls.find("__post_init__")
     if isinstance(later, Function):
@@ -272,11 +270,12 @@ class Record(Native):
         values = {**dict(zip(names, args, strict=False)), **kwargs}
         for name in names:
             default = self.cls.find(name)
-            if name not in values and default is MISSING:
-                run.fault(f"{self.cls.name}() needs a value for {name}")
-            self.attrs[name] = values.get(
-                name, run.unknown(f"the field {name}") if default is MISSING else default
-            )
+            if name in values:
+                self.attrs[name] = values[name]
+            elif default is MISSING:
+                self.attrs[name] = run.fault(f"{self.cls.name}() needs a value for {name}")
+            else:
+                self.attrs[name] = default
 
     def values(self) -> list[Value]:
         """Return the values in order."""

@@ -129,6 +129,7 @@ class Roots(Calls):
         """Return the truth of a condition: its own, or how this run is asked to take it."""
         truth = self.truth(test)
         if truth is None:
+            self.run.doubted(self.run.unknown("a condition that is not known", test))
             return self.run.setting.choices.get((self.run.file, written.lineno))
         return truth
 

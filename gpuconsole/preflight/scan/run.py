@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault
@@ -148,6 +149,14 @@ class Run:
     around: Callable[[Any, Any, list[Value], dict[str, Value]], Value] | None = None
     """What is done around the call of a layer, where a variant changes how layers run."""
     dtype: str = "float32"
+    doubt: Unknown | None = None
+    """What the analysis first could not tell, or assumed: from then on no fault is certain."""
+    unsure: int = 0
+    """Conditions that are not known around what runs now, both sides of which are followed."""
+    forwards: int = 0
+    """Calls of whole networks that gave tensors."""
+    lost: Unknown | None = None
+    """What was called with a tensor, or stepped, without being known: it may be the network."""
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
     blocking: Unknown | None = None
     faults: dict[tuple[str, int, str], ScriptFault] = field(default_factory=dict)
@@ -200,8 +209,14 @@ class Run:
 
     def note_unknown(self, unknown: Unknown) -> None:
         """List an unknown that was met, whether or not it is on the memory path."""
+        self.doubted(unknown)
         self.unknowns.setdefault((unknown.file, unknown.line, unknown.reason), unknown)
         self.lines_lost.add((self.file, self.line))
+
+    def doubted(self, unknown: Unknown) -> None:
+        """Remember that what follows may rest on something unknown or assumed."""
+        if self.doubt is None:
+            self.doubt = unknown
 
     def block(self, unknown: Unknown) -> None:
         """Record that the memory cannot be told, unless the steady state is already known."""
@@ -221,8 +236,38 @@ class Run:
         """Return the batch size where the script is now, as far as it is known."""
         return self.batch_now or self.batch_seen or self.setting.batch
 
-    def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
-        """Record a mistake in the script at the line being run."""
+    def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> Unknown:
+        """Report that the script fails at the line being run; return what its result is.
+
+        Every fault passes here. It is the script's only where nothing before it was unknown or
+        assumed and the shapes are exact; otherwise it is one more unknown.
+        """
+        exact = not any(type(extent) is Bound for shape in shapes for extent in shape)
+        if self.doubt is None and exact:
+            self.accuse(message, shapes)
+            return self.unknown(message)
+        failed = self.unknown(f"{message}; uncertain: {self._why_unsure()}", self.doubt)
+        self.note_unknown(failed)
+        return failed
+
+    def _why_unsure(self) -> str:
+        doubt = self.doubt
+        if doubt is None:
+            return "sizes vary with the data"
+        return f"{Path(doubt.file).name}:{doubt.line}: {doubt.reason[:120]}"
+
+    def refuse(self, message: str) -> None:
+        """Report a command line that lacks what the script asks for.
+
+        Nothing that came before changes that, unless this is one side of an unknown condition.
+        """
+        if self.unsure:
+            self.fault(message)
+        else:
+            self.accuse(message)
+
+    def accuse(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
+        """Record a mistake at the line being run that depends on nothing but what is written."""
         plain = tuple(tuple(int(extent) for extent in shape) for shape in shapes)
         key = (self.file, self.line, message)
         self.faults.setdefault(key, ScriptFault(self.file, self.line, message, plain))
