@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpuconsole.core.estimate import (
     Unknown,
 )
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator
@@ -28,6 +29,7 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 SIMULATED = (8, 32)
 """Batch sizes at which the allocator is simulated besides the script's own."""
+MOST_NOTES, LONGEST_NOTE = 20, 300
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 
@@ -45,6 +47,8 @@ class Measured:
     analysis: Analysis | None = None
     """What the static tier found: where the batch size is written, arithmetic, variants."""
     flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was made up or taken for granted, as sentences."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -185,7 +189,7 @@ class Measured:
                     "An upper bound: a CPU writes out the matrices of scaled_dot_product_attention "
                     "that a device's fused kernels would not keep."
                 )
-        return (*notes, *filter(None, [unproven(backend)]))
+        return (*notes, *filter(None, [unproven(backend)]), *self.notes)
 
 
 _HOW: Mapping[MeasuredTier, str] = {
@@ -234,4 +238,15 @@ def load(
         own_batch=own if isinstance(own, int) and own > 0 else None,
         analysis=analysis,
         flags=tuple(sorted(flags)),
+        notes=_said(document["runs"]),
     )
+
+
+def _said(runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the probe's sentences, in bounds: a script may have written them."""
+    said: dict[str, None] = {}
+    for run in runs:
+        notes = run.get("notes")
+        for note in notes[:MOST_NOTES] if isinstance(notes, list) else ():
+            said.setdefault(clean(str(note), LONGEST_NOTE))
+    return tuple(said)[:MOST_NOTES]

@@ -9,6 +9,7 @@ from typing import Any
 import probe_batch
 import probe_loader
 import probe_record
+from probe_notes import notes
 
 
 def address(tensor: Any) -> Any:
@@ -126,6 +127,7 @@ class Session:
             batch_seen=sorted(self.seen),
             trained=self.trained,
             own_batch=probe_batch.own_size(),
+            notes=notes(),
         )
         self.channel.end({"run": answer})
 

@@ -52,6 +52,7 @@ def main() -> None:
     # Imported before the script's folder takes this one's place.
     import probe_batch
     import probe_hooks
+    import probe_imports
     import probe_program
     import probe_standins
     import probe_symbolic
@@ -64,6 +65,7 @@ def main() -> None:
         probe_tree.guard_links(request["source"])
     probe_batch.install(request, paddle)
     probe_standins.install(paddle)
+    probe_imports.install(paddle)
     kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
     session = kind(paddle, request, channel)
     session.install()
@@ -83,6 +85,9 @@ def main() -> None:
         kind = "download" if probe_standins.wants_network(error) else "script"
         if isinstance(error, probe_program.Unsupported):
             kind = "unsupported"
+        elif isinstance(error, ImportError):
+            kind = "library"
+        words += probe_imports.blamed(words)
         channel.fail(kind, words, *place(error, request["root"]))
     session.ended()
 

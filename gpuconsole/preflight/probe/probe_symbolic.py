@@ -19,6 +19,7 @@ import probe_batch
 import probe_loader
 import probe_program
 from probe_hooks import _subclasses, tensors, watch_attention
+from probe_notes import notes
 
 OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
 """Where code lies whose names are not the script's."""
@@ -174,6 +175,7 @@ class Session:
             batch_seen=sorted(self.seen),
             trained=self.trained,
             own_batch=probe_batch.own_size(),
+            notes=notes(),
         )
         self.channel.end({"run": answer})
 

@@ -1,0 +1,242 @@
+"""Modules that the script imports and this machine lacks: stood in for where they only prepare
+data or log, refused by name where what they give would decide the memory.
+
+A stand-in takes part in anything but computing: it is called, iterated, entered, derived from.
+Where a number, an array or a path is wanted of it, or what it made of a tensor, network or
+optimizer is used, that is the end: the answer names the library. What a script imports to try
+whether it is there (`except ImportError`) stays missing.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import probe_guard
+from probe_notes import note
+
+MISSING: dict[Any, Any] = {}
+"""Names of libraries that were stood in for."""
+COMPUTED: tuple[Any, ...] = ()
+"""Classes of what is computed with."""
+_STANDARD = getattr(sys, "stdlib_module_names", ())
+_RAISED = ("Error", "Exception", "Warning")
+
+
+class NeededError(ImportError):
+    """What a missing library would give decides the memory."""
+
+    def __init__(self, path: Any, what: Any) -> None:
+        library = path.partition(".")[0]
+        super().__init__(
+            f"needs {library}: it is not installed here, and {what} {path}; in the job's image it "
+            "may be",
+            name=library,
+        )
+
+
+def install(paddle: Any) -> None:
+    """Stand in for missing modules from now on."""
+    global COMPUTED
+    COMPUTED = (paddle.Tensor, paddle.nn.Layer, paddle.optimizer.Optimizer)
+    sys.meta_path.append(Finder())
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds what no other finder did."""
+
+    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+        """Return a spec for a module that the script cannot do without."""
+        top, _, rest = name.partition(".")
+        if rest:
+            known = isinstance(sys.modules.get(name.rpartition(".")[0]), Library)
+            return importlib.machinery.ModuleSpec(name, self) if known else None
+        if top.startswith("_") or top in _STANDARD or top == "paddle":
+            return None
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        if frame is None or _is_library(frame) or _asks(frame):
+            return None
+        if probe_guard.is_caught(frame, ("ImportError", "ModuleNotFoundError")):
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        """Return a module of which everything can be imported."""
+        MISSING.setdefault(spec.name.partition(".")[0])
+        library = spec.name.partition(".")[0]
+        note(f"{library} is not installed here: it was taken to prepare data or to log, no more.")
+        return Library(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        """Nothing is run."""
+
+
+def _is_library(frame: Any) -> Any:
+    """Tell whether an import is an installed package's own, which knows what it does without."""
+    file = frame.f_code.co_filename
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _asks(frame: Any) -> Any:
+    """Tell whether only the question is asked if a module is there."""
+    return frame.f_code.co_name == "find_spec"
+
+
+class Library(types.ModuleType):
+    """A module whose every name is a stand-in."""
+
+    def __init__(self, name: Any) -> None:
+        super().__init__(name)
+        self.__path__: list[Any] = []
+        self.__version__ = "99.0"
+
+    def __getattr__(self, name: Any) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = named(f"{self.__name__}.{name}")
+        setattr(self, name, made)
+        return made
+
+
+def named(path: Any) -> Any:
+    """Return what stands for something of a library: an exception, or anything else."""
+    word = path.rpartition(".")[2]
+    if word.endswith(_RAISED):
+        return type(word, (Exception,), {})
+    return StandIn(path)
+
+
+class StandIn:
+    """Something of a missing library: a function, class, object or value."""
+
+    def __init__(self, path: Any, held: Any = None, computed: Any = False) -> None:
+        """`held` is what it was made of, `computed` whether that is computed with."""
+        self.__dict__.update(_path=path, _held=held, _computed=computed)
+
+    def _use(self) -> None:
+        if self._computed:
+            raise NeededError(self._path, "the script computes with what is made by")
+
+    def __getattr__(self, name: Any) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._use()
+        made = named(f"{self._path}.{name}")
+        self.__dict__[name] = made
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._use()
+        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
+            # A decorator.
+            return args[0]
+        held = args[0] if args else None
+        if self._path.endswith("range") and all(isinstance(one, int) for one in args):
+            held = range(*args)
+        return StandIn(self._path, held, any(map(_is_computed, (*args, *kwargs.values()))))
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._held is None or isinstance(self._held, (str, bytes, StandIn)):
+            raise NeededError(self._path, "a loop goes over what is made by")
+        return iter(self._held)
+
+    def __len__(self) -> Any:
+        if self._held is None or not hasattr(self._held, "__len__"):
+            raise NeededError(self._path, "a length is asked of")
+        return len(self._held)
+
+    def __bool__(self) -> Any:
+        self._use()
+        return True
+
+    def __enter__(self) -> Any:
+        self._use()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def __getitem__(self, key: Any) -> Any:
+        self._use()
+        return StandIn(f"{self._path}[…]")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __instancecheck__(self, other: Any) -> Any:
+        return False
+
+    def __subclasscheck__(self, other: Any) -> Any:
+        return False
+
+    def __mro_entries__(self, bases: Any) -> Any:
+        return (type(self._path.rpartition(".")[2], (Base,), {"_path": self._path}),)
+
+    def __or__(self, other: Any) -> Any:
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self) -> Any:
+        return f"<{self._path}, not installed here>"
+
+    def __format__(self, spec: Any) -> Any:
+        return repr(self)
+
+    # What would be computed with cannot be made up.
+    __array_ufunc__ = None
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise NeededError(self._path, "an array is wanted of")
+
+    def _number(self, *_: Any) -> Any:
+        raise NeededError(self._path, "a number is wanted of")
+
+    __int__ = __float__ = __index__ = __round__ = __neg__ = __abs__ = _number
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _number
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _number
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _number
+    __lt__ = __le__ = __gt__ = __ge__ = _number
+
+    def __fspath__(self) -> Any:
+        raise NeededError(self._path, "a path is wanted of")
+
+
+class Base:
+    """What a class of the script has in place of a base of a missing library."""
+
+    _path = ""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+
+    def __getattr__(self, name: Any) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{self._path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return StandIn(self._path)(*args, **kwargs)
+
+
+def _is_computed(value: Any) -> Any:
+    """Tell whether a value is, or directly holds, something that is computed with."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(one, COMPUTED) for one in value)
+    return isinstance(value, COMPUTED)
+
+
+def blamed(words: Any) -> Any:
+    """Return what to add to an error that may come of a stand-in."""
+    if not MISSING or "not installed here" in words:
+        return ""
+    names = ", ".join(sorted(MISSING))
+    return f" (not installed here, as they may be in the job's image: {names})"
