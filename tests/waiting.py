@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 DEADLINE_S = 120.0
 """Seconds after which a condition is not expected to come true any more."""
+BOUNDED_S = 30.0
+"""CPU seconds that bounded work never takes, on no machine; what has no bound takes minutes."""
 _LOOK_S = 0.005
 
 T = TypeVar("T")

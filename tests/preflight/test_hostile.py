@@ -12,6 +12,7 @@ from benchmarks import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
 from gpuconsole.preflight.scan.interp import Interpreter
+from tests.waiting import BOUNDED_S
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_huge_script_is_refused_without_reading_it(tmp_path: Path) -> None:
     started = time.process_time()
     with pytest.raises(UsageError, match="50 MiB"):
         analyse(path)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < BOUNDED_S
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_hostile_scripts_end_as_unknown_or_fault(
     estimate = scan(text).estimate()
     assert estimate.memory is None or estimate.errors
     assert estimate.unknowns or estimate.errors
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < BOUNDED_S
     assert not (tmp_path / "PWNED").exists()
 
 
@@ -173,4 +174,4 @@ def test_definitions_without_end_are_given_up(write: Callable[..., Path]) -> Non
     path = write(f"while True:\n    def f():\n{body}\n")
     start = time.process_time()
     assert "budget" in analyse(path).estimate().unknowns[0].reason
-    assert time.process_time() - start < 3.0
+    assert time.process_time() - start < BOUNDED_S

@@ -41,6 +41,7 @@ from gpuconsole.remote.vendors.model import (
 )
 from gpuconsole.remote.vendors.shelf import is_foreign
 from tests.remote import vendortexts as texts
+from tests.waiting import BOUNDED_S
 
 Reader = Callable[[Texts], Reading]
 AMD = {
@@ -404,7 +405,7 @@ def test_a_document_of_a_hundred_thousand_keys_costs_no_more_than_reading_them()
     (device,) = rocm.read({"json": json.dumps({"card0": card})}).devices
     assert device.utilization == 7
     # Looking each key up among all would take minutes, and so would a pattern on the long one.
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < BOUNDED_S
 
 
 def test_more_devices_than_a_host_has_are_refused() -> None:

@@ -25,6 +25,8 @@ SOON_S = 0.02
 """A timer that is due so soon belongs to what is being done."""
 QUIET_TURNS = 3
 """Turns of the loop in a row in which nothing else had to be done."""
+LEAST_TURNS = 1000
+"""Turns of the loop that are waited for, however slow the machine is."""
 
 
 @dataclass
@@ -90,15 +92,16 @@ class Driven:
 
 
 async def settled(_min_s: float = 0.0, max_s: float = 1.0) -> None:
-    """Wait until the console has nothing more to do but wait, at most `max_s`.
+    """Wait until the console has nothing more to do but wait: at most `max_s`, and on a busy
+    machine, where there are few turns in that time, at least `LEAST_TURNS`.
 
     It takes the place of Textual's own measure of idleness, which watches the processor's time
     for 20 ms after each key.
     """
     loop: Any = asyncio.get_running_loop()
-    end, quiet = loop.time() + max_s, 0
-    while quiet < QUIET_TURNS and loop.time() < end:
-        quiet += 1
+    end, quiet, turns = loop.time() + max_s, 0, 0
+    while quiet < QUIET_TURNS and (loop.time() < end or turns < LEAST_TURNS):
+        quiet, turns = quiet + 1, turns + 1
         if loop._ready:
             quiet = 0
         elif (due_s := _due_s(loop)) <= SOON_S or threads_work(loop):

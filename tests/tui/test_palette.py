@@ -17,6 +17,7 @@ from gpuconsole.tui.screens.palette import Palette, Query
 from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, job, lab
+from tests.waiting import BOUNDED_S
 
 JOBS = (
     job("resnet", JobState.RUNNING, 1),
@@ -64,7 +65,7 @@ def test_the_places_of_a_match_are_those_of_its_letters() -> None:
 def test_a_text_of_one_letter_many_times_takes_no_time() -> None:
     began = time.process_time()
     assert score(("a" * 30,), "a" * 29 + "b" * 4000) == 0
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < BOUNDED_S
 
 
 def test_a_group_is_asked_for_by_its_name_and_a_colon() -> None:
@@ -240,7 +241,7 @@ async def test_a_thousand_hosts_and_ten_thousand_jobs_hold_up_no_key() -> None:
             longest = max(longest, time.process_time() - began)
         await console.shows("node-0777 3 NVIDIA A100")
         # The event loop came back to the keys long before 19,000 texts were searched for each.
-        assert longest < 2.0
+        assert longest < BOUNDED_S
         await console.press(*["backspace"] * 11)
         await console.type("train-09")
         await console.shows("12 of 1,000", "train-09999")
