@@ -27,13 +27,19 @@ BATCHES = (2, 4)
 STEPS = 3
 """From the second step on, gradients and optimizer states exist; the third confirms it."""
 PROBE = Path(__file__).with_name("probe")
+META = Path(__file__).with_name("meta")
 _MARKER = 987_654_321
 """A number that no script has, put in place of the batch size to find where it goes."""
 
 
-def probe_files() -> tuple[Path, ...]:
-    """Return the files that are laid into one folder of the sandbox; `probe.py` is run."""
-    return tuple(sorted(PROBE.glob("probe*.py")))
+def probe_files() -> dict[str, Path]:
+    """Return the files that are laid into a folder of the sandbox, by their names there.
+
+    `probe.py` is run; what the meta tier needs lies in a folder beside it.
+    """
+    files = {file.name: file for file in sorted(PROBE.glob("probe*.py"))}
+    files |= {f"meta/{file.name}": file for file in sorted(META.glob("*.py"))}
+    return files
 
 
 def build(
@@ -66,10 +72,19 @@ def build(
         "env": dict(env or {}),
         "path": [_inside(root, folder) for folder in path],
         "batch": _batch(analysis, root),
-        "batches": list(BATCHES),
+        "batches": _batches(analysis, mode),
         "steps": STEPS,
-        "operators": _operators() if mode == "symbolic" else {},
+        "operators": _operators() if mode != "traced" else {},
     }
+
+
+def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
+    """Return the batch sizes that are run: nothing is computed in the meta tier, so that it runs
+    the script's own and its double."""
+    own = analysis.outcome(None, "gpu").batch if analysis is not None else None
+    if mode == "meta" and isinstance(own, int) and own > 0:
+        return [own, 2 * own]
+    return list(BATCHES)
 
 
 def _operators() -> dict[str, dict[str, str]]:

@@ -118,8 +118,9 @@ async def here(
         scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
         scratch.mkdir()
         probe.mkdir()
-        for file in probe_files():
-            (probe / file.name).write_bytes(file.read_bytes())
+        for name, file in probe_files().items():
+            (probe / name).parent.mkdir(exist_ok=True)
+            (probe / name).write_bytes(file.read_bytes())
         source, place = sandbox.places(overlay, scratch)
         asked = {**request, "root": str(place), "source": str(source), "files": files}
         others = [path for path in shown if path.resolve() not in own]
@@ -132,7 +133,7 @@ async def here(
 
 
 def _pack(target: Path, request: Mapping[str, Any]) -> None:
-    code = [(file.name, file.read_bytes()) for file in probe_files()]
+    code = [(name, file.read_bytes()) for name, file in probe_files().items()]
     files = (*code, ("request.json", json.dumps(request).encode()))
     with tarfile.open(target, "w") as tar:
         for name, content in files:

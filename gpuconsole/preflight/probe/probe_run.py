@@ -44,6 +44,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdin = os.fdopen(0, closefd=False)
     channel.progress(0.02, "loading Paddle")
+    meta = tensors_without_data() if request["mode"] == "meta" else None
     try:
         import paddle
     except ImportError as error:
@@ -66,8 +67,12 @@ def main() -> None:
     probe_batch.install(request, paddle)
     probe_standins.install(paddle)
     probe_imports.install(paddle)
-    kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
-    session = kind(paddle, request, channel)
+    if meta is not None:
+        meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
+        session: Any = meta.session.Session(paddle, request, channel)
+    else:
+        kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
+        session = kind(paddle, request, channel)
     session.install()
     try:
         start(script, probe_batch.arguments(request), request["root"])
@@ -83,13 +88,39 @@ def main() -> None:
         words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
         traceback.print_exc()
         kind = "download" if probe_standins.wants_network(error) else "script"
-        if isinstance(error, probe_program.Unsupported):
+        if isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
             kind = "unsupported"
         elif isinstance(error, ImportError):
             kind = "library"
         words += probe_imports.blamed(words)
         channel.fail(kind, words, *place(error, request["root"]))
     session.ended()
+
+
+def tensors_without_data() -> Any:
+    """Load the folder `meta`, under a name that no script's module has, and install it."""
+    import importlib.util
+
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "meta")
+    if not os.path.isdir(folder):
+        folder = os.path.join(os.path.dirname(os.path.dirname(folder)), "meta")
+    spec: Any = importlib.util.spec_from_file_location(
+        "gpuconsole_meta",
+        os.path.join(folder, "__init__.py"),
+        submodule_search_locations=[folder],
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["gpuconsole_meta"] = package
+    spec.loader.exec_module(package)
+    for name in ("hook", "session", "state"):
+        importlib.import_module(f"gpuconsole_meta.{name}")
+    package.hook.install()
+    return package
+
+
+def unsupported(meta: Any, error: Any) -> Any:
+    """Tell whether an error is the meta tier's answer that it does not follow something."""
+    return meta is not None and isinstance(error, meta.state.Unsupported)
 
 
 def start(script: Any, args: Any, root: Any) -> None:

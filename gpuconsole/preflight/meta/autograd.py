@@ -1,0 +1,356 @@
+"""Nodes of the backward pass: what each holds of the forward pass and what its run makes."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from . import infer, kernels, views
+from .ledger import Block
+from .sizes import DIFFERENTIABLE, nbytes, word
+from .state import STATE, Unsupported
+from .tensor import new
+
+
+class Edge:
+    """Where the gradient of an input goes: to another node's output, or to a leaf."""
+
+    __slots__ = ("dtype", "leaf", "node", "parameter", "shape", "slot")
+
+    def __init__(self, tensor: Any) -> None:
+        self.node = tensor.m_node
+        self.slot = tensor.m_slot
+        # As in Paddle a graph keeps no leaf alive that nothing else holds.
+        self.leaf = weakref.ref(tensor) if tensor.m_node is None else None
+        self.shape, self.dtype = tensor.m_shape, tensor.m_dtype
+        self.parameter = tensor.m_node is None and tensor.persistable
+
+    @property
+    def key(self) -> Any:
+        """What tells this edge's end from others."""
+        return id(self.node) if self.node is not None else ("leaf", id(self.leaf))
+
+
+class Saved:
+    """Memory that a node holds, and how the tensor lies in it."""
+
+    __slots__ = ("block", "packed", "shape", "strides")
+
+    def __init__(self, tensor: Any) -> None:
+        self.shape, self.strides = tensor.m_shape, tensor.m_strides
+        self.packed: Any = None
+        if STATE.hooks:
+            pack, unpack = STATE.hooks[-1]
+            self.block = None
+            self.packed = (unpack, pack(tensor.detach()))
+        else:
+            self.block = tensor.m_block
+
+    def open(self) -> Any:
+        """Return the memory, unpacked where a hook packed it."""
+        if self.packed is None:
+            return self.block
+        unpack, value = self.packed
+        given = unpack(value)
+        return given.m_block if isinstance(given, STATE.tensor) else None
+
+
+class Node:
+    """The backward step of one operator; `edges` has None for inputs without a gradient."""
+
+    name = ""
+
+    def __init__(self, name: Any, edges: Any, outputs: Any) -> None:
+        self.label = name
+        self.edges = edges
+        self.outputs = [(one.m_shape, one.m_dtype) for one in outputs]
+        self.hooks: dict[int, dict[int, Any]] = {}
+        self.retained: dict[int, Any] = {}
+        self.done = False
+        for slot, one in enumerate(outputs):
+            one.m_node, one.m_slot, one.stop_gradient = self, slot, False
+
+    def name_(self) -> Any:
+        return self.label
+
+    def hook(self, slot: Any, function: Any) -> int:
+        """Call a function with the gradient of an output, once it is whole."""
+        mine = self.hooks.setdefault(slot, {})
+        number = max(mine, default=-1) + 1
+        mine[number] = function
+        return number
+
+    def retain(self, tensor: Any) -> None:
+        """Keep the gradient of an output in its tensor."""
+        self.retained[tensor.m_slot] = weakref.ref(tensor)
+
+    def run(self, grads: Any, graph: Any) -> Any:
+        """Return the gradients of the inputs, in the order of the edges; clears `grads`."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.done = True
+
+
+class OperatorNode(Node):
+    """The backward step of an operator that Paddle's representation knows the gradient of."""
+
+    def __init__(
+        self, step: Any, gradient: Any, edges: Any, places: Any, outputs: Any, tensors: Any
+    ) -> None:
+        self.step = step
+        self.gradient = gradient
+        self.places = places
+        """For each edge: operand and place of the input."""
+        self.slots: list[Any] = []
+        self.specs: Any = ()
+        self.saved: dict[int, Any] = {}
+        for number in gradient.saved:
+            tensor = tensors.get(number)
+            if tensor is not None:
+                self.saved[number] = Saved(tensor)
+        super().__init__(step.name, edges, outputs)
+
+    def run(self, grads: Any, graph: Any) -> Any:
+        """Run the gradient's operators."""
+        if self.done:
+            raise RuntimeError(
+                f"Trying to backward through {self.label} a second time: specify retain_graph=True"
+            )
+        runner = _Runner(self, grads, graph)
+        grads.clear()
+        return runner.go()
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.saved.clear()
+        self.done = True
+
+
+class _Runner:
+    """One run of a gradient's operators."""
+
+    def __init__(self, node: Any, grads: Any, graph: Any) -> None:
+        self.node = node
+        self.graph = graph
+        self.env: dict[int, Any] = {}
+        self.opened = {number: one.open() for number, one in node.saved.items()}
+        for (slot, place), number in node.gradient.given.items():
+            position = node.slots.index((slot, place)) if (slot, place) in node.slots else None
+            if position is not None and grads[position] is not None:
+                self.env[number] = grads[position]
+
+    def go(self) -> Any:
+        node, gradient = self.node, self.node.gradient
+        wanted = [gradient.results[operand][place] for operand, place in node.places]
+        last = _last_uses(gradient.steps, wanted)
+        for at, step in enumerate(gradient.steps):
+            self._run(step, wanted)
+            for number in [one for one in self.env if last.get(one, -1) <= at]:
+                if number not in wanted:
+                    del self.env[number]
+        return [None if one is None else self.env.get(one) for one in wanted]
+
+    def _run(self, step: Any, wanted: Any) -> None:
+        given = self.node.gradient.given
+        for place, numbers in enumerate(step.inputs):
+            for number in numbers:
+                # What did not arrive is filled with zeros.
+                if number in given.values() and number not in self.env:
+                    if place in step.unneeded:
+                        continue
+                    spec = self.node.specs[number]
+                    self.env[number] = new(spec.shape, spec.dtype, "full_like")
+        copies = self._copies(step)
+        outputs = self._alias(step, wanted)
+        for numbers, specs in zip(step.outputs, step.specs):
+            for number, spec in zip(numbers, specs):
+                if number is not None and number not in outputs:
+                    outputs[number] = new(spec.shape, spec.dtype, step.name)
+        STATE.ledger.scratch(kernels.needs(step, self._shapes(step), backward=True), step.name)
+        del copies
+        self.env.update(outputs)
+
+    def _copies(self, step: Any) -> Any:
+        """Return the copies that a kernel makes of tensors whose elements are out of order."""
+        if step.name in views.VIEWS:
+            return []
+        copies = []
+        for place, numbers in enumerate(step.inputs):
+            if place in step.unneeded:
+                continue
+            for number in numbers:
+                saved = self.node.saved.get(number)
+                tensor = self.env.get(number)
+                if saved is not None and saved.strides is not None:
+                    copies.append(self._copy(saved.shape, saved.block))
+                elif tensor is not None and tensor.m_strides is not None:
+                    copies.append(Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True))
+        return copies
+
+    def _copy(self, shape: Any, block: Any) -> Any:
+        from .sizes import count
+
+        whole = block.nbytes if block is not None else 0
+        return Block(STATE.ledger, min(whole, 4 * count(shape)), "contiguous", inside=True)
+
+    def _shapes(self, step: Any) -> Any:
+        entry_specs = self.node.specs
+        return [
+            entry_specs[number] for numbers in step.inputs for number in numbers
+            if number is not None
+        ]  # fmt: skip
+
+    def _alias(self, step: Any, wanted: Any) -> Any:
+        """Return results that lie in memory that exists: views and gradients made in place."""
+        grads = [n for numbers in step.inputs for n in numbers if n in self.env]
+        first_out = next((n for n in step.outputs[0] if n is not None), None)
+        if first_out is None or not grads:
+            return {}
+        spec = step.specs[0][0]
+        arrived = self.env[grads[-1]]
+        if step.name in views.VIEWS:
+            if step.name == "transpose_grad":
+                strides: Any = views.picked(step, arrived, spec.shape)
+                return {first_out: _shared(arrived, spec, strides)}
+            fits, strides = views.reshaped(arrived.m_shape, arrived.m_strides, spec.shape)
+            return {first_out: _shared(arrived, spec, strides)} if fits else {}
+        edge = next((e for e in self.node.edges if e is not None), None)
+        if (
+            self.graph
+            or edge is None
+            or edge.parameter
+            or self.node.places[0] != (0, 0)
+            or first_out != wanted[0]
+        ):
+            return {}
+        mode = kernels.placed(step)
+        if mode == "saved":
+            block = next(
+                (b for b in self.opened.values() if b is not None and b.nbytes == _bytes(spec)),
+                None,
+            )
+            if block is not None:
+                return {first_out: _in_block(block, spec)}
+        if mode == "inplace" and arrived.m_block is not None and arrived.nbytes >= _bytes(spec):
+            return {first_out: _shared(arrived, spec, arrived.m_strides)}
+        return {}
+
+
+def _bytes(spec: Any) -> int:
+    return nbytes(spec.shape, spec.dtype)
+
+
+def _in_block(block: Any, spec: Any) -> Any:
+    made = object.__new__(STATE.tensor)
+    made.m_shape, made.m_dtype, made.m_block = spec.shape, spec.dtype, block
+    return made
+
+
+def _shared(tensor: Any, spec: Any, strides: Any) -> Any:
+    made = _in_block(tensor.m_block, spec)
+    made.m_strides = strides
+    return made
+
+
+def _last_uses(steps: Any, wanted: Any) -> Any:
+    last: dict[int, int] = {}
+    for at, step in enumerate(steps):
+        for numbers in step.inputs:
+            for number in numbers:
+                if number is not None:
+                    last[number] = at
+    return last
+
+
+class PlainNode(Node):
+    """A backward step whose gradients have given shapes: new tensors, or the one that arrives."""
+
+    def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = (),
+                 passes: Any = False) -> None:  # fmt: skip
+        self.saved = [Saved(one) for one in saved]
+        self.passes = passes
+        super().__init__(name, [edge_of(one) for one in inputs], outputs)
+
+    def run(self, grads: Any, graph: Any) -> Any:
+        """Make the gradients."""
+        if graph:
+            raise Unsupported(f"the second derivative of {self.label}")
+        arrived = next((one for one in grads if one is not None), None)
+        grads.clear()
+        made: list[Any] = []
+        for edge in self.edges:
+            if edge is None:
+                made.append(None)
+            elif self.passes and arrived is not None:
+                made.append(_shared(arrived, edge, arrived.m_strides))
+            else:
+                made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
+        return made
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.saved.clear()
+        self.done = True
+
+
+class RowsNode(PlainNode):
+    """Rows looked up: the gradient holds as many rows as were asked for."""
+
+    def run(self, grads: Any, graph: Any) -> Any:
+        """Make a gradient of rows."""
+        arrived = next(one for one in grads if one is not None)
+        grads.clear()
+        made = new(arrived.m_shape, arrived.m_dtype, "embedding_sparse_grad")
+        made.m_rows = True
+        return [made]
+
+
+def edge_of(tensor: Any) -> Any:
+    """Return the edge to a tensor, None where no gradient is needed."""
+    return None if tensor.stop_gradient else Edge(tensor)
+
+
+def needed(tensors: Any) -> bool:
+    """Tell whether a node is to be made for an operator of these inputs."""
+    return STATE.has_grad() and any(not one.stop_gradient for one in tensors)
+
+
+def differentiable(tensor: Any) -> bool:
+    """Tell whether a tensor can have a gradient."""
+    return word(tensor.m_dtype) in DIFFERENTIABLE
+
+
+def attach(entry: Any, step: Any, inputs: Any, outputs: Any, tensors: Any) -> None:
+    """Hang a node behind an operator's outputs where a gradient flows to an input.
+
+    `inputs` are tensors by operand and place, `outputs` by result and place; `tensors` by number.
+    """
+    stops = tuple(
+        tuple(one is None or one.stop_gradient or not differentiable(one) for one in row)
+        for row in inputs
+    )
+    if all(stop for row in stops for stop in row):
+        return
+    made = [
+        (slot, place, one)
+        for slot, row in enumerate(outputs)
+        for place, one in enumerate(row)
+        if one is not None and differentiable(one)
+    ]
+    if not made:
+        return
+    gradient = infer.gradient(entry, step, stops)
+    if gradient is None:
+        return
+    places = [
+        (operand, place)
+        for operand, row in enumerate(inputs)
+        for place, one in enumerate(row)
+        if not stops[operand][place]
+    ]
+    edges = [Edge(inputs[operand][place]) for operand, place in places]
+    node = OperatorNode(step, gradient, edges, places, [one for _, _, one in made], tensors)
+    node.slots = [(slot, place) for slot, place, _ in made]
+    node.specs = entry.specs

@@ -1,0 +1,171 @@
+"""Operators that Paddle composes in C++ of others, or that shapes alone do not tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import autograd, known
+from .sizes import FLOATS, count, word
+from .state import STATE
+from .tensor import allocate, new
+
+
+def op(name: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run an operator by its name."""
+    return STATE.call(name, args, kwargs)
+
+
+def linear(x: Any, weight: Any, bias: Any = None, *_: Any, **__: Any) -> Any:
+    """Multiply and add, each with an output of its own."""
+    out = op("matmul", x, weight, False, False)
+    return out if bias is None else op("add", out, bias)
+
+
+def filled(value: Any) -> Any:
+    """Return `zeros` or `ones`."""
+
+    def call(shape: Any, dtype: Any = None, place: Any = None, *_: Any, **kwargs: Any) -> Any:
+        dtype = dtype or STATE.paddle.float32
+        place = place or STATE.core.Place()
+        return op("full", shape, float(value), dtype, place, **kwargs)
+
+    return call
+
+
+def filled_like(value: Any) -> Any:
+    """Return `zeros_like` or `ones_like`."""
+
+    def call(x: Any, dtype: Any = None, place: Any = None, *_: Any, **__: Any) -> Any:
+        return op("full_like", x, float(value), dtype or x.m_dtype, place or STATE.core.Place())
+
+    return call
+
+
+def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    """Cast; to its own type a tensor is given as it is, in the same memory."""
+    from .making import as_dtype
+
+    dtype = as_dtype(dtype)
+    if dtype == x.m_dtype:
+        made = x.detach()
+        if autograd.needed([x]):
+            autograd.PlainNode("cast", [x], [made], passes=True)
+        return made
+    made = new(x.m_shape, dtype, "cast")
+    if x.m_known is not None:
+        made.m_known = known.computed("cast", (x, dtype), {})
+    if autograd.needed([x]) and autograd.differentiable(made) and autograd.differentiable(x):
+        autograd.PlainNode("cast", [x], [made])
+    return made
+
+
+def cast_(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    """Cast in place: new memory where the type changes."""
+    made = cast(x, dtype)
+    if made.m_dtype != x.m_dtype:
+        x.m_block, x.m_dtype, x.m_strides = made.m_block, made.m_dtype, None
+        x.m_known = made.m_known
+        x.m_node, x.m_slot, x.stop_gradient = made.m_node, made.m_slot, made.stop_gradient
+    return x
+
+
+def embedding(x: Any, weight: Any, padding_idx: Any = -1, sparse: Any = False,
+              *_: Any, **__: Any) -> Any:  # fmt: skip
+    """Look rows up; the gradient of a sparse one holds a row for each."""
+    from .dispatch import inferred
+
+    if not sparse:
+        return inferred("embedding", (x, weight, padding_idx, False), {})
+    out = new((*x.m_shape, *weight.m_shape[1:]), weight.m_dtype, "embedding")
+    if autograd.needed([weight]):
+        autograd.RowsNode("embedding", [weight], [out], saved=[x])
+    return out
+
+
+def assign_value_(out: Any, shape: Any, dtype: Any, values: Any, *_: Any) -> Any:
+    """Write given numbers into a tensor."""
+    from .making import as_dtype
+
+    out.m_shape, out.m_dtype = tuple(shape), as_dtype(dtype)
+    allocate(out, "assign_value")
+    import numpy
+
+    out.m_known = None
+    if known.small(out.m_shape) and word(out.m_dtype) not in ("bfloat16", "float16"):
+        out.m_known = known.of_array(
+            numpy.array(values).astype(word(out.m_dtype)).reshape(out.m_shape)
+        )
+    return out
+
+
+def assign_out_(x: Any, out: Any, *_: Any) -> Any:
+    """Copy a tensor into another's block."""
+    if out.m_block is None or out.m_shape != x.m_shape or out.m_dtype != x.m_dtype:
+        out.m_shape, out.m_dtype, out.m_strides = x.m_shape, x.m_dtype, None
+        allocate(out, "assign_out")
+    out.m_known = known.copy(x)
+    if autograd.needed([x]):
+        autograd.PlainNode("assign_out", [x], [out])
+    return out
+
+
+def uninitialised(x: Any, *_: Any, **__: Any) -> Any:
+    """Fill a tensor with random numbers where it lies."""
+    if x.m_block is None:
+        allocate(x, "random")
+    x.m_known = None
+    return x
+
+
+def share_data(x: Any, *_: Any) -> Any:
+    """Return the same memory."""
+    return x.detach()
+
+
+def coalesce_tensor(inputs: Any, dtype: Any, copy_data: Any = False, set_constant: Any = False,
+                    persist_output: Any = False, constant: Any = 0.0, use_align: Any = True,
+                    align_size: Any = -1, *_: Any, **__: Any) -> Any:  # fmt: skip
+    """Lay tensors into one block."""
+    from .making import as_dtype
+
+    dtype = as_dtype(dtype)
+    fused = new((sum(count(one.m_shape) for one in inputs),), dtype, "coalesce_tensor")
+    outputs = []
+    for one in inputs:
+        made = one.detach()
+        made.m_block = fused.m_block
+        outputs.append(made)
+    return outputs, fused
+
+
+def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any) -> Any:
+    """Fill a tensor where it lies; it gets its block where it has none."""
+    from .making import as_dtype
+
+    extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
+    shape = tuple(int(known.number(one, "an attribute")) if hasattr(one, "m_shape") else int(one)
+                  for one in extents)  # fmt: skip
+    dtype = as_dtype(dtype)
+    if x.m_block is None or x.m_shape != shape or x.m_dtype != dtype:
+        x.m_shape, x.m_dtype, x.m_strides = shape, dtype, None
+        allocate(x, "full_")
+    x.m_known = None
+    if known.small(shape) and word(dtype) in (FLOATS | {"int64", "int32", "bool"}):
+        x.m_known = known.computed("full", (list(shape), value, dtype, STATE.core.CPUPlace()), {})
+    return x
+
+
+def div_scale(x: Any, value: Any, *_: Any) -> Any:
+    """Divide by a number."""
+    return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "linear": linear, "zeros": filled(0), "ones": filled(1), "zeros_like": filled_like(0),
+    "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
+    "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
+    "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
+    "div_scale": div_scale,
+    **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
+                    uninitialised),
+}  # fmt: skip

@@ -1,0 +1,261 @@
+"""The backward pass, in the order of Paddle's own engine.
+
+A node is ready when the gradients of all its outputs have arrived; leaves take theirs first; what
+a node saved is released as soon as it has run. `paddle.grad` walks the nodes on a way to what it
+is asked for.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any
+
+from .state import STATE
+from .tensor import new
+
+
+def run_backward(tensors: Any, grads: Any, retain: Any = False, *_: Any) -> None:
+    """Run back from some tensors into the gradients of the leaves."""
+    given = list(grads) + [None] * (len(tensors) - len(grads))
+    STATE.ran_backward = True
+    Pass(retain=bool(retain)).go(tensors, given)
+
+
+def run_partial_grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = (),
+    retain: Any = False,
+    create_graph: Any = False,
+    only_inputs: Any = True,
+    allow_unused: Any = False,
+    *_: Any,
+) -> Any:
+    """Return the gradients of some tensors; leaves keep theirs."""
+    given = list(grad_outputs) + [None] * (len(outputs) - len(grad_outputs))
+    if create_graph:
+        STATE.flags.add("double-backward")
+    one = Pass(retain=bool(retain or create_graph), targets=inputs, graph=bool(create_graph))
+    one.go(outputs, given)
+    found = one.results()
+    if not allow_unused and any(each is None for each in found):
+        raise ValueError("one of the inputs has no gradient: the output does not depend on it")
+    return found
+
+
+class Pass:
+    """One walk of the engine."""
+
+    def __init__(self, *, retain: Any, targets: Any = None, graph: Any = False) -> None:
+        self.retain = retain
+        self.targets = targets
+        self.graph = graph
+        self.arrived: dict[Any, Any] = {}
+        self.found: dict[Any, Any] = {}
+        self.wanted = {_where(one) for one in targets or ()}
+        self.done: list[Any] = []
+
+    def go(self, losses: Any, given: Any) -> None:
+        """Run down to the leaves."""
+        roots: list[Any] = []
+        for loss, start in zip(losses, given):
+            node = loss.m_node
+            if node is None:
+                self._root_leaf(loss, start)
+                continue
+            if all(one is not node for one in roots):
+                roots.append(node)
+                self.arrived[id(node)] = [None] * len(node.outputs)
+            # A given gradient is copied by the engine: the caller's own stays as it is.
+            shape, dtype = node.outputs[loss.m_slot]
+            first = new(shape, dtype, "full_like" if start is None else "copy")
+            if start is not None:
+                first.m_node, first.m_slot = start.m_node, start.m_slot
+                first.stop_gradient = start.stop_gradient
+            self.arrived[id(node)][loss.m_slot] = first
+            del first
+        if roots:
+            self._walk(roots)
+        for node in self.done:
+            node.release()
+
+    def _root_leaf(self, loss: Any, start: Any) -> None:
+        if loss.stop_gradient:
+            return
+        first = new(loss.m_shape, loss.m_dtype, "full_like")
+        del start
+        self._at_leaf(loss, first)
+
+    def _walk(self, roots: Any) -> None:
+        order = list(_reachable(roots))
+        degrees = _in_degrees(roots, order)
+        needed = self._needed(order)
+        del order
+        ready = deque(one for one in roots if not degrees[id(one)])
+        del roots
+        while ready:
+            node = ready.popleft()
+            results = self._step(node)
+            self._release(node)
+            self._pass_on(node, results, degrees, needed, ready)
+
+    def _release(self, node: Any) -> None:
+        """Free what a node saved; `paddle.grad` works on a copy of the graph, freed at the end."""
+        if self.retain:
+            return
+        if self.targets is None:
+            node.release()
+        else:
+            self.done.append(node)
+
+    def _pass_on(self, node: Any, results: Any, degrees: Any, needed: Any, ready: Any) -> None:
+        for edge in node.edges:
+            grad = results.popleft()
+            if edge is None:
+                continue
+            if needed is not None and edge.key not in needed:
+                grad = None
+            self._collect(edge, grad)
+            grad = None
+            degrees[edge.key] -= 1
+            if degrees[edge.key]:
+                continue
+            if edge.node is not None:
+                if needed is None or id(edge.node) in needed:
+                    ready.append(edge.node)
+                else:
+                    self.arrived.pop(id(edge.node), None)
+            else:
+                self._at_leaf(edge.leaf(), self.arrived.pop(edge.key, [None])[0])
+
+    def _step(self, node: Any) -> Any:
+        """Run one node; its output gradients are dropped."""
+        grads = self.arrived.pop(id(node), None) or [None] * len(node.outputs)
+        for slot, hooks in node.hooks.items():
+            for hook in list(hooks.values()):
+                grads[slot] = _hooked(hook, grads[slot])
+        for slot, grad in enumerate(grads):
+            if (id(node), slot) in self.wanted and grad is not None:
+                self.found[id(node), slot] = grad
+            kept = node.retained.get(slot)
+            tensor = kept() if kept is not None else None
+            if tensor is not None and self.targets is None:
+                tensor.m_grad = grad
+            grad = None
+        if all(one is None for one in grads):
+            return deque([None] * len(node.edges))
+        return deque(node.run(grads, self.graph))
+
+    def _collect(self, edge: Any, grad: Any) -> None:
+        """Add a gradient, in place, to those that have arrived for a node or a leaf."""
+        if edge.node is None:
+            slots, slot = self.arrived.setdefault(edge.key, [None]), 0
+        else:
+            width = len(edge.node.outputs)
+            slots, slot = self.arrived.setdefault(id(edge.node), [None] * width), edge.slot
+        before = slots[slot]
+        if before is None or grad is None:
+            slots[slot] = before if grad is None else grad
+        elif before.m_rows or grad.m_rows:
+            slots[slot] = _joined(before, grad)
+        elif self.graph:
+            slots[slot] = STATE.call("add", (grad, before), {})
+
+    def _at_leaf(self, leaf: Any, grad: Any) -> None:
+        """Put a leaf's whole gradient in place, or add it into the one kept from before."""
+        if grad is None or leaf is None:
+            return
+        for key, hook in list((leaf.m_hooks or {}).items()):
+            if not isinstance(key, tuple):
+                grad = _hooked(hook, grad)
+        if self.targets is not None:
+            if _where(leaf) in self.wanted:
+                self.found[_where(leaf)] = grad
+            return
+        kept = leaf.m_grad
+        if kept is None:
+            leaf.m_grad = _alone(grad)
+        elif kept.m_rows or grad.m_rows:
+            leaf.m_grad = _joined(kept, grad)
+        for key, hook in list((leaf.m_hooks or {}).items()):
+            if isinstance(key, tuple):
+                hook()
+
+    def _needed(self, order: Any) -> Any:
+        """Return the nodes and leaves on a way to a target; None where all are."""
+        if self.targets is None:
+            return None
+        wanted = {place for place, _ in self.wanted}
+        needed: set[Any] = set()
+        while True:
+            before = len(needed)
+            for node in reversed(order):
+                if id(node) not in needed and any(
+                    edge is not None and (edge.key in wanted or edge.key in needed)
+                    for edge in node.edges
+                ):
+                    needed.add(id(node))
+            if len(needed) == before:
+                return needed | wanted
+
+    def results(self) -> Any:
+        """Return the gradients that were asked for."""
+        made = [self.found.get(_where(one)) for one in self.targets]
+        self.found.clear()
+        return made
+
+
+def _alone(grad: Any) -> Any:
+    """Return a gradient as its leaf keeps it."""
+    made = grad.detach()
+    made.m_rows = grad.m_rows
+    return made
+
+
+def _joined(before: Any, grad: Any) -> Any:
+    """Add gradients of rows: rows are put behind rows, and a dense gradient takes them in."""
+    if not grad.m_rows:
+        return grad
+    if not before.m_rows:
+        return before
+    made = new((before.m_shape[0] + grad.m_shape[0], *before.m_shape[1:])
+               if len(before.m_shape) == len(grad.m_shape) else before.m_shape,
+               before.m_dtype, "add_rows")  # fmt: skip
+    made.m_rows = True
+    return made
+
+
+def _where(tensor: Any) -> Any:
+    if tensor.m_node is None:
+        return ("leaf", id(weakref.ref(tensor))), 0
+    return id(tensor.m_node), tensor.m_slot
+
+
+def _reachable(roots: Any) -> Any:
+    seen = {id(one) for one in roots}
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        yield node
+        for edge in node.edges:
+            if edge is not None and edge.node is not None and id(edge.node) not in seen:
+                seen.add(id(edge.node))
+                pending.append(edge.node)
+
+
+def _in_degrees(roots: Any, order: Any) -> Any:
+    degrees: dict[Any, int] = {id(one): 0 for one in roots}
+    for node in order:
+        for edge in node.edges:
+            if edge is not None:
+                degrees[edge.key] = degrees.get(edge.key, 0) + 1
+    return degrees
+
+
+def _hooked(hook: Any, grad: Any) -> Any:
+    """Call a hook on a gradient; it gives another, or None to leave it."""
+    if grad is None:
+        return None
+    made = hook(grad)
+    return made if isinstance(made, STATE.tensor) else grad

@@ -1,0 +1,119 @@
+"""Paddle's import, watched: its tensor class and its operators are replaced before it uses them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from typing import Any
+
+from . import dispatch, engine, indexing, operators, pylayer, updates
+from .state import STATE, Unsupported
+from .tensor import Tensor
+
+LIBRARY = "paddle.base.libpaddle"
+
+
+OWN = {
+    name: Tensor.__dict__[name]
+    for name in ("__bool__", "__nonzero__", "__int__", "__long__", "__index__", "__float__",
+                 "__array__", "__len__", "__repr__", "__str__", "__format__", "__hash__",
+                 "__deepcopy__", "item", "tolist", "is_contiguous", "contiguous", "stride",
+                 "strides", "nbytes", "size", "clear_gradient")
+}  # fmt: skip
+"""Methods that Paddle would replace by its own, which look at data or at C++ parts."""
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Waits for Paddle's compiled library."""
+
+    def find_spec(self, name: Any, path: Any, target: Any = None) -> Any:
+        """Return the library's own spec with a loader that replaces parts of it."""
+        if name != LIBRARY:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = Loader(spec.loader)
+        return spec
+
+
+class Loader(importlib.abc.Loader):
+    """Loads the library and replaces parts of it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def create_module(self, spec: Any) -> Any:
+        """Load."""
+        return self.inner.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        """Run, then replace."""
+        self.inner.exec_module(module)
+        replace(module)
+
+
+def install() -> None:
+    """Arrange for tensors without data; before Paddle is imported for the first time."""
+    if LIBRARY in sys.modules:
+        raise Unsupported("Paddle is loaded already")
+    sys.meta_path.insert(0, Finder())
+
+
+def replace(library: Any) -> None:
+    """Put our tensor, operators and engine in the place of the library's."""
+    STATE.core = library
+    eager = library.eager
+    STATE.real, STATE.real_init = eager.Tensor, eager.Tensor.__init__
+    STATE.tensor, STATE.call = Tensor, dispatch.call
+    STATE.sized = hasattr(library, "Size")
+    operators.install(Tensor)
+    STATE.subscript = indexing
+    eager.Tensor = Tensor
+    eager.PyLayer = pylayer.PyLayer
+    eager.run_backward = engine.run_backward
+    eager.run_partial_grad = engine.run_partial_grad
+    eager.register_saved_tensors_hooks = lambda pack, unpack: STATE.hooks.append((pack, unpack))
+    eager.reset_saved_tensors_hooks = lambda: STATE.hooks.pop() if STATE.hooks else None
+    if hasattr(library, "dygraph_partial_grad"):
+        library.dygraph_partial_grad = engine.run_partial_grad
+    names = {name: getattr(eager.ops, name) for name in dir(eager.ops)}
+    names.update({name: getattr(library.pir.ops, name) for name in dir(library.pir.ops)})
+    STATE.inplace = {name[:-1] for name in names if name.endswith("_grad_")}
+    for module in (eager.ops, library.pir.ops):
+        for name in dir(module):
+            if name == "legacy" or name.startswith(("_", "get_")):
+                continue
+            if callable(getattr(module, name)):
+                STATE.operators[name] = names[name]
+                setattr(module, name, operator(name, names[name]))
+    older = eager.ops.legacy
+    for name in dir(older):
+        if not name.startswith(("_", "get_")) and callable(getattr(older, name)):
+            setattr(older, name, updates.legacy(name, getattr(older, name)))
+
+
+def operator(name: Any, own: Any) -> Any:
+    """Return what stands for an operator: Paddle's own while a program is built."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if STATE.inside or STATE.paddle is None or not STATE.dynamic():
+            return own(*args, **kwargs)
+        return dispatch.call(name, args, kwargs)
+
+    run.__name__ = name
+    return run
+
+
+def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
+    """Finish once Paddle is imported; `rules` is the table of operators by kernel."""
+    framework: Any = importlib.import_module("paddle.base.framework")
+    for name, method in OWN.items():
+        setattr(Tensor, name, method)
+    STATE.paddle = paddle
+    STATE.dynamic = paddle.in_dynamic_mode
+    STATE.tracer = framework._dygraph_tracer()
+    STATE.rules = rules
+    STATE.backend = backend

@@ -1,0 +1,74 @@
+"""What kernels take while they run, and which gradients are made in memory that exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import infer
+from .sizes import count, nbytes
+from .state import STATE
+
+CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
+
+
+def rule(name: Any) -> Any:
+    """Return what the table of operators says of a kernel."""
+    plain = name[:-5] if name.endswith("_grad") else name
+    return STATE.rules.get(plain.rstrip("_"), {})
+
+
+def placed(step: Any) -> str:
+    """Return how the first input's gradient is made: new, inplace or saved."""
+    found = rule(step.name).get("grad")
+    if found in ("inplace", "saved"):
+        return str(found)
+    if found is None and step.name in STATE.inplace:
+        return "saved" if "cross_entropy" in step.name else "inplace"
+    return "new"
+
+
+def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
+    """Return the bytes that a CPU kernel takes for itself; notes the widest convolution."""
+    name = step.name
+    plain = name[:-5] if backward and name.endswith("_grad") else name
+    if "conv" in plain and not backward and specs:
+        STATE.widest_conv = max(STATE.widest_conv, nbytes(specs[0].shape, specs[0].dtype))
+    if plain in CONVOLUTIONS and len(specs) > 1:
+        return _unfolded(step, specs, backward)
+    text = rule(name).get("work" if backward else "temp", "")
+    return [_amount(one, step, specs, backward) for one in text.split(",") if one]
+
+
+def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
+    x, weight = specs[0], specs[1]
+    out = specs[-1] if backward else step.specs[0][0]
+    last = infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
+    inner = list(out.shape)[1:-1] if last else list(out.shape)[2:]
+    same = list(x.shape)[1:-1] == inner if last else list(x.shape)[2:] == inner
+    if same and all(extent == 1 for extent in list(weight.shape)[2:]):
+        return []
+    return [4 * count(list(weight.shape)[1:]) * count(inner)]
+
+
+def _amount(text: Any, step: Any, specs: Any, backward: Any) -> int:
+    """Return bytes written as `8 per out`."""
+    rate, _, what = text.split()
+    if what == "call":
+        return int(rate)
+    whole = specs[-1] if backward else (step.specs[0][0] if step.specs[0] else None)
+    first = specs[0] if specs else whole
+    if whole is None or first is None:
+        return 0
+    shape = list((first if what in "xy" else whole).shape)
+    size = count(whole.shape)
+    if what == "x":
+        size = count(first.shape)
+    elif what == "y":
+        size = count(specs[1].shape) if len(specs) > 1 else size
+    elif what in ("group", "row"):
+        size //= max(1, shape[-1] if shape else 1)
+    elif what == "channel":
+        size = shape[1] if len(shape) > 1 else 1
+    elif what == "instance":
+        size = count(shape[:2])
+    return int(rate) * size

@@ -1,0 +1,88 @@
+"""Values: small tensors whose data does not depend on unknown data carry Paddle's own tensor.
+
+Everything else has no value. What a script asks of such a tensor (`numpy`, `item`, `float`, `bool`,
+`tolist`) is answered by `STATE.value_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .sizes import count, word
+from .state import STATE
+
+MOST = 4096
+"""Elements of the largest tensor that is computed with."""
+
+
+def small(shape: Any) -> bool:
+    """Tell whether a tensor of this shape may carry its data."""
+    return count(shape) <= MOST
+
+
+def array(tensor: Any, what: Any) -> Any:
+    """Return the data as an array, plausible where it is not known."""
+    if tensor.m_known is not None:
+        with STATE.scratch():
+            return tensor.m_known.numpy()
+    if STATE.value_of is not None:
+        return STATE.value_of(tensor, what)
+    return plausible(tensor)
+
+
+def plausible(tensor: Any) -> Any:
+    """Return an array of ones that takes no memory of its size."""
+    import numpy
+
+    name = word(tensor.m_dtype)
+    one = numpy.ones((), {"bfloat16": "uint16"}.get(name, name))
+    return numpy.broadcast_to(one, tensor.m_shape)
+
+
+def number(tensor: Any, what: Any) -> Any:
+    """Return the only element."""
+    return array(tensor, what).reshape(-1)[0].item() if count(tensor.m_shape) else 0
+
+
+def copy(tensor: Any) -> Any:
+    """Return the data of a tensor to be put into another."""
+    if tensor.m_known is None:
+        return None
+    with STATE.scratch():
+        return tensor.m_known.clone()
+
+
+def of_array(values: Any) -> Any:
+    """Return Paddle's own tensor of a small array, None of a large one."""
+    if values.size > MOST:
+        return None
+    with STATE.scratch():
+        try:
+            core = STATE.core
+            made = STATE.real.__new__(STATE.real)
+            STATE.real_init(made, value=values, place=core.CPUPlace(), persistable=False,
+                            zero_copy=False, name=None, stop_gradient=True)  # fmt: skip
+        except Exception:
+            return None
+        return made
+
+
+def computed(name: Any, args: Any, kwargs: Any) -> Any:
+    """Run Paddle's own operator on real data; None where that fails."""
+    with STATE.scratch():
+        try:
+            return STATE.operators[name](*_real(args), **_real(kwargs))
+        except Exception:
+            return None
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, STATE.tensor):
+        return value.m_known
+    if isinstance(value, dict):
+        return {key: _real(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_real(one) for one in value]
+    if type(value) is tuple:
+        return tuple(_real(one) for one in value)
+    return value

@@ -1,0 +1,76 @@
+"""A run of the script under the probe: cycles, readers and kinds, told to the ledger.
+
+What a training step is, when a cycle ends and which tensors are what is the same for all measured
+tiers (`probe_hooks.Session`); only the recorder is another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import probe_batch
+import probe_hooks
+
+from .ledger import Block
+from .state import STATE
+
+
+class Recorder:
+    """Puts what the session notes into the ledger."""
+
+    def __init__(self, _: Any = None) -> None:
+        self.count = 0
+        self.readers: dict[Any, Any] = {}
+
+    def start(self) -> None:
+        """Begin: nothing to do, events are recorded from the import on."""
+
+    def mark(self, what: Any, key: Any = 0) -> Any:
+        """Note a moment and return its number."""
+        self.count += 1
+        ledger = STATE.ledger
+        if what == "cycle":
+            ledger.cycle()
+        elif what in ("fetch", "fetched"):
+            ledger.fetching(key if what == "fetch" else 0)
+        elif what == "open":
+            self.readers[key] = Block(ledger, 0, "reader")
+            ledger.kinds[self.readers[key].index] = "waiting"
+        elif what == "close":
+            self.readers.pop(key, None)
+        return self.count
+
+    def tag(self, addresses: Any, kind: Any) -> None:
+        """Say of what kind the blocks at some addresses are."""
+        STATE.ledger.tag([one - 1 for one in addresses if one], kind)
+
+
+class Session(probe_hooks.Session):  # type: ignore[misc]
+    """One run of the script."""
+
+    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+        super().__init__(paddle, request, channel)
+        self.record = Recorder()
+
+    def finish(self) -> None:
+        """Send what was recorded and leave."""
+        self.name_blocks()
+        ledger = STATE.ledger
+        waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
+        for place, key in zip(waiting, sorted(self.waiting)):
+            ledger.sizes[place] = self.waiting[key]
+        answer = ledger.as_json()
+        answer.update(
+            batch=self.request["size"],
+            paddle=self.paddle.__version__,
+            readers=[self.readers[key] for key in sorted(self.readers)],
+            flags=sorted(self.flags | STATE.flags),
+            shapes=list(self.shapes.values()),
+            widest_conv=max(self.widest_conv, STATE.widest_conv),
+            cycles_seen=self.cycles,
+            batch_seen=sorted(self.seen),
+            trained=self.trained,
+            own_batch=probe_batch.own_size(),
+            choices=dict(sorted(STATE.choices.items())),
+        )
+        self.channel.end({"run": answer})

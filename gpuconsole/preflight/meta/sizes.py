@@ -1,0 +1,38 @@
+"""Types and sizes of tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ITEM = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
+    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8, "complex64": 8,
+    "complex128": 16, "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+HALVES = frozenset({"float16", "bfloat16"})
+DIFFERENTIABLE = FLOATS | {"complex64", "complex128"}
+
+_WORDS: dict[Any, str] = {}
+
+
+def word(dtype: Any) -> str:
+    """Return the name of a Paddle type: `float32`."""
+    name = _WORDS.get(dtype)
+    if name is None:
+        name = str(dtype).rsplit(".", 1)[-1].lower()
+        _WORDS[dtype] = name
+    return name
+
+
+def count(shape: Any) -> int:
+    """Return the number of elements of a shape."""
+    number = 1
+    for extent in shape:
+        number *= extent
+    return number
+
+
+def nbytes(shape: Any, dtype: Any) -> int:
+    """Return the bytes of a tensor."""
+    return count(shape) * ITEM.get(word(dtype), 4)

@@ -1,0 +1,79 @@
+"""What the modules of the tier share: Paddle's own parts, the ledger, what was found out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from .ledger import Ledger
+
+
+class Unsupported(Exception):  # noqa: N818 - an answer, not a mistake
+    """The tier does not follow this exactly; says what."""
+
+
+class State:
+    """One run of a script on tensors without data."""
+
+    def __init__(self) -> None:
+        self.core: Any = None
+        self.paddle: Any = None
+        self.ledger = Ledger()
+        self.tensor: Any = None
+        """The class that stands for it."""
+        self.subscript: Any = None
+        self.tracer: Any = None
+        """Paddle's tracer: it knows the level of mixed precision."""
+        self.call: Any = None
+        """`call(name, args, kwargs)` runs an operator."""
+        self.sized = False
+        """Whether shapes are of Paddle's type for them (3.3) or lists."""
+        self.real: Any = None
+        self.real_init: Any = None
+        self.dynamic: Any = None
+        self.ran_backward = False
+        """Paddle's own tensor class."""
+        self.operators: dict[str, Any] = {}
+        """Paddle's own functions of `_C_ops`, by name."""
+        self.rules: dict[str, Any] = {}
+        """By kernel: what CPU kernels need for a moment, and gradients made in place."""
+        self.inplace: set[str] = set()
+        """Gradient operators of which Paddle has a form in place."""
+        self.backend = "gpu"
+        self.inside = 0
+        """More than 0 while a scratch program is built or real tensors are computed."""
+        self.hooks: list[Any] = []
+        """Functions that pack and unpack what operators save for their backward pass."""
+        self.choices: dict[str, int] = {}
+        self.flags: set[str] = set()
+        self.widest_conv = 0
+        self.value_of: Any = None
+        """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
+        self.names: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Run Paddle's own operators inside this block."""
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+
+    def choice(self, text: str) -> None:
+        """Record that the run depends on a value that only data could give."""
+        self.choices[text] = self.choices.get(text, 0) + 1
+
+    def unique(self, prefix: str) -> str:
+        """Return the next name with a prefix."""
+        number = self.names.get(prefix, 0)
+        self.names[prefix] = number + 1
+        return f"{prefix}_{number}"
+
+    def has_grad(self) -> Any:
+        """Tell whether operators are recorded for a backward pass."""
+        return self.core._has_grad()
+
+
+STATE = State()
