@@ -1,4 +1,4 @@
-"""`python -m gpuconsole.preflight.meta.develop SCRIPT [ARGUMENT ...]`: run a script, print memory.
+"""`python tools/meta_tier.py SCRIPT [ARGUMENT ...]`: run a script without data, print memory.
 
 For work on the tier itself: `META_STEPS` optimizer steps (3), MiB held and at most in each.
 """
@@ -12,13 +12,13 @@ import sys
 import time
 from typing import Any
 
-from . import hook
-from .state import STATE
+from gpuconsole.preflight.meta import dispatch, hook
+from gpuconsole.preflight.meta.state import STATE
 
 
 def rules() -> Any:
     """Return the table of operators by kernel."""
-    path = os.path.join(os.path.dirname(__file__), "../../data/paddle-3.3.1-ops.json")
+    path = os.path.join(os.path.dirname(__file__), "../gpuconsole/data/paddle-3.3.1-ops.json")
     made: dict[str, Any] = {}
     with open(path, encoding="utf-8") as file:
         for row in json.load(file)["ops"].values():
@@ -46,7 +46,7 @@ def main() -> None:
         clear(self, *args, **kwargs)
         count += 1
         print(f"step {count}: held {ledger.live / 2**20:.2f} MiB, peak {ledger.peak / 2**20:.2f}; "
-              f"{ledger.calls} operators, {len(dispatch_entries())} distinct, "
+              f"{ledger.calls} operators, {len(dispatch.ENTRIES)} distinct, "
               f"{time.perf_counter() - loaded:.2f} s (+{loaded - began:.2f} import)",
               file=sys.stderr, flush=True)  # fmt: skip
         ledger.peak = ledger.live
@@ -59,13 +59,6 @@ def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
     runpy.run_path(sys.argv[0], run_name="__main__")
     print(f"ended: peak {ledger.peak / 2**20:.2f} MiB", file=sys.stderr)
-
-
-def dispatch_entries() -> Any:
-    """Return the entries that were made."""
-    from .dispatch import ENTRIES
-
-    return ENTRIES
 
 
 if __name__ == "__main__":
