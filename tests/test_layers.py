@@ -28,8 +28,8 @@ def _modules() -> dict[str, list[str]]:
     rooms: dict[str, list[str]] = {}
     for module in pkgutil.walk_packages(gpuconsole.__path__, "gpuconsole."):
         parts = module.name.split(".")
-        # Agent and probe run elsewhere, with the Python that is there.
-        if "agent" in parts or "probe" in parts or parts[-1] == "__main__" or "data" in parts:
+        # Agent, probe and meta tier run elsewhere, with the Python that is there.
+        if {"agent", "probe", "meta", "data"} & set(parts) or parts[-1] == "__main__":
             continue
         rooms.setdefault(parts[1], []).append(module.name)
     return rooms
