@@ -33,8 +33,17 @@ NUMBERS = {"reshape": (1,), "reshape_": (1,), "expand": (1,), "tile": (1,), "ful
            "randperm": (0,), "set_value_": (1, 2, 3), "set_value": (1, 2, 3), "concat": (1,),
            "full_like": (1,), "linspace": (0, 1, 2), "logspace": (0, 1, 2, 3), "mean": (1,),
            "max": (1,), "min": (1,), "split_with_num": (2,), "gather": (2,),
-           "repeat_interleave": (1,)}  # fmt: skip
+           "repeat_interleave": (1,), "pow": (1,), "pow_": (1,)}  # fmt: skip
 """By operator: arguments that are numbers though a tensor may be given for them."""
+LISTS = frozenset({
+    ("reshape", 1), ("reshape_", 1), ("expand", 1), ("tile", 1), ("full", 0), ("full_", 1),
+    ("slice", 2), ("slice", 3), ("strided_slice", 2), ("strided_slice", 3), ("strided_slice", 4),
+    ("randint", 2), ("uniform", 0), ("gaussian", 0), ("empty", 0), ("split", 1), ("pad", 1),
+    ("pad3d", 1), ("sum", 1), ("squeeze", 1), ("unsqueeze", 1), ("roll", 1), ("mean", 1),
+    ("truncated_gaussian_random", 0), ("set_value", 1), ("set_value", 2), ("set_value", 3),
+    ("set_value_", 1), ("set_value_", 2), ("set_value_", 3),
+})  # fmt: skip
+"""Those of them that are lists."""
 AS_TENSORS = frozenset({"linspace", "logspace"})
 
 
@@ -54,7 +63,9 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator by what Paddle infers of it."""
     into = kwargs.pop("out", None) if "out" in kwargs else None
     if name in NUMBERS and name not in AS_TENSORS:
-        args = [_number(one) if i in NUMBERS[name] else one for i, one in enumerate(args)]
+        args = [
+            _number(one, (name, i)) if i in NUMBERS[name] else one for i, one in enumerate(args)
+        ]
     tensors: list[Any] = []
     places = _placed(args, tensors)
     named = _placed(kwargs, tensors) if kwargs else kwargs
@@ -74,11 +85,11 @@ _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip
                    "multiply_", "lamb_", "adagrad_", "full_", "assign", "cast"})  # fmt: skip
 
 
-def _number(value: Any) -> Any:
-    """Return the numbers that a tensor given as an attribute holds."""
+def _number(value: Any, where: Any) -> Any:
+    """Return the number, or numbers, that a tensor given as an attribute holds."""
     if isinstance(value, STATE.tensor):
         array = known.array(value, "an attribute")
-        return array.tolist() if value.m_shape else array.item()
+        return array.reshape(-1).tolist() if where in LISTS else array.reshape(-1)[0].item()
     if isinstance(value, (list, tuple)) and any(isinstance(one, STATE.tensor) for one in value):
         return [int(_number_of(one)) for one in value]
     return value

@@ -44,6 +44,11 @@ def run_partial_grad(
     return found
 
 
+def get_all_grads(tensors: Any) -> Any:
+    """Return the gradients kept for tensors, None where there is none."""
+    return [None if one.stop_gradient else one.m_grad for one in tensors]
+
+
 class Pass:
     """One walk of the engine."""
 

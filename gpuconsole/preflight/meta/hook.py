@@ -75,6 +75,7 @@ def replace(library: Any) -> None:
     eager.PyLayer = pylayer.PyLayer
     eager.run_backward = engine.run_backward
     eager.run_partial_grad = engine.run_partial_grad
+    eager.get_all_grads = engine.get_all_grads
     eager.register_saved_tensors_hooks = lambda pack, unpack: STATE.hooks.append((pack, unpack))
     eager.reset_saved_tensors_hooks = lambda: STATE.hooks.pop() if STATE.hooks else None
     if hasattr(library, "dygraph_partial_grad"):
@@ -114,6 +115,7 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
         setattr(Tensor, name, method)
     STATE.paddle = paddle
     STATE.dynamic = paddle.in_dynamic_mode
+    STATE.framework = framework
     STATE.tracer = framework._dygraph_tracer()
     STATE.rules = rules
     STATE.backend = backend

@@ -83,7 +83,7 @@ def build(name: Any, function: Any, args: Any, kwargs: Any, specs: Any) -> Entry
     """Build a call in a scratch program; `args` have places (see `Place`) for tensors."""
     paddle = STATE.paddle
     entry = Entry()
-    with STATE.scratch(), paddle.pir_utils.IrGuard():
+    with STATE.building():
         entry.program = paddle.static.Program()
         with paddle.static.program_guard(entry.program):
             values = [_data(f"x{place}", spec) for place, spec in enumerate(specs)]
@@ -268,7 +268,7 @@ def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
     if not core.has_vjp(op):
         return None
     made = Gradient()
-    with STATE.scratch(), paddle.pir_utils.IrGuard(), paddle.static.program_guard(entry.program):
+    with STATE.building(), paddle.static.program_guard(entry.program):
         block = entry.program.global_block()
         inputs = [_members(value) for value in op.operands_source()]
         semantics = op.get_input_grad_semantics()

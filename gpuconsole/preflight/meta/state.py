@@ -23,6 +23,7 @@ class State:
         self.tensor: Any = None
         """The class that stands for it."""
         self.subscript: Any = None
+        self.framework: Any = None
         self.tracer: Any = None
         """Paddle's tracer: it knows the level of mixed precision."""
         self.call: Any = None
@@ -60,6 +61,12 @@ class State:
             yield
         finally:
             self.inside -= 1
+
+    @contextlib.contextmanager
+    def building(self) -> Iterator[None]:
+        """Let operators called inside this block build a program."""
+        with self.scratch(), self.framework._dygraph_guard(None):
+            yield
 
     def choice(self, text: str) -> None:
         """Record that the run depends on a value that only data could give."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .sizes import nbytes
+from .sizes import count, nbytes
 from .state import STATE, Unsupported
 from .tensor import new
 
@@ -62,9 +62,22 @@ def accuracy(*args: Any) -> Any:
     return tuple(new((), kind, "accuracy") for kind in kinds)
 
 
+def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
+    """`coalesce_tensor` of the older operators: tensors are laid into one block."""
+    given = dict(zip(attributes[::2], attributes[1::2]))
+    from .making import as_dtype
+
+    fused.m_dtype = as_dtype(given.get("dtype", 5)) if "dtype" in given else inputs[0].m_dtype
+    fused.m_shape = (sum(count(one.m_shape) for one in inputs),)
+    fused.m_block = new(fused.m_shape, fused.m_dtype, "coalesce_tensor").m_block
+    for one in outputs:
+        one.m_block, one.m_known = fused.m_block, None
+
+
 def legacy(name: Any, own: Any) -> Any:
     """Return what stands for one of the older operators."""
-    known: Any = {"check_finite_and_unscale": unscale, "accuracy": accuracy}.get(name)
+    known: Any = {"check_finite_and_unscale": unscale, "accuracy": accuracy,
+                  "coalesce_tensor": coalesced}.get(name)  # fmt: skip
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if STATE.inside or STATE.paddle is None or not STATE.dynamic():
