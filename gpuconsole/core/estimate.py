@@ -112,7 +112,7 @@ class Estimate:
     unknowns: tuple[Unknown, ...] = ()
     errors: tuple[ScriptFault, ...] = ()
     asks: tuple[Ask, ...] = ()
-    """The one or two facts that would settle what is unknown."""
+    """The facts, three at most, that would settle what is unknown."""
     flops_per_step: float = 0.0
     bytes_per_step: float = 0.0
     """Bytes read and written by the operators of one step, for the roofline."""

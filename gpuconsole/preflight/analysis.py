@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
@@ -180,6 +181,13 @@ class Analysis:
             return None
         return affine([(one, run.trace) for one, run in runs])
 
+    def _uses(self, outcome: Outcome) -> Iterator[str]:
+        """Give, for each answer of the user, where the analysis has used it."""
+        for name in self.assumptions:
+            file, line = outcome.answered.get(name, ("", 0))
+            place = f"used at {Path(file).name}:{line}" if file else "not needed"
+            yield f"Answer for {clean(name[:80])}: {place}."
+
     def fragmentation(self, backend: Backend) -> float:
         """Return what the allocator reserves over what tensors need, by simulation.
 
@@ -326,7 +334,7 @@ class Analysis:
             bytes_per_step=outcome.moved,
             kernels_per_step=outcome.kernels,
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
-            notes=(*outcome.notes, *_notes(backend, context_mib)),
+            notes=(*outcome.notes, *self._uses(outcome), *_notes(backend, context_mib)),
         )
 
 

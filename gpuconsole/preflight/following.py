@@ -34,6 +34,8 @@ class Outcome:
     unknowns: tuple[Unknown, ...]
     faults: tuple[ScriptFault, ...]
     asks: tuple[Ask, ...]
+    answered: Mapping[str, tuple[str, int]]
+    """Answers that were used, by the name they were given for: where first."""
     blocked: bool
     flags: tuple[str, ...]
     flops: float
@@ -179,6 +181,7 @@ def _outcome(
         unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
         faults=tuple(run.faults.values()),
         asks=tuple(run.asks.values()) if blocking is not None else (),
+        answered=run.answers.met,
         blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
         flags=tuple(sorted(run.flags)),
         flops=run.flops_done * passes,

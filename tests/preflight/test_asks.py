@@ -160,7 +160,7 @@ print(f"{seed} of {len(vocab)}")
     assert found.asks == ()
 
 
-def test_two_questions_at_most_and_in_order(write: Write) -> None:
+def test_three_questions_at_most_and_in_order(write: Write) -> None:
     found = estimate(write("""
         import paddle
         meta = paddle.load("meta.bin")
@@ -168,9 +168,11 @@ def test_two_questions_at_most_and_in_order(write: Write) -> None:
         users = secret.count("users")
         items = len(open("items.txt").readlines())
         rates = secret.count("rates")
+        dates = secret.count("dates")
         a = paddle.nn.Embedding(users, 8)
         b = paddle.nn.Embedding(items, 8)
         c = paddle.nn.Embedding(rates, 8)
+        d = paddle.nn.Embedding(dates, 8)
         opt = paddle.optimizer.SGD(parameters=[*a.parameters(), *b.parameters()])
         for _ in range(3):
             x = paddle.zeros([4], dtype="int64")
@@ -178,7 +180,7 @@ def test_two_questions_at_most_and_in_order(write: Write) -> None:
             opt.step()
             opt.clear_grad()
     """))  # fmt: skip
-    assert [ask.name for ask in found.asks] == ["users", "items"]
+    assert [ask.name for ask in found.asks] == ["users", "items", "rates"]
 
 
 def test_the_worse_side_of_a_condition_is_kept_and_said(write: Write) -> None:
@@ -306,3 +308,60 @@ def test_a_whole_text_project_asks_for_its_vocabulary_alone(write: Write) -> Non
     assert peak(found) == peak(estimate(write(fixed, "fixed.py")))
     assert "variable-shape" in found.flags
     assert any("taken as True" in note for note in found.notes)
+
+
+BATCHES = """
+import numpy as np
+import paddle
+
+class Data(paddle.io.Dataset):
+    def __getitem__(self, i):
+        {sample}
+    def __len__(self):
+        return 1000
+
+net = paddle.nn.Linear(64, 8)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for batch in paddle.io.DataLoader(Data(), batch_size=8):
+    {names} = batch
+    loss = net({x}).sum()
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("sample", "names", "x", "asked"),
+    [
+        ("return np.load(str(i)), np.load(str(i))", "x, y", "x", "batch[0]"),
+        ("return {'x': np.load(str(i)), 'y': 1}", "whole", "whole['x']", "batch['x']"),
+    ],
+)
+def test_a_part_of_a_batch_is_answered_by_the_name_it_is_asked_by(
+    write: Write, sample: str, names: str, x: str, asked: str
+) -> None:
+    script = write(BATCHES.format(sample=sample, names=names, x=x))
+    asks = estimate(script).asks
+    assert asks[0].name == asked
+    answers = {asked: "[N, 64] float32"}
+    analysis = analyse(script, assumptions=answers)
+    require_known(analysis, answers)
+    found = analysis.estimate(backend="cpu")
+    assert peak(found) > 0
+    assert f"Answer for {asked}: used at train.py:13." in found.notes
+
+
+def test_at_most_three_questions_and_none_that_nobody_could_answer(write: Write) -> None:
+    text = "import spam\n" + BATCHES.format(
+        sample="return np.load(str(i)), 1", names="x, y", x="spam.a(x) + spam.b(y) + spam.c"
+    )
+    asks = estimate(write(text)).asks
+    assert 0 < len(asks) <= 3
+    assert "loss.backward" not in [ask.name for ask in asks]
+
+
+def test_an_answer_that_was_not_needed_is_said_to_be_so(write: Write) -> None:
+    script = write(text(words="90"))
+    found = analyse(script, assumptions={"train.py:3:max_len": "64"}).estimate()
+    assert "Answer for train.py:3:max_len: not needed." in found.notes

@@ -216,6 +216,10 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
         if isinstance(value, SomeNumber):
             return Array((), wanted or ("int64" if isinstance(value, Length) else "float64"))
         return value
+    unsized = getattr(value, "unsized", None)
+    picture = None if unsized is None else unsized(wanted)
+    if picture is not None:
+        return picture
     if isinstance(value, Native) and not hasattr(value, "pixels") and value.label != "ndarray":
         listed = getattr(value, "iterate", None)
         if listed is not None and getattr(value, "shape", None) is None:

@@ -18,7 +18,7 @@ from gpuconsole.preflight.scan.values import Form, Root, Unknown, Value, plain
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Run
 
-MAX_ASKS = 2
+MAX_ASKS = 3
 """Questions put at once."""
 MAX_TEXT = 80
 ANSWERABLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
@@ -33,8 +33,8 @@ class Answers:
     """The user's answers, found by the spelling of an expression."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self.met: set[str] = set()
-        """Answers that were used, as the user wrote their names."""
+        self.met: dict[str, tuple[str, int]] = {}
+        """Answers that were used, as the user wrote their names, and where first."""
         self._by_name: dict[str, list[Assumption]] = {}
         for name, text in given.items():
             one = read_assumption(name, text)
@@ -144,8 +144,11 @@ def batch_field(run: Run, names: Sequence[str], place: int, count: int, why: Unk
         name = names[place]
     else:
         name = f"{names[0]}[{place}]" if len(names) == 1 and names[0] else ""
-    if not name:
-        return why
+    return batch_item(run, name, why) if name else why
+
+
+def batch_item(run: Run, name: str, why: Unknown) -> Value:
+    """Return the unknown part of a batch that the script would call `name`."""
     given = run.answers.find(name, run.file, run.line)
     if given is not None and isinstance(given.value, ShapeAnswer):
         return answer(run, given)
@@ -157,7 +160,7 @@ def answer(run: Run, one: Assumption) -> Value:
 
     A shape with the batch in it is a batch that the loader gave; one without is an array.
     """
-    run.answers.met.add(one.given)
+    run.answers.met.setdefault(one.given, (run.file, run.line))
     run.doubt = run.unknown(f"{one.given} is as answered")
     value = one.value
     if not isinstance(value, ShapeAnswer):

@@ -16,6 +16,7 @@ from gpuconsole.preflight.scan.tensors import (
 from gpuconsole.preflight.scan.values import (
     Bound,
     NativeFunction,
+    SomeNumber,
     Unknown,
     Value,
     first_unknown,
@@ -40,7 +41,9 @@ def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
     if isinstance(data, Tensor):
         return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
     if isinstance(data, Unknown):
-        return run.tensor((), dtype_of(run, dtype)) if dtype is not None else data
+        # Only of a number is the rank known.
+        known = isinstance(data, SomeNumber) and dtype is not None
+        return run.tensor((), dtype_of(run, dtype)) if known else data
     shape, found = shape_of(data)
     if not isinstance(data, Array) and found == "float64":
         found = run.dtype

@@ -293,6 +293,9 @@ class Loader(Native):
         if isinstance(made, list) and len(made) == 1 and len(names) > 1:
             # A sample that nobody knows has as many fields as the loop has names.
             made = made * len(names) if isinstance(made[0], Unknown) else made
+        if isinstance(made, dict) and len(names) == 1:
+            return {key: asking.batch_item(run, f"{names[0]}[{key!r}]", one)
+                    if isinstance(one, Unknown) else one for key, one in made.items()}  # fmt: skip
         if not isinstance(made, (list, tuple)):
             made_one = isinstance(made, Unknown) and names
             return asking.batch_field(run, names[:1], 0, 1, made) if made_one else made

@@ -111,7 +111,7 @@ class Expressions(Comprehensions):
     def _unknown_training(self, target: Unknown, method: str) -> None:
         """Give the memory up where what trains is not known: a loss or an optimizer."""
         if method in _TRAINING:
-            self.run.block(target)
+            self.run.block(self.run.gap(target.reason))
         elif method == "step" and self.run.lost is None:
             self.run.lost = target
 

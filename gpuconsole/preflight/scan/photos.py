@@ -36,6 +36,10 @@ class Photo(Native):
         tail = () if self.channels is None else (self.channels,)
         return Array((UNKNOWN_SIDE, UNKNOWN_SIDE, *tail), self.dtype)
 
+    def unsized(self, dtype: str) -> Photo:
+        """Return what `np.array` makes: the same, of another type where one is wanted."""
+        return Photo(self.channels, dtype or self.dtype)
+
     def get_shape(self, run: Run) -> Value:
         """Give the sides, which are not known, and the channels."""
         side = SomeInt(run.file, run.line, "the size of a picture on disk")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.preflight.scan.arrays import Array, shape_of
+from gpuconsole.preflight.scan.photos import Photo
 from gpuconsole.preflight.scan.quiet import Silent
 from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.values import (
@@ -44,6 +45,12 @@ class Picture(Native):
         if self.channels == 1:
             return (self.height, self.width)
         return (self.height, self.width, self.channels)
+
+    def unsized(self, dtype: str) -> Photo | None:
+        """Return the array that is made of a picture whose sides are not known."""
+        if self.channels is None or (self.height is not None and self.width is not None):
+            return None
+        return Photo(None if self.channels == 1 else self.channels, dtype or "uint8")
 
     def alike(self, other: Picture) -> bool:
         """Whether two pictures have one size, as far as it is known."""
@@ -166,6 +173,8 @@ def pil() -> Namespace:
 def _picture(value: Value) -> Picture:
     if isinstance(value, Picture):
         return value
+    if isinstance(value, Photo):
+        return Picture(None, None, value.channels or 1)
     shape = value.shape
     return Picture(shape[0], shape[1], shape[2] if len(shape) > 2 else 1)
 
@@ -174,7 +183,11 @@ def _wrap(value: Value, made: Picture) -> Value:
     """Return the kind of thing that came in: a picture stays one, an array keeps its axes."""
     if isinstance(value, Picture):
         return made
+    if isinstance(value, Photo) and (made.height is None or made.width is None):
+        return Photo(made.channels, value.dtype)
     pixels = made.pixels()
+    if isinstance(value, Photo):
+        return Array(pixels, value.dtype)
     if len(value.shape) == 3 and len(pixels) == 2:
         pixels = (*pixels, 1)
     return Array(pixels, value.dtype)
@@ -257,7 +270,7 @@ def resize(run: Run, value: Value, size: Value, *_: Value, **__: Value) -> Value
     if not isinstance(size, int):
         return exact(run, value, size)
     if old.height is None or old.width is None:
-        return Picture(None, None, old.channels)
+        return _wrap(value, Picture(None, None, old.channels))
     short = min(old.height, old.width)
     made = Picture(int(size * old.height / short), int(size * old.width / short), old.channels)
     return _wrap(value, made)

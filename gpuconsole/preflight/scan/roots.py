@@ -67,7 +67,7 @@ class Roots(Calls):
         except Blocked as blocked:
             value = blocked.unknown
         if not isinstance(value, Unknown):
-            run.answers.met.add(given.given)
+            run.answers.met.setdefault(given.given, (run.file, run.line))
             return value
         run.blocking, run.asks = blocking, asks
         return asking.answer(run, given)

@@ -19,6 +19,7 @@ from gpuconsole.preflight.scan.values import (
     OPEN,
     Blocked,
     Bound,
+    Root,
     ShapeFault,
     SomeNumber,
     Sourced,
@@ -203,6 +204,10 @@ class Run:
         root = cause.root if isinstance(cause, Unknown) else None
         return Unknown(self.file, self.line, reason, root)
 
+    def gap(self, reason: str) -> Unknown:
+        """Return an unknown that no answer of the user could settle."""
+        return Unknown(self.file, self.line, reason, Root("", self.file, self.line, "", "gap"))
+
     def number(self, reason: str) -> SomeNumber:
         """Return a number that nobody knows."""
         return SomeNumber(self.file, self.line, reason)
@@ -227,7 +232,7 @@ class Run:
                 self.blocking = unknown
 
     def ask(self, unknown: Unknown) -> None:
-        """Ask for what would settle an unknown inside the memory path; two questions at most."""
+        """Ask for what would settle an unknown inside the memory path; a few questions at most."""
         question = asking.ask(unknown)
         if question is not None and len(self.asks) < asking.MAX_ASKS:
             self.asks.setdefault(question.name, question)
@@ -246,7 +251,7 @@ class Run:
         if self.doubt is None and exact:
             self.accuse(message, shapes)
             return self.unknown(message)
-        failed = self.unknown(f"{message}; uncertain: {self._why_unsure()}", self.doubt)
+        failed = self.gap(f"{message}; uncertain: {self._why_unsure()}")
         self.note_unknown(failed)
         return failed
 

@@ -1,0 +1,75 @@
+"""Pictures on disk have no known size until a Resize or a crop gives them one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuconsole.preflight import Analysis
+
+Scan = Callable[..., Analysis]
+TEXT = """
+import cv2
+import numpy as np
+import paddle
+from paddle.vision import transforms as T
+from PIL import Image
+
+class Data(paddle.io.Dataset):
+    def __getitem__(self, i):
+        {sample}
+        return img, i % 2
+    def __len__(self):
+        return 1000
+
+net = paddle.nn.Sequential(paddle.nn.Conv2D(3, 8, 3), paddle.nn.Flatten(), paddle.nn.Linear({n}, 2))
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Data(), batch_size=8):
+    loss = paddle.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+SIZED = 8 * 22 * 22
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "img = np.array(Image.open(str(i)).convert('RGB'))\n"
+        "img = T.Compose([T.Resize((24, 24)), T.ToTensor()])(img)",
+        "img = np.asarray(cv2.imread(str(i)), 'float32')\n"
+        "img = T.ToTensor()(T.CenterCrop(24)(T.Resize(30)(img)))",
+        "img = cv2.cvtColor(cv2.imread(str(i)), cv2.COLOR_BGR2RGB)\n"
+        "img = T.Transpose()(T.RandomCrop(24)(img)).astype('float32')",
+        "img = np.asarray(Image.open(str(i)).convert('RGB'))\n"
+        "img = cv2.resize(img, (24, 24)).transpose(2, 0, 1).astype('float32')",
+    ],
+)
+def test_a_later_resize_or_crop_gives_the_size(scan: Scan, sample: str) -> None:
+    text = TEXT.format(sample=sample.replace("\n", "\n        "), n=SIZED)
+    known = TEXT.format(sample="img = np.zeros((3, 24, 24), 'float32')", n=SIZED)
+    found, expected = scan(text).estimate(), scan(known).estimate()
+    assert found.errors == ()
+    assert found.memory is not None, found.unknowns
+    assert expected.memory is not None
+    assert found.memory.tensors_peak_mib == expected.memory.tensors_peak_mib
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "img = np.asarray(cv2.imread(str(i)), 'float32')\n"
+        "img = paddle.to_tensor(np.transpose(img, (2, 0, 1)), dtype='float32')",
+        "img = np.array(np.load(str(i)), 'float32')\nimg = paddle.to_tensor(img, dtype='float32')",
+        "img = T.ToTensor()(Image.open(str(i)))",
+    ],
+)
+def test_what_is_not_known_has_no_rank(scan: Scan, sample: str) -> None:
+    """Neither a fault of the convolution that takes it, nor a figure: the size is asked for."""
+    found = scan(TEXT.format(sample=sample.replace("\n", "\n        "), n=SIZED)).estimate()
+    assert found.errors == ()
+    assert found.memory is None
+    assert not any("dimensions" in one.reason for one in found.unknowns)
+    assert "x" in [ask.name for ask in found.asks]
