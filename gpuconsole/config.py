@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from gpuconsole.core.estimate import MEMORY_THRESHOLD
+from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.core.transfers import TransferLimits
@@ -288,6 +288,13 @@ class LabSettings(Section):
     """Weights of the `weighted` policy."""
     memory_threshold: float = Field(MEMORY_THRESHOLD, gt=0, le=1)
     """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
+    measure: Measure = "auto"
+    """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
+    once on a host that has the image, `ask` once the user agrees, `never`."""
+    measure_limit: Seconds = Field(300.0, gt=0, le=86400)
+    """Longest time that measuring may hold up a job before it is queued."""
+    unknown_memory: Literal["alone", "refuse"] = "alone"
+    """What becomes of a job whose memory no tier can tell: `alone` on a device, or `refuse`."""
     network: NetworkPolicy = "none"
     """Network of job containers: none, the lab's own network, or everything."""
     lab_network: Text = "gpuconsole-lab"

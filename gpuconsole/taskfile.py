@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gpuconsole.core.envfile import VARIABLE
+from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
@@ -171,6 +172,8 @@ class TaskSection(Section):
     """Network of the container."""
     assume: dict[str, Text] = Field(default_factory=dict)
     """Answers to what preflight could not find out: name to value."""
+    measure: Measure | None = None
+    """Whether it is measured where its memory cannot be read: `auto`, `ask` or `never`."""
     resource_policy: ResourcePolicy | None = None
     """What the task may use; here or at the top level."""
     scheduler: Scheduler | None = None
@@ -267,6 +270,7 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "shm_size_mib": task.shm_size,
         "memory_limit_mib": task.memory_limit,
         "network": task.network or "",
+        "measure": task.measure,
     }
 
 

@@ -1,29 +1,44 @@
-"""Measuring a script for `preflight`: the question before, the progress, and what is known."""
+"""Measuring a script for a command: the question before, the progress, and what is known then."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
+from gpuconsole.core.estimate import MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.reading.recordings import Mode
+    from gpuconsole.preflight.ladder import Means, Run, Site
+    from gpuconsole.session.climbing import Watching
+    from gpuconsole.session.measuring import Progress
     from gpuconsole.session.session import Session
+    from gpuconsole.state.consent import LocalConsent
 
-_ALLOWED = "measured-here"
-"""A file of the state folder that says: this user was asked, and agreed."""
 _FLEET_WAIT_S = 10.0
 
 
-def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> None:
+class Ask(Protocol):
+    """Estimates a task by a tier, or with "" by the best that is known."""
+
+    def __call__(self, *, tier: str) -> Report:
+        """Estimate."""
+        ...
+
+
+def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool) -> None:
     """Measure a task's script, on this machine or on a host, telling progress as it goes."""
     if not task.script:
         raise UsageError("Nothing to measure", f"The {mode} tier needs a script.", "Name one.")
@@ -33,13 +48,9 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
     if local:
         import asyncio
 
-        from gpuconsole.session.measurements import Measurements
-        from gpuconsole.session.reading.beside import AsyncReader
-        from gpuconsole.session.submission import completed
-
-        _ask(yes)
-        with AsyncReader() as reader:
-            asyncio.run(Measurements(_state(), reader).here(completed(task), mode, telling))
+        if not (yes or _agreed_here()):
+            raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
+        asyncio.run(_here(task, mode, telling))
     else:
         from gpuconsole.cli.sessions import drive
 
@@ -51,25 +62,153 @@ def measure(task: Task, mode: Mode, *, local: bool, host: str, yes: bool) -> Non
     telling.done()
 
 
+async def _here(task: Task, mode: MeasuredTier, progress: Progress) -> None:
+    from gpuconsole.session.measurements import Measurements
+    from gpuconsole.session.reading.beside import AsyncReader
+    from gpuconsole.session.submission import completed
+
+    with AsyncReader() as reader:
+        await Measurements(_state(), reader).here(completed(task), mode, progress)
+
+
+def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
+    """Return what is known of a task, after measuring it where that is needed and allowed.
+
+    Where an inventory names hosts they are tried first, then this machine.
+    """
+    from gpuconsole.preflight.ladder import first_trial, is_settled
+
+    begun = time.monotonic()
+    found = ask(tier="")
+    seconds = round(time.monotonic() - begun, 3)
+    if not task.script:
+        return found
+    if is_settled(found):
+        return replace(found, trials=(first_trial(found, seconds),))
+    import asyncio
+
+    means = _means(task)
+    with watching(yes=yes) as user:
+        if means.measure == "never" or offline or not _has_hosts():
+            report = asyncio.run(_climb_here(task, ask, found, means, user))
+        else:
+            report = _climb_there(task, found, user)
+    first, *others = report.trials
+    trials = (replace(first, seconds=seconds), *others)
+    answered = any(trial.outcome == "answered" for trial in others)
+    return replace(ask(tier="") if answered else found, trials=trials)
+
+
+def _means(task: Task) -> Means:
+    from gpuconsole.config import load_settings
+    from gpuconsole.preflight.ladder import Means
+
+    settings = load_settings()
+    wanted = "never" if options().read_only else task.measure or settings.measure
+    return Means(wanted, limit_s=settings.measure_limit)
+
+
+def _has_hosts() -> bool:
+    import os
+
+    from gpuconsole.remote.inventory import find_inventory
+
+    return find_inventory(options().inventory, os.environ) is not None
+
+
+def _climb_there(task: Task, found: Report, user: Watching) -> Report:
+    from gpuconsole.cli.sessions import drive
+
+    async def work(session: Session) -> Report:
+        await session.first_frames(_FLEET_WAIT_S)
+        return await session.climb(task, user, report=found)
+
+    return drive(work)
+
+
+async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: Watching) -> Report:
+    """Climb with this machine alone, without a session."""
+    import asyncio
+
+    from gpuconsole.session.climbing import Climb, Effects
+    from gpuconsole.session.sites import local_sites
+
+    async def measured(tier: MeasuredTier, site: Site, progress: Progress) -> None:
+        await _here(task, tier, progress)
+
+    async def asked(tier: str) -> Report:
+        return await asyncio.to_thread(partial(ask, tier=tier))
+
+    if means.measure != "never":
+        sites, absent = local_sites(consent=_consent().given)
+        means = replace(means, sites=sites, absent=absent)
+    return await Climb(Effects(measured, asked, time.monotonic), means).run(found, user)
+
+
+@contextlib.contextmanager
+def watching(*, yes: bool) -> Iterator[Watching]:
+    """Give the user of a command: progress is told, and what needs consent is asked.
+
+    With `yes` the user agreed to all of it.
+    """
+    from gpuconsole.session.climbing import Watching
+
+    telling = _Telling()
+
+    async def agree(run: Run) -> bool:
+        telling.done()
+        if yes:
+            return True
+        return _agreed_there(run) if run.site.host else _agreed_here(needed=False)
+
+    try:
+        yield Watching(telling, agree)
+    finally:
+        telling.done()
+
+
+def lines(trials: Iterable[Trial]) -> Iterator[str]:
+    """Give a line for each tier that was tried."""
+    from gpuconsole.core.text import clean
+    from gpuconsole.preflight.ladder import sentence
+
+    return (clean(sentence(trial)) for trial in trials)
+
+
 def _state() -> Path:
     return state_folder(options().state)
 
 
-def _ask(yes: bool) -> None:
-    """Ask once whether scripts may be run on this machine."""
-    from gpuconsole.remote.sandbox import Sandbox
-    from gpuconsole.state.filesystem import make_folder
+def _consent() -> LocalConsent:
+    from gpuconsole.state.consent import LocalConsent
 
-    marker = _state() / _ALLOWED
-    if yes or marker.exists():
-        return
+    return LocalConsent(_state())
+
+
+def _agreed_there(run: Run) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    said = f"Reading does not tell the memory. Measure it in a container on {run.site.name}?"
+    return click.confirm(said, default=True, err=True)
+
+
+def _agreed_here(*, needed: bool = True) -> bool:
+    """Ask once whether scripts may be run on this machine; without a terminal nobody agrees, which
+    is a UsageError where the answer is needed."""
+    from gpuconsole.remote.sandbox import Sandbox
+
+    consent = _consent()
+    if consent.given:
+        return True
     said = f"This runs the script on this machine, {Sandbox().isolation}."
     if not sys.stdin.isatty():
+        if not needed:
+            return False
         raise UsageError("Nobody to ask", said, "Add --yes if that is what you want.")
     if not click.confirm(f"{said}\nGo on, now and from now on?", err=True):
-        raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
-    make_folder(marker.parent)
-    marker.touch(mode=0o600)
+        return False
+    consent.give()
+    return True
 
 
 class _Telling:
@@ -92,3 +231,4 @@ class _Telling:
         """End the line."""
         if self._inplace and self._last:
             print(file=sys.stderr)
+        self._last = ""

@@ -21,6 +21,7 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.preflight import ladder
 from gpuconsole.preflight.analysis import MAX_BATCH
 from gpuconsole.preflight.backends import unproven
 
@@ -62,6 +63,12 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
         yield _hanging(basis(shown))
     yield _hanging(method(estimate), "dim")
     yield from troubles(estimate)
+    if len(found.trials) > 1:
+        yield text("Tiers that were tried", "bold")
+        for trial in found.trials:
+            yield _hanging(
+                clean(ladder.sentence(trial)), "" if trial.outcome == "answered" else "dim"
+            )
     if shown.memory is not None:
         yield text("")
         yield _bar(shown)

@@ -12,6 +12,7 @@ import click
 
 from gpuconsole.cli.options import script_args
 from gpuconsole.core.envfile import own_value, read_env_file
+from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import task_from_script
@@ -155,6 +156,13 @@ def task_options(command: Command) -> Command:
             help="Answer a question of preflight: 'len(vocab)=30000', 'x=[N, 128] int64'. "
             "Remembered for the script; NAME= forgets it.",
         ),
+        click.option(
+            "--measure",
+            type=click.Choice(get_args(Measure)),
+            help="Whether to run it in a sandbox where its memory cannot be read: at once, after a "
+            "question, or not at all.",
+        ),
+        click.option("--yes", is_flag=True, help="Do not ask before the script is run here."),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",
             help="Folder that is shipped; else the script's own.",

@@ -25,7 +25,7 @@ it takes of a device that it shares), and for leases `lease` (the device's UUID)
 CHECKPOINT_FOLDER = "checkpoint"
 """What a job's checkpoint is called among its results once they are fetched."""
 CALIBRATION_FOLDER = "calibrate"
-"""The results folder that all calibrations of a host share; it stays empty."""
+"""The results folder that all calibrations and measurements of a host share; it stays empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ MeasuredTier = Literal[
 """Tiers that run the script in a sandbox, the better one first."""
 MEASURED_TIERS: tuple[MeasuredTier, ...] = get_args(MeasuredTier)
 Tier = Literal["formula", "static", MeasuredTier, "history", "unknown"]
+TrialOutcome = Literal["answered", "unknown", "impossible"]
+Measure = Literal["auto", "ask", "never"]
+"""Whether a script is measured where reading it does not settle its memory: at once, once the user
+agrees, or not at all."""
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
 
 MEMORY_THRESHOLD = 0.85
@@ -215,6 +219,20 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """One try to estimate by a tier, and how it ended."""
+
+    tier: Tier
+    outcome: TrialOutcome
+    """`impossible` says that the tier could not be tried at this place."""
+    why: str = ""
+    """What was missing, as a sentence; "" where it answered."""
+    host: str = ""
+    """Where it was measured; "" for this machine."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The whole answer of preflight for one script."""
 
@@ -225,6 +243,8 @@ class Report:
     """Where the memory comes from, where that was asked for."""
     curve: tuple[CurvePoint, ...] = ()
     """Peak against batch size, where that was asked for."""
+    trials: tuple[Trial, ...] = field(default=(), compare=False)
+    """The tiers that were tried for it, in that order."""
     elapsed_ms: float = field(default=0.0, compare=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -250,6 +270,8 @@ class Report:
             "verdicts": [_verdict(verdict) for verdict in self.verdicts],
             "suggestions": [_suggestion(suggestion) for suggestion in self.suggestions],
         }
+        if self.trials:
+            document["tiers"] = [_fields(trial) for trial in self.trials]
         if estimate.errors:
             document["errors"] = [_fields(fault) for fault in estimate.errors]
         if estimate.notes:

@@ -200,6 +200,14 @@ class Host:
         found = (streak for streak in self.faults if streak.set_aside and not streak.image)
         return next(found, None)
 
+    def has_labels(self, wanted: Mapping[str, str], unwanted: Mapping[str, str]) -> bool:
+        """Tell whether it carries all labels of the one kind and none of the other; an unwanted
+        value of "" stands for any."""
+        return all(self.labels.get(key) == value for key, value in wanted.items()) and not any(
+            key in self.labels and value in ("", self.labels[key])
+            for key, value in unwanted.items()
+        )
+
     @property
     def node(self) -> bool:
         """Whether it is a node of a cluster: reached through Slurm alone, without an engine."""

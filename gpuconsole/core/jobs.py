@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from gpuconsole.core.edits import Edit
+from gpuconsole.core.estimate import Measure
 from gpuconsole.core.units import iso_utc
 
 
@@ -139,6 +140,8 @@ class Task:
     hidden_size: int | None = None
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to preflight's questions, name to value."""
+    measure: Measure | None = None
+    """Whether it is measured where its memory cannot be read; None means as the lab says."""
 
     def threshold(self, most: float) -> float:
         """Return the share of a device's memory it may fill where the lab allows `most`."""

@@ -65,9 +65,5 @@ def _may_come(task: Task, host: Host) -> bool:
         and not host.cluster
         and not host.drained
         and any(device.backend == task.backend and not device.lost for device in host.devices)
-        and all(host.labels.get(name) == value for name, value in task.labels.items())
-        and not any(
-            name in host.labels and value in ("", host.labels[name])
-            for name, value in task.anti_labels.items()
-        )
+        and host.has_labels(task.labels, task.anti_labels)
     )

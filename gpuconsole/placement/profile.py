@@ -141,16 +141,8 @@ def profile(
 
 def site_code(made: Profile, host: Host) -> str:
     """Return `labels` when a host lacks a label of the task or has one that it must not have."""
-    task, labels = made.request.task, host.labels
-    if any(labels.get(key) != value for key, value in task.labels.items()):
-        return "labels"
-    if any(_carries(host, key, value) for key, value in task.anti_labels.items()):
-        return "labels"
-    return ""
-
-
-def _carries(host: Host, key: str, value: str) -> bool:
-    return key in host.labels and value in ("", host.labels[key])
+    task = made.request.task
+    return "" if host.has_labels(task.labels, task.anti_labels) else "labels"
 
 
 def _code(request: Request, kind: Kind, threshold: float) -> str:

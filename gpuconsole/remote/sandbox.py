@@ -100,12 +100,7 @@ class Sandbox:
         overlay: Overlay | None = None,
     ) -> tuple[str, ...]:
         """Return the whole command line. UsageError where no sandbox can be had."""
-        if not sys.platform.startswith("linux") or not confine.is_known(platform.machine()):
-            raise UsageError(
-                "No sandbox on this system",
-                "Measuring on this machine needs Linux namespaces and filters of system calls.",
-                "Leave out --local: the script is then measured in a container on a host.",
-            )
+        require_sandbox()
         inside = (*self._confined(sockets=False, limits=self._rlimits()), self.python, "-s", *argv)
         if self.bubblewrap:
             return (
@@ -187,6 +182,18 @@ class Sandbox:
                 f"One line of it was longer than {_LINE_LIMIT // 2**20} MiB.",
                 "Rely on the static tier for this script.",
             ) from None
+
+
+def require_sandbox() -> None:
+    """Raise UsageError where this machine can hold no sandbox."""
+    if not sys.platform.startswith("linux") or not confine.is_known(platform.machine()):
+        raise UsageError(
+            "No sandbox on this system",
+            "Measuring on this machine needs Linux namespaces and filters of system calls.",
+            "Leave out --local: the script is then measured in a container on a host.",
+        )
+    if shutil.which("bwrap") is None:
+        _tool("unshare")
 
 
 async def _end(process: Process) -> None:

@@ -9,6 +9,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.sweeps import Axis
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.climbing import UNWATCHED, Watching
 from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.retrying import Offer, Retrying
 from gpuconsole.session.secrets import given_again
@@ -28,21 +29,36 @@ class Acting(Writing):
     _bench: Bench
     _submitting: Submitting
 
-    async def submit(self, task: Task, *, force: bool = False, hold: bool = False) -> Job:
+    async def submit(
+        self,
+        task: Task,
+        *,
+        force: bool = False,
+        hold: bool = False,
+        user: Watching = UNWATCHED,
+    ) -> Job:
         """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
 
-        RefusedError when it will not fit or will fail and `force` is not set; where that cannot
-        be told, a warning.
+        Where reading does not settle its memory it is measured first, if that is allowed; `user`
+        hears how that goes on, and may be asked. RefusedError when it will not fit or will fail and
+        `force` is not set; where that cannot be told, a warning, or RefusedError if the lab wants
+        no such jobs.
         """
         self._require_writable("Submitting")
-        return await self._submitting.submit(task, force=force, hold=hold)
+        return await self._submitting.submit(task, force=force, hold=hold, user=user)
 
     async def sweep(
-        self, task: Task, axes: Sequence[Axis], *, force: bool = False, hold: bool = False
+        self,
+        task: Task,
+        axes: Sequence[Axis],
+        *,
+        force: bool = False,
+        hold: bool = False,
+        user: Watching = UNWATCHED,
     ) -> tuple[Job, ...]:
-        """Queue a task once for each combination of values, all or none; errors as of `submit`."""
+        """Queue a task once for each combination of values, all or none; as `submit`."""
         self._require_writable("Submitting")
-        return await self._submitting.sweep(task, axes, force=force, hold=hold)
+        return await self._submitting.sweep(task, axes, force=force, hold=hold, user=user)
 
     async def cancel(self, reference: str) -> Job:
         """End a job: leave the queue, or SIGTERM, grace, SIGKILL.

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
+from gpuconsole.session.climbing import UNWATCHED, Watching
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.writing import Writing
+from gpuconsole.state.consent import LocalConsent
 
 
 class Asking(Writing):
@@ -41,9 +43,34 @@ class Asking(Writing):
 
         return Sandbox().isolation
 
-    def can_measure(self, task: Task) -> bool:
-        """Tell whether a host is there to measure on."""
-        return self._estimating.can_measure(task)
+    @property
+    def consent(self) -> LocalConsent:
+        """Whether the user agreed that scripts are run on this machine."""
+        return self._estimating.consent
+
+    async def climb(
+        self,
+        task: Task,
+        user: Watching = UNWATCHED,
+        *,
+        report: Report | None = None,
+        insist: bool = False,
+    ) -> Report:
+        """Estimate a task, and measure it where reading does not settle its memory.
+
+        The report tells which tiers were tried and how each ended. `report` is what is known
+        already; with `insist` it is measured although the memory is known. `user` hears how that
+        goes on, and is asked where a script runs only with consent. What fails is a trial, not
+        an error.
+        """
+        return await self._estimating.climb(
+            task, lambda tier: self._estimating.report(task, tier), user,
+            report=report, insist=insist,
+        )  # fmt: skip
+
+    def stop_measuring(self) -> None:
+        """Cancel measurements under way; what is known without them is the answer."""
+        self._estimating.stop_measuring()
 
     async def measure(
         self, task: Task, mode: Mode, progress: Progress, *, host: str = "", local: bool = False

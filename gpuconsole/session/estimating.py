@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import Measure, MeasuredTier, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
+from gpuconsole.preflight.ladder import Means, Site, is_settled
+from gpuconsole.session.climbing import Climb, Effects, Watching
 from gpuconsole.session.history import History
 from gpuconsole.session.measurements import Measurements, choose_host
 from gpuconsole.session.measuring import Progress
@@ -21,8 +25,10 @@ from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
+from gpuconsole.session.sites import host_sites, joined, local_sites
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
+from gpuconsole.state.consent import LocalConsent
 
 
 class Estimating:
@@ -36,6 +42,11 @@ class Estimating:
         self._measurements = Measurements(folder, self._reader)
         self._preflights = parts.preflights or Preflights(self._reader, folder)
         self._assumptions = Assumptions(folder)
+        self.consent = LocalConsent(folder)
+        self._climbing = asyncio.Lock()
+        self._climbs: set[Climb] = set()
+        self._failed: dict[object, tuple[Trial, ...]] = {}
+        """Measured tiers that did not answer, by script and settings."""
 
     async def report(
         self,
@@ -87,15 +98,75 @@ class Estimating:
         """Return the remembered answers for a script: name to value."""
         return self._assumptions.of(script)
 
-    def can_measure(self, task: Task) -> bool:
-        """Tell whether a host is there to measure on."""
-        if self._parts.simulated:
-            return False
+    async def climb(
+        self,
+        task: Task,
+        ask: Callable[[str], Awaitable[Report]],
+        user: Watching,
+        *,
+        report: Report | None = None,
+        insist: bool = False,
+        limit_s: float | None = None,
+    ) -> Report:
+        """Return what is known of a task, after measuring it where that is needed and allowed.
+
+        Args:
+            ask: Estimates the task by a tier, or with "" by the best that is known.
+            user: Hears how measuring goes on, and is asked where a script runs only with consent.
+            report: What is known already, where it was asked for.
+            insist: Measure also where the memory is known, or measuring failed before.
+            limit_s: Longest time for measuring; None means the lab's.
+        """
+        begun = time.monotonic()
+        known = report or await ask("")
+        seconds = 0.0 if report is not None else round(time.monotonic() - begun, 3)
+        most = self._parts.settings.measure_limit if limit_s is None else limit_s
+        means = await self._means(task, known, Means(self._allowed(task), (), "", most, insist))
+        key = (known.estimate.digest, task.args, task.image, task.mounts, task.backend)
+
+        async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
+            await self.measure(task, tier, told, host=site.host, local=not site.host)
+
+        climb = Climb(Effects(measure, ask, time.monotonic), means)
+        if not means.sites:
+            return await climb.run(known, user, seconds=seconds)
+        self._climbs.add(climb)
         try:
-            self._place(task, "")
-        except UsageError:
-            return False
-        return True
+            waits = self._climbing.locked()
+            async with self._climbing:
+                # What was measured meanwhile may be the answer.
+                known = await ask("") if waits else known
+                tried = () if insist else self._failed.get(key, ())
+                found = await climb.run(known, user, tried=tried, seconds=seconds)
+                self._failed[key] = climb.failed(found.trials)
+                return found
+        finally:
+            self._climbs.discard(climb)
+
+    def stop_measuring(self) -> None:
+        """Cancel measurements under way; what is known without them is the answer."""
+        for climb in self._climbs:
+            climb.skip()
+
+    def _allowed(self, task: Task) -> Measure:
+        return "never" if self._parts.read_only else task.measure or self._parts.settings.measure
+
+    async def _means(self, task: Task, report: Report, means: Means) -> Means:
+        """Return the means with the places there are, looked for where they are needed."""
+        if means.measure == "never" or (is_settled(report) and not means.insist):
+            return means
+        if self._parts.simulated:
+            return replace(means, absent="the simulated lab measures nothing")
+        try:
+            task = completed(task)
+        except UsageError as error:
+            return replace(means, absent=error.message.rstrip("."))
+        image_of = self._parts.default_image
+        hosts, no_host = await host_sites(
+            task, self._parts.hosts, self._snapshot(), lambda one: task.image or image_of(one)
+        )
+        here, not_here = local_sites(consent=self.consent.given)
+        return replace(means, sites=(*hosts, *here), absent=joined((no_host, not_here)))
 
     async def measure(
         self, task: Task, mode: Mode, progress: Progress, *, host: str, local: bool

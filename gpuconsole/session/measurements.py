@@ -6,10 +6,11 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.containers import Hosts
+from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Hosts
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
@@ -20,6 +21,7 @@ from gpuconsole.session.reading.questions import Checking, Requesting
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
+from gpuconsole.state.turns import measuring_turn
 
 NOBODY = "65534:65534"
 """The account that a measurement has in its container; it owns nothing on the host."""
@@ -30,6 +32,7 @@ class Measurements:
 
     def __init__(self, state: Path, reader: AsyncReader) -> None:
         """`reader` reads the scripts, and what measuring them gave."""
+        self._state = state
         self._stored = MeasuredScripts(state)
         self._reader = reader
 
@@ -51,10 +54,11 @@ class Measurements:
             # A home, say, is not shown for the sake of one script in it.
             shown += map(Path, asked.modules)
         try:
-            document = await measuring.here(Sandbox(), shown, asked.request, progress)
+            async with self._turn(progress):
+                document = await measuring.here(Sandbox(), shown, asked.request, progress)
         except RefusedError as error:
             seen = f" Of {root} it sees only the script and what that imports." if alone else ""
-            raise RefusedError(error.title, error.message, error.hint + seen) from None
+            raise type(error)(error.title, error.message, error.hint + seen) from None
         await self._store(task, mode, asked.request, document)
 
     async def on_host(
@@ -78,12 +82,18 @@ class Measurements:
             root = script.parents[len(Path(packed.script).parts) - 1]
             paths = tuple(path for path in _python_path(task) if path.is_relative_to(root))
             asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
+            engine = await hosts.engine(host)
             place = measuring.Place(
-                await hosts.engine(host), image, NOBODY, f"gpuconsole-measure-{journal}",
-                task.mounts,
+                engine, image, await _user(engine, task), f"gpuconsole-measure-{journal}",
+                task.mounts, task.env,
             )  # fmt: skip
-            document = await measuring.on_host(place, bundle, asked.request, progress)
+            async with self._turn(progress):
+                document = await measuring.on_host(place, bundle, asked.request, progress)
         await self._store(task, mode, asked.request, document)
+
+    def _turn(self, progress: Progress) -> AbstractAsyncContextManager[None]:
+        words = "waiting for another measurement"
+        return measuring_turn(self._state, asyncio.sleep, lambda: progress(0.0, words))
 
     async def _store(
         self, task: Task, mode: Mode, request: dict[str, Any], document: dict[str, Any]
@@ -91,6 +101,15 @@ class Measurements:
         batch = request["batch"]["value"]
         key = await self._reader.asked(Checking(task, document, batch, mode))
         await asyncio.to_thread(self._stored.put, key, document)
+
+
+async def _user(engine: Engine, task: Task) -> str:
+    """Return the account for the container: with mounts that of the job itself, which may read
+    what it will read then; never root."""
+    if not task.mounts:
+        return NOBODY
+    account = await engine.prepare(CALIBRATION_FOLDER)
+    return f"{account.uid}:{account.gid}" if account.uid else NOBODY
 
 
 def choose_host(

@@ -83,6 +83,18 @@ def refuse_hopeless(task: Task, report: Report) -> None:
         raise RefusedError("It will not fit", _too_large(report, judged), _remedy(report, judged))
 
 
+def refuse_unknown(report: Report) -> None:
+    """Raise RefusedError when no tier told the memory."""
+    if report.estimate.memory is not None or not report.estimate.script:
+        return
+    reasons = "; ".join(f"{trial.tier}: {trial.why}" for trial in report.trials if trial.why)
+    raise RefusedError(
+        "Its memory cannot be told",
+        f"This lab queues no such jobs. {reasons}.",
+        "Answer what preflight asks with --assume, or submit with --force.",
+    )
+
+
 def new_job(job_id: str, task: Task, user: str, now: float, report: Report) -> Job:
     """Return the job of a task, ready to be added to the journal."""
     memory = report.estimate.memory

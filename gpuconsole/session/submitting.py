@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gpuconsole import preflight
@@ -19,13 +20,20 @@ from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.climbing import Watching
 from gpuconsole.session.clusters import cluster_of, reach, resolved
 from gpuconsole.session.estimating import Estimating
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.secrets import require_values, without_values
 from gpuconsole.session.spec import require_gang_network
-from gpuconsole.session.submission import completed, new_job, pack_task, refuse_hopeless
+from gpuconsole.session.submission import (
+    completed,
+    new_job,
+    pack_task,
+    refuse_hopeless,
+    refuse_unknown,
+)
 from gpuconsole.state import new_job_id
 from gpuconsole.state.filesystem import make_folder
 from gpuconsole.state.images import ImageNotes
@@ -49,21 +57,24 @@ class Submitting:
         self._secrets = bench.secrets
         self._notes = ImageNotes(parts.journal.folder)
 
-    async def submit(self, task: Task, *, force: bool, hold: bool) -> Job:
+    async def submit(self, task: Task, *, force: bool, hold: bool, user: Watching) -> Job:
         """Queue one task; see `Session.submit`."""
         task = self._resolved(task)
-        (job,) = await self._queue(task, (task,), force=force, hold=hold)
+        reports = await self._reports((task,), (), {}, self._reporter(user, force=force))
+        (job,) = await self._queue(task, reports, hold=hold)
         return job
 
     async def sweep(
-        self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool
+        self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool, user: Watching
     ) -> tuple[Job, ...]:
         """Queue a task once for each combination of values; see `Session.sweep`."""
         task = self._resolved(task)
         name = _free_name(task.name, self._journal.jobs())
         options = await self._estimating.options(Path(task.script))
         made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
-        jobs = await self._queue(task, made.values(), axes, made, force=force, hold=hold)
+        report = self._reporter(user, force=force)
+        reports = await self._reports(list(made.values()), axes, made, report)
+        jobs = await self._queue(task, reports, hold=hold)
         for doubt in options.doubts(axis.name for axis in axes):
             self._warn(jobs[0], doubt)
         return jobs
@@ -81,17 +92,9 @@ class Submitting:
         return replace(task, after=after)
 
     async def _queue(
-        self,
-        base: Task,
-        tasks: Iterable[Task],
-        axes: Sequence[Axis] = (),
-        made: Mapping[Combination, Task] | None = None,
-        *,
-        force: bool,
-        hold: bool,
+        self, base: Task, reports: Sequence[tuple[Task, Report]], *, hold: bool
     ) -> tuple[Job, ...]:
         remembered = self._estimating.assumptions(base.script)
-        reports = await self._reports(list(tasks), axes, made or {}, force=force)
         if base.assumptions:
             self._estimating.assume(base.script, base.assumptions)
         now, settings = self._parts.clock.now(), self._parts.settings
@@ -127,22 +130,10 @@ class Submitting:
         tasks: Sequence[Task],
         axes: Sequence[Axis],
         made: Mapping[Combination, Task],
-        *,
-        force: bool,
+        report: _Reporter,
     ) -> list[tuple[Task, Report]]:
         """Return each task with preflight's answer; what memory does not depend on is not asked
         again."""
-        known: dict[tuple[str, ...], Report] = {}
-
-        async def report(task: Task) -> Report:
-            if task.args not in known:
-                # What others hold now they will give back: only what never fits is refused.
-                fleet = reach(task, self._parts.hosts.snapshot())
-                known[task.args] = await self._estimating.report(task, empty=True, fleet=fleet)
-                if not force:
-                    refuse_hopeless(task, known[task.args])
-            return known[task.args]
-
         if not made:
             return [(task, await report(task)) for task in tasks]
         matters = [axis.name for axis in axes if await _matters(axis, made, report)]
@@ -154,6 +145,32 @@ class Submitting:
                 shared[relevant] = await _named(task, report)
             found.append((task, shared[relevant]))
         return found
+
+    def _reporter(self, user: Watching, *, force: bool) -> _Reporter:
+        """Return what reports on tasks, each set of arguments once; all of them together may be
+        measured for the lab's limit."""
+        known: dict[tuple[str, ...], Report] = {}
+        settings = self._parts.settings
+        spent_s = 0.0
+
+        async def report(task: Task) -> Report:
+            nonlocal spent_s
+            if task.args in known:
+                return known[task.args]
+            # What others hold now they will give back: only what never fits is refused.
+            fleet = reach(task, self._parts.hosts.snapshot())
+            ask = partial(self._estimating.report, task, empty=True, fleet=fleet)
+            left_s = settings.measure_limit - spent_s
+            found = await self._estimating.climb(task, ask, user, limit_s=left_s)
+            spent_s += sum(trial.seconds for trial in found.trials[1:])
+            if not force:
+                refuse_hopeless(task, found)
+                if settings.unknown_memory == "refuse":
+                    refuse_unknown(found)
+            known[task.args] = found
+            return found
+
+        return report
 
     def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
         unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()

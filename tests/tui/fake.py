@@ -20,6 +20,7 @@ from gpuconsole.core.estimate import (
     Report,
     ScriptFault,
     Suggestion,
+    Trial,
     Unknown,
     Verdict,
 )
@@ -43,6 +44,8 @@ from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
+from gpuconsole.preflight.ladder import Run, Site
+from gpuconsole.session.climbing import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.foreseeing import Change
 from gpuconsole.session.imaging import HostImages
 from gpuconsole.session.results import Fetched
@@ -340,6 +343,10 @@ class FakeSession:
     """Whether a host can measure."""
     measuring: asyncio.Event = field(default_factory=asyncio.Event)
     """A measurement waits for it."""
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether measuring was cancelled."""
+    learned: Report | None = None
+    """What measuring gives; None for the same answer."""
 
     def __post_init__(self) -> None:
         self.foresight.fleet = self.snapshot
@@ -389,16 +396,35 @@ class FakeSession:
     def isolation(self) -> str:
         return "in a sandbox made for tests"
 
-    def can_measure(self, task: Task) -> bool:
-        return self.measures
-
-    async def measure(
-        self, task: Task, mode: str, progress: Callable[[float, str], None], *, local: bool = False
-    ) -> None:
-        self.calls.append(("measure", task, mode, local))
-        progress(0.4, "batch 2, step 1")
-        await self.measuring.wait()
+    async def climb(
+        self,
+        task: Task,
+        user: Watching = UNWATCHED,
+        *,
+        report: Report | None = None,
+        insist: bool = False,
+    ) -> Report:
+        site = Site("a100-01") if self.measures else Site(consent=True)
+        if site.consent and not await user.agree(Run("meta", site, 60.0, ask=True)):
+            self.calls.append(("refused", task))
+            no = Trial("meta", "impossible", "nobody agreed that it runs on this machine")
+            return replace(self.answer, trials=(no,))
+        self.calls.append(("climb", task, insist, site.host))
+        user.progress(0.4, "batch 2, step 1")
+        self.stopped.clear()
+        ended = {asyncio.ensure_future(self.measuring.wait()),
+                 asyncio.ensure_future(self.stopped.wait())}  # fmt: skip
+        await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
         self._fail()
+        if self.stopped.is_set():
+            return replace(self.answer, trials=(Trial("meta", "impossible", CANCELLED),))
+        return replace(
+            self.learned or self.answer, trials=(Trial("meta", "answered", host=site.host),)
+        )
+
+    def stop_measuring(self) -> None:
+        self.calls.append(("stop_measuring",))
+        self.stopped.set()
 
     async def placements(self, task: Task, report: Report) -> Decision:
         self.calls.append(("placements", task))
@@ -409,7 +435,7 @@ class FakeSession:
         same = (Rejection("rtx-01", f"GPU-b{at}", "RTX 3090", "memory", small) for at in (0, 1))
         return Decision(task.name, best, (best,), (refused, *same), None)
 
-    async def submit(self, task: Task, *, force: bool = False) -> Job:
+    async def submit(self, task: Task, *, force: bool = False, user: Watching = UNWATCHED) -> Job:
         self.calls.append(("submit", task, force))
         self._fail()
         if not force and any(v.verdict == "will-fail" for v in self.answer.verdicts):

@@ -51,7 +51,7 @@ async def test_the_verdict_appears_as_one_types() -> None:
     session = FakeSession()
     async with opened(session) as console:
         await console.press("4")
-        await console.shows("Name a script", "never run")
+        await console.shows("Name a script", "run in a sandbox")
         await console.type("train.py")
         await console.shows("✓ FITS", "up to 14.8 GiB of 34.0 GiB", "static", "97% understood",
                             "train.py:12)", "limit 34.0 GiB", "activations", "9.4 GiB",
@@ -164,18 +164,17 @@ async def test_f7_without_a_question_says_so() -> None:
         await console.told("Preflight asks nothing.")
 
 
-async def test_f8_measures_with_progress_and_estimates_again() -> None:
-    session = FakeSession()
+async def test_f8_measures_with_progress_and_shows_what_that_gave() -> None:
+    session = FakeSession(learned=report(512, "will-not-fit"))
     async with opened(session, size=(160, 48)) as console:
         await form(console)
-        before = len(session.named("preflight"))
         await console.press("f8")
         await console.shows("measuring 40%: batch 2, step 1")
         session.measuring.set()
         await console.told("Measured")
-        await console.until(lambda: len(session.named("preflight")) > before)
-        assert session.named("measure")[0][2:] == ("traced", False)
+        assert session.named("climb")[0][2:] == (True, "a100-01")
         await console.until(lambda: "measuring" not in console.text)
+        await console.shows("WILL NOT FIT")
 
 
 async def test_f8_again_cancels() -> None:
@@ -185,8 +184,38 @@ async def test_f8_again_cancels() -> None:
         await console.press("f8")
         await console.shows("measuring 40%")
         await console.press("f8")
+        await console.told("Not measured. meta: not possible here: measuring was cancelled")
         await console.until(lambda: "measuring 40%" not in console.text)
-        assert len(session.named("measure")) == 1
+        assert len(session.named("climb")) == 1
+
+
+async def test_what_reading_does_not_tell_is_measured_by_itself() -> None:
+    session = FakeSession(answer=unknown_report(), learned=report())
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.shows("measuring 40%: batch 2, step 1")
+        assert session.named("climb")[0][2:] == (False, "a100-01")
+        session.measuring.set()
+        await console.shows("FITS")
+        await console.until(lambda: "measuring" not in console.text)
+
+
+async def test_what_would_run_here_is_not_measured_by_itself() -> None:
+    session = FakeSession(answer=unknown_report(), measures=False)
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.until(lambda: session.named("refused"))
+        assert session.named("climb") == []
+
+
+async def test_f8_ends_a_measurement_that_began_by_itself() -> None:
+    session = FakeSession(answer=unknown_report())
+    async with opened(session, size=(160, 48)) as console:
+        await form(console)
+        await console.shows("measuring 40%")
+        await console.press("f8")
+        await console.until(lambda: "measuring 40%" not in console.text)
+        assert session.named("stop_measuring")
 
 
 async def test_without_a_host_f8_asks_before_it_runs_the_script_here() -> None:
@@ -196,12 +225,12 @@ async def test_without_a_host_f8_asks_before_it_runs_the_script_here() -> None:
         await console.press("f8")
         await console.shows("Run the script here?", "made for tests.")
         await console.press("n")
-        assert session.named("measure") == []
+        assert session.named("climb") == []
         await console.press("f8")
         await console.shows("Run the script here?", "made for tests.")
         await console.press("y")
-        await console.until(lambda: session.named("measure"))
-        assert session.named("measure")[0][3] is True
+        await console.until(lambda: session.named("climb"))
+        assert session.named("climb")[0][3] == ""
         session.measuring.set()
         await console.told("Measured")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuconsole.cli import completing
+from gpuconsole.cli import completing, measuring
 from gpuconsole.cli.options import ScriptCommand, common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.tasks import (
@@ -20,7 +21,7 @@ from gpuconsole.cli.tasks import (
     build_task,
     task_options,
 )
-from gpuconsole.core.estimate import MEASURED_TIERS, Report
+from gpuconsole.core.estimate import MEASURED_TIERS, Measure, Report, Trial
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import UsageError
 
@@ -48,7 +49,6 @@ _FLEET_WAIT_S = 3.0
     shell_complete=completing.hosts,
     help="Measure on this host.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before the script is run here.")
 @click.option(
     "--memory-mib",
     type=click.FloatRange(min=0, min_open=True),
@@ -70,11 +70,12 @@ def preflight(
     batch_size: int | None,
     backend: str | None,
     assume: tuple[tuple[str, str], ...],
+    measure: Measure | None,
+    yes: bool,
     project: Path | None,
     tier: str | None,
     local: bool,
     host: str,
-    yes: bool,
     memory_mib: float | None,
     offline: bool,
     forget: bool,
@@ -83,8 +84,9 @@ def preflight(
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
-    The script is read, never run, unless a measured tier is asked for: then real Paddle runs it in
-    a sandbox for three steps at two small batch sizes. Exit 0 when a device has room; 1 when none
+    The script is read first. Where that does not tell its memory, or a measured tier is asked for,
+    real Paddle runs it in a sandbox for a few steps: on a host that has the image, or on this
+    machine once you agree (see --measure). Exit 0 when a device has room; 1 when none
     has, when the script is wrong, or when memory cannot be told. Without an inventory it answers
     for cards that are common in labs.
     """
@@ -95,9 +97,10 @@ def preflight(
             "Leave --tier out for the best there is.",
         )
     task = build_task(
-        script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend
-    )
-    from gpuconsole.cli import estimating, measuring
+        script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
+        measure=measure,
+    )  # fmt: skip
+    from gpuconsole.cli import estimating
 
     if tier in MEASURED_TIERS:
         measuring.measure(task, tier, local=local, host=host, yes=yes)
@@ -110,9 +113,9 @@ def preflight(
     from gpuconsole.cli.answers import recalled, remember
 
     remembered = recalled(task, options().state, forget=forget and not options().read_only)
-    found = estimating.estimate(
+    ask = partial(
+        estimating.estimate,
         task,
-        tier=tier or "",
         memory_mib=memory_mib,
         inventory=options().inventory,
         offline=offline,
@@ -122,6 +125,7 @@ def preflight(
         explain=explain,
         curve=curve,
     )
+    found = ask(tier=tier) if tier else measuring.climb(task, ask, offline=offline, yes=yes)
     if not options().read_only:
         remember(task, options().state)
     if options().as_json:
@@ -238,24 +242,30 @@ def submit(
     task_file: Path | None,
     force: bool,
     hold: bool,
+    yes: bool,
     sweep_axes: tuple[str, ...],
     **said: Any,
 ) -> int:
     """Queue a script to run in a container where it fits.
 
     The script's project folder is shipped, without what .gitignore and .gpuconsoleignore leave out
-    and what looks secret, by name or content; that is said. Prints the job's id; of a sweep its
-    name, by which `jobs`, `wait`, `cancel`, `hold` and `release` take all of it.
+    and what looks secret, by name or content; that is said. Where reading it does not tell its
+    memory it is measured first (see --measure). Prints the job's id; of a sweep its name, by which
+    `jobs`, `wait`, `cancel`, `hold` and `release` take all of it.
     """
     task = build_task(script, task_file, **said)
     if sweep_axes:
-        return _submit_sweep(task, sweep_axes, force=force, hold=hold)
-    job, nobody, warnings = _queue(task, force=force, hold=hold)
+        return _submit_sweep(task, sweep_axes, force=force, hold=hold, yes=yes)
+    job, nobody, warnings = _queue(task, force=force, hold=hold, yes=yes)
+    tiers = (job.estimate or {}).get("tiers", [])
     if options().as_json:
-        more = {"estimate_mib": job.estimate_mib, "warnings": list(warnings)}
+        more = {"estimate_mib": job.estimate_mib, "tiers": tiers, "warnings": list(warnings)}
         print_document({"job": job.id, "name": job.task.name, "state": job.state.value, **more})
     else:
         print(job.id)
+        if len(tiers) > 1:
+            for line in measuring.lines(Trial(**tier) for tier in tiers):
+                note(line)
         _warn(warnings)
         note(f"Follow it with: gpuconsole logs -f {job.id}")
         if nobody and not hold:
@@ -263,7 +273,7 @@ def submit(
     return 0
 
 
-def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool) -> int:
+def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool, yes: bool) -> int:
     from gpuconsole.cli.sessions import drive
     from gpuconsole.core.sweeps import read_axes
 
@@ -271,7 +281,8 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool)
 
     async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        jobs = await session.sweep(task, crossed, force=force, hold=hold)
+        with measuring.watching(yes=yes) as user:
+            jobs = await session.sweep(task, crossed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
     jobs, nobody, warnings = drive(work)
@@ -297,12 +308,13 @@ def _warn(warnings: Sequence[str]) -> None:
         note(f"Warning: {warning}")
 
 
-def _queue(task: Task, *, force: bool, hold: bool) -> tuple[Job, bool, tuple[str, ...]]:
+def _queue(task: Task, *, force: bool, hold: bool, yes: bool) -> tuple[Job, bool, tuple[str, ...]]:
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> tuple[Job, bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        job = await session.submit(task, force=force, hold=hold)
+        with measuring.watching(yes=yes) as user:
+            job = await session.submit(task, force=force, hold=hold, user=user)
         return job, not session.dispatcher, session.warnings(job.id)
 
     return drive(work)

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpuconsole.core.answer import Answer, answer, best, goodness
 from gpuconsole.core.edits import Edit
-from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
+from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.tui.ink import Ink
@@ -35,7 +35,8 @@ def invitation(ink: Ink, past: Sequence[Job], now: float, width: int) -> Lines:
     """Return what an empty form shows: what this side is for, and what was submitted before."""
     words = (
         "Name a script, and this side tells what memory it will take, whether it fits, on which "
-        "device, and what would help. The script is read, never run."
+        "device, and what would help. The script is read; where that tells too little, it is run "
+        "in a sandbox for a few steps."
     )
     say = ink.say
     lines: Lines = [[(part, ink.muted)] for part in wrapped(say(words), width)]
@@ -69,6 +70,7 @@ def report_lines(
         lines += _against(ink, shown, width)
     lines += _method(ink, report.estimate, width)
     lines += _trouble(ink, report.estimate, width)
+    lines += _trials(ink, report.trials, width)
     lines += _edits(ink, report.estimate.script, edits, width)
     help_lines: Lines = []
     if report.suggestions:
@@ -93,6 +95,21 @@ def report_lines(
             for note in report.estimate.notes[:6]
             for part in wrapped(ink.say(note), width)
         ]
+    return lines
+
+
+def _trials(ink: Ink, trials: Sequence[Trial], width: int) -> Lines:
+    """Return a line for each tier that was tried, where there was more than one."""
+    if len(trials) < 2:
+        return []
+    lines: Lines = [[], [(ink.say("tiers that were tried"), ink.title)]]
+    for trial in trials:
+        ended = "not possible here" if trial.outcome == "impossible" else trial.outcome
+        place = f" {trial.host}" if trial.host else ""
+        seconds = f" {trial.seconds:.1f} s" if trial.seconds else ""
+        style = ink.good if trial.outcome == "answered" else ink.muted
+        lines.append([(f"{trial.tier}{place} ", ink.text), (ink.say(ended) + seconds, style)])
+        lines += [[("  " + part, ink.muted)] for part in wrapped(ink.say(trial.why), width - 2)]
     return lines
 
 

@@ -1,20 +1,29 @@
-"""F8 of the submit screen: measure the script with real Paddle, with progress and cancel."""
+"""Measuring on the submit screen: by itself where reading tells too little, and with F8."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
+from gpuconsole.preflight.ladder import CLIMBED, is_settled, sentence
+from gpuconsole.session.climbing import Watching, refuses
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from gpuconsole.core.estimate import Report
     from gpuconsole.core.jobs import Task
+    from gpuconsole.preflight.ladder import Run
 
 GROUP = "measure"
+REST_S = 1.0
+"""A draft rests so long before its script is measured by itself."""
 
 
 class MeasuringScreen(ConsoleScreen):
@@ -23,6 +32,9 @@ class MeasuringScreen(ConsoleScreen):
     def __init__(self) -> None:
         super().__init__()
         self._measuring = ""
+        self._subject: object = None
+        """What is being measured, as far as it decides about memory."""
+        self._rest: Timer | None = None
 
     @property
     def measuring(self) -> str:
@@ -33,8 +45,8 @@ class MeasuringScreen(ConsoleScreen):
         """Return the task to measure; None when there is none, which has been said."""
         raise NotImplementedError
 
-    def measured(self) -> None:
-        """Estimate again: what was measured is known now."""
+    def climbed(self, task: Task, report: Report) -> None:
+        """Show what is known of a task after measuring it."""
         raise NotImplementedError
 
     def progressed(self) -> None:
@@ -42,46 +54,81 @@ class MeasuringScreen(ConsoleScreen):
         raise NotImplementedError
 
     def action_measure(self) -> None:
-        """Measure the script on a host, or here where no host can; a second press cancels."""
+        """Measure the script, also where its memory is known; a second press cancels."""
         if self._measuring:
-            self.workers.cancel_group(self, GROUP)
+            self.session.stop_measuring()
             return
         task = self.measurable()
-        if task is None:
-            return
-        if self.session.can_measure(task):
-            self._measure(task, local=False)
-            return
+        if task is not None:
+            self.tell_progress(0.0, "starting")
+            self._start(task, None)
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._measure(task, local=True)
+    def consider(self, task: Task, report: Report) -> None:
+        """Measure a draft by itself once it rests, where reading it does not settle its memory."""
+        if self._rest is not None:
+            self._rest.stop()
+        if self._measuring and self._subject != _subject(task):
+            self.workers.cancel_group(self, GROUP)
+        if not self._measuring and not is_settled(report):
+            self._rest = self.set_timer(REST_S, partial(self._start, task, report))
 
-        words = (
-            "No host can measure now. On this machine the script would be run for three steps at "
-            f"two small batch sizes, {self.session.isolation}."
-        )
-        self.app.push_screen(ConfirmScreen("Run the script here?", words, "Run it"), answered)
+    def _start(self, task: Task, report: Report | None) -> None:
+        """Begin to measure; without a report it was asked for."""
+        self._subject = _subject(task)
+        aside(self, partial(self._climb, task, report), group=GROUP, exclusive=True)
 
-    def _measure(self, task: Task, *, local: bool) -> None:
-        self._told(0.0, "starting")
-        aside(self, partial(self._run, task, local), group=GROUP, exclusive=True)
-
-    async def _run(self, task: Task, local: bool) -> None:
+    async def _climb(self, task: Task, report: Report | None) -> None:
+        asked = report is None
+        user = Watching(self.tell_progress, self._agree if asked else refuses)
         try:
-            await self.session.measure(task, "traced", self._told, local=local)
+            found = await self.session.climb(task, user, report=report, insist=asked)
         except ConsoleError as error:
             self.console.tell_error(error)
         else:
-            self.tell("Measured: the estimate is from real Paddle now.")
-            self.measured()
+            self._end(task, found, asked)
         finally:
-            self._measuring = ""
-            if self.ready:
-                self.progressed()
+            self.told_all()
 
-    def _told(self, share: float, stage: str) -> None:
+    def _end(self, task: Task, found: Report, asked: bool) -> None:
+        trials = [trial for trial in found.trials if trial.tier in CLIMBED]
+        if any(trial.outcome == "answered" for trial in trials):
+            self.tell("Measured: the estimate is from real Paddle now.")
+        elif asked and trials:
+            self.tell(f"Not measured. {clean(sentence(trials[-1]), 300)}")
+        self.climbed(task, found)
+
+    async def _agree(self, run: Run) -> bool:
+        """Ask whether the script may run on this machine; for a host the key was the consent."""
+        if run.site.host:
+            return True
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        words = (
+            "No host can measure now. On this machine the script would be run for a few steps, "
+            f"{self.session.isolation}."
+        )
+
+        def answered(yes: bool | None) -> None:
+            if not answer.done():
+                answer.set_result(bool(yes))
+
+        self.app.push_screen(ConfirmScreen("Run the script here?", words, "Run it"), answered)
+        return await answer
+
+    def tell_progress(self, share: float, stage: str) -> None:
+        """Show how far a measurement is."""
         words = self.ink.say(clean(stage, 40))
         self._measuring = f"measuring {share:.0%}: {words} (F8 cancels)"
         if self.ready:
             self.progressed()
+
+    def told_all(self) -> None:
+        """Show that no measurement is under way."""
+        self._measuring = ""
+        if self.ready:
+            self.progressed()
+
+
+def _subject(task: Task) -> object:
+    """Return what of a task decides about its memory, its batch size aside."""
+    return (task.script, task.args, task.edits, task.project, task.backend, task.image,
+            tuple(task.env.items()), task.mounts, tuple(task.assumptions.items()))  # fmt: skip

@@ -20,6 +20,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
+from gpuconsole.session.climbing import Watching
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
@@ -197,9 +198,10 @@ class SubmitScreen(RecallingScreen):
         """The task as typed."""
         return self._typed_task()
 
-    def measured(self) -> None:
-        """Estimate again."""
-        self.action_rerun()
+    def climbed(self, task: Task, report: Report) -> None:
+        """Show the answer after measuring, if it still is for what is typed."""
+        if task == self._draft.answer.task:
+            aside(self, partial(self._show, task, report), group="preflight", exclusive=True)
 
     def progressed(self) -> None:
         """Draw the preflight's title again."""
@@ -271,6 +273,11 @@ class SubmitScreen(RecallingScreen):
         except ConsoleError as error:
             self._answered(Answer(task, error=error))
             return
+        await self._show(task, report)
+        self.consider(task, report)
+
+    async def _show(self, task: Task, report: Report) -> None:
+        """Show a report, and where the task would run by it."""
         self._answered(Answer(task, report))
         try:
             decision = await self.session.placements(task, report)
@@ -306,7 +313,7 @@ class SubmitScreen(RecallingScreen):
 
     async def _submit(self, task: Task, *, force: bool = False) -> None:
         try:
-            job = await self.session.submit(task, force=force)
+            job = await self.session.submit(task, force=force, user=Watching(self.tell_progress))
         except RefusedError as error:
             if force:
                 self.console.tell_error(error)
@@ -316,6 +323,8 @@ class SubmitScreen(RecallingScreen):
         except ConsoleError as error:
             self.console.tell_error(error)
             return
+        finally:
+            self.told_all()
         self._queued(job)
 
     def _override(self, task: Task, why: str) -> None:

@@ -1,0 +1,145 @@
+"""The ladder of tiers: what is tried next where reading a script does not settle its memory.
+
+Pure: what is known, what was tried and what is allowed go in, the next move comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuconsole.core.estimate import MEASURED_TIERS, Measure, MeasuredTier, Report, Trial
+
+CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
+"""The tiers that are tried one after another, the cheaper one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where a script can be measured."""
+
+    host: str = ""
+    """"" for this machine."""
+    consent: bool = False
+    """Whether the user has to agree before a script runs there."""
+
+    @property
+    def name(self) -> str:
+        """The place in words."""
+        return self.host or "this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What may be used to measure a script."""
+
+    measure: Measure = "auto"
+    sites: tuple[Site, ...] = ()
+    """The better one first."""
+    absent: str = ""
+    """Why there is no other site, as a sentence."""
+    limit_s: float = float("inf")
+    """Longest time for all tiers together, seconds."""
+    insist: bool = False
+    """Whether to measure although the memory is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Measure by a tier at a site."""
+
+    tier: MeasuredTier
+    site: Site
+    limit_s: float
+    ask: bool
+    """Whether the user has to agree first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Nothing more is tried. `why` is a sentence, "" where the answer needs no further tier."""
+
+    why: str = ""
+
+
+Move = Run | Stop
+
+
+def first_trial(report: Report, seconds: float = 0.0) -> Trial:
+    """Return the trial of the tier that answered without measuring; of none that of reading."""
+    estimate = report.estimate
+    if estimate.memory is None and not estimate.errors:
+        why = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"
+        return Trial("static", "unknown", why, seconds=seconds)
+    if is_too_wide(report):
+        why = "its range is too wide: the lower end fits a device, the upper end fits none"
+        return Trial(estimate.tier, "unknown", why, seconds=seconds)
+    tier = "static" if estimate.tier == "unknown" else estimate.tier
+    return Trial(tier, "answered", seconds=seconds)
+
+
+def is_settled(report: Report) -> bool:
+    """Tell whether a report needs no further tier: its memory decides, or the script is wrong."""
+    estimate = report.estimate
+    if estimate.errors or not estimate.script:
+        return True
+    return estimate.memory is not None and not is_too_wide(report)
+
+
+def is_too_wide(report: Report) -> bool:
+    """Tell whether no device holds the upper end of a range of which one holds the lower end."""
+    estimate, memory = report.estimate, report.estimate.memory
+    if memory is None or estimate.errors or estimate.tier in MEASURED_TIERS:
+        return False
+    judged = [one for one in report.verdicts if one.backend == estimate.backend]
+    if any(one.verdict in ("fits", "tight") for one in judged):
+        return False
+    low = 0.0 if "bound" in estimate.flags else memory.low_mib
+    return any(one.limit_mib is not None and low <= one.limit_mib for one in judged)
+
+
+def next_move(
+    report: Report, trials: Sequence[Trial], means: Means, agreed: Iterable[Site] = ()
+) -> Move:
+    """Return what is done next.
+
+    A tier that had its say at one site is not asked again at another; one that could not be tried
+    is. `agreed` are the sites at which the user let this script run.
+    """
+    measured = [one for one in trials if one.tier in MEASURED_TIERS]
+    if any(one.outcome == "answered" for one in measured):
+        return Stop()
+    if is_settled(report) and not means.insist:
+        return Stop()
+    if means.measure == "never":
+        return Stop("measuring is switched off (measure: never)")
+    if not means.sites:
+        return Stop(means.absent or "there is no place to measure")
+    left_s = means.limit_s - sum(one.seconds for one in measured)
+    if left_s <= 0:
+        return Stop(f"the time for measuring is used up ({means.limit_s:.0f} s)")
+    for tier in CLIMBED:
+        mine = [one for one in measured if one.tier == tier]
+        if any(one.outcome == "unknown" for one in mine):
+            continue
+        tried = {one.host for one in mine}
+        for site in means.sites:
+            if site.host not in tried:
+                ask = (means.measure == "ask" or site.consent) and site not in agreed
+                return Run(tier, site, left_s, ask)
+    return Stop("no further tier is left to try")
+
+
+def sentence(trial: Trial) -> str:
+    """Return how a trial ended, in one line."""
+    place = f" on {trial.host}" if trial.host else ""
+    ended = "not possible here" if trial.outcome == "impossible" else trial.outcome
+    why = f": {trial.why}" if trial.why else ""
+    seconds = f" ({trial.seconds:.1f} s)" if trial.seconds else ""
+    return f"{trial.tier}{place}: {ended}{why}{seconds}"
+
+
+def left_out(trials: Sequence[Trial], why: str) -> tuple[Trial, ...]:
+    """Return a trial for each tier of the ladder that was not tried, with the reason."""
+    tried = {one.tier for one in trials}
+    return tuple(Trial(tier, "impossible", why) for tier in CLIMBED if tier not in tried)

@@ -1,0 +1,173 @@
+"""Climbing the ladder of tiers: measures a script until its memory is known, or nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+
+from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier, Report, Trial, TrialOutcome
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, EngineError, UnreachableError, UsageError
+from gpuconsole.preflight.ladder import (
+    CLIMBED,
+    Means,
+    Run,
+    Site,
+    Stop,
+    first_trial,
+    left_out,
+    next_move,
+)
+from gpuconsole.session.measuring import NotHereError, Progress
+from gpuconsole.waiting import within
+
+CANCELLED = "measuring was cancelled"
+MOST_WHY = 500
+"""Characters of a reason."""
+
+Measuring = Callable[[MeasuredTier, Site, Progress], Awaitable[None]]
+"""Measures by a tier at a site and stores the recording. ConsoleError where it cannot."""
+Agreement = Callable[[Run], Awaitable[bool]]
+"""Asks the user whether the script may run there."""
+
+
+async def refuses(run: Run) -> bool:
+    """Agree to nothing: for callers without a user to ask."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """The user for whom is measured."""
+
+    progress: Progress = lambda share, stage: None
+    agree: Agreement = refuses
+
+
+UNWATCHED = Watching()
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """How a climb acts on the world."""
+
+    measure: Measuring
+    report: Callable[[str], Awaitable[Report]]
+    """Estimates again by a tier, or with "" by the best that is known."""
+    now: Callable[[], float]
+    """Seconds, of a clock that only goes forward."""
+
+
+class Climb:
+    """One climb for one task. `skip` ends it early, and what is known is the answer."""
+
+    def __init__(self, effects: Effects, means: Means) -> None:
+        self._effects = effects
+        self._means = means
+        self._agreed: set[Site] = set()
+        self._work: asyncio.Task[None] | None = None
+        self._skipped = False
+
+    def skip(self) -> None:
+        """Cancel the measurement under way, and try no further."""
+        self._skipped = True
+        if self._work is not None:
+            self._work.cancel()
+
+    def failed(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
+        """Return the trials that need not be made again for the same script: of each tier that was
+        measured and told nothing, and of all where the user cancelled."""
+        if self._skipped:
+            return tuple(Trial(tier, "unknown", CANCELLED) for tier in CLIMBED)
+        return tuple(
+            one for one in trials if one.tier in MEASURED_TIERS and one.outcome == "unknown"
+        )
+
+    async def run(
+        self,
+        report: Report,
+        user: Watching,
+        *,
+        tried: Iterable[Trial] = (),
+        seconds: float = 0.0,
+    ) -> Report:
+        """Return the report after the climb, with all trials.
+
+        Args:
+            report: What is known before anything is measured.
+            user: Hears how it goes on, and is asked where a script runs only with consent.
+            tried: Measured tiers that were tried for this very script before.
+            seconds: How long it took to make `report`.
+        """
+        trials = (first_trial(report, seconds), *tried)
+        while True:
+            move = next_move(report, trials, self._means, self._agreed)
+            if isinstance(move, Run) and self._skipped:
+                move = Stop(CANCELLED)
+            if isinstance(move, Stop):
+                rest = left_out(trials, move.why) if move.why else ()
+                return replace(report, trials=(*trials, *rest))
+            if move.ask and not await self._asked(move, user.agree):
+                continue
+            trial = await self._try(move, user.progress)
+            if trial.outcome == "answered":
+                report = await self._effects.report("")
+                trial = await self._judged(trial, report)
+            trials = (*trials, trial)
+
+    async def _asked(self, run: Run, agree: Agreement) -> bool:
+        if await agree(run):
+            self._agreed.add(run.site)
+            return True
+        self._drop(run.site, f"nobody agreed that it runs on {run.site.name}")
+        return False
+
+    def _drop(self, site: Site, why: str) -> None:
+        """Use a site no more."""
+        sites = tuple(one for one in self._means.sites if one != site)
+        self._means = replace(self._means, sites=sites, absent=why)
+
+    async def _try(self, run: Run, progress: Progress) -> Trial:
+        begun = self._effects.now()
+        self._work = asyncio.ensure_future(
+            within(_finite(run.limit_s), self._effects.measure(run.tier, run.site, progress))
+        )
+        outcome: TrialOutcome = "answered"
+        why = ""
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            if not self._skipped:
+                raise
+            outcome, why = "impossible", CANCELLED
+        except asyncio.TimeoutError:
+            outcome, why = "impossible", f"it took longer than {run.limit_s:.0f} s"
+        except ConsoleError as error:
+            outcome = "impossible" if _is_of_site(error) else "unknown"
+            why = clean(f"{error.title}: {error.message}", MOST_WHY)
+            if isinstance(error, (EngineError, UnreachableError)):
+                self._drop(run.site, why)
+        finally:
+            self._work = None
+        seconds = round(self._effects.now() - begun, 3)
+        return Trial(run.tier, outcome, why, run.site.host, seconds)
+
+    async def _judged(self, trial: Trial, report: Report) -> Trial:
+        """Return the trial of a finished measurement: its recording may not tell the memory."""
+        if report.estimate.memory is not None and report.estimate.tier in (trial.tier, "history"):
+            return trial
+        said = (await self._effects.report(trial.tier)).estimate
+        if said.memory is not None:
+            return trial
+        why = said.unknowns[0].reason if said.unknowns else "the recording tells no memory"
+        return replace(trial, outcome="unknown", why=clean(why, MOST_WHY))
+
+
+def _finite(seconds: float) -> float | None:
+    return None if seconds == float("inf") else seconds
+
+
+def _is_of_site(error: ConsoleError) -> bool:
+    """Tell whether an error is due to the place: another place may do."""
+    return isinstance(error, (NotHereError, EngineError, UnreachableError, UsageError))

@@ -1,0 +1,100 @@
+"""Places where a script can be measured: hosts that could run its job, and this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Callable, Sequence
+
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, UsageError
+from gpuconsole.preflight.ladder import Site
+from gpuconsole.session.clusters import cluster_of
+from gpuconsole.waiting import within
+
+MOST_HOSTS = 2
+"""Hosts at which a measurement is tried."""
+MOST_ASKED = 8
+"""Hosts whose engines are asked for the image."""
+ENGINE_S = 10.0
+"""Longest wait for an engine."""
+LEAST_FREE_MIB = 2048.0
+"""Free memory without which a host is not troubled with a measurement."""
+
+
+async def host_sites(
+    task: Task, hosts: Hosts, snapshot: FleetSnapshot, image_of: Callable[[str], str]
+) -> tuple[tuple[Site, ...], str]:
+    """Return hosts that could run the task and have its image, the idlest first; with none, why.
+
+    An image is never fetched for a measurement: that may take longer than the job.
+    """
+    if cluster_of(task):
+        return (), f"{cluster_of(task)} runs jobs through Slurm, which measures nothing"
+    able = [host for host in snapshot.hosts if _is_able(task, host) and image_of(host.name)]
+    if not able:
+        return (), "no host is up that could run it"
+    able.sort(key=lambda host: (not _has_idle_device(task, host), -_free_mib(host)))
+    first = able[:MOST_ASKED]
+    present = await asyncio.gather(
+        *(_has_image(hosts, host, image_of(host.name)) for host in first)
+    )
+    found = [host for host, there in zip(first, present, strict=True) if there]
+    if not found:
+        images = ", ".join(sorted({clean(image_of(host.name), 80) for host in first}))
+        return (), f"no host that could run it has the image ({images})"
+    return tuple(Site(host.name) for host in found[:MOST_HOSTS]), ""
+
+
+def local_sites(*, consent: bool) -> tuple[tuple[Site, ...], str]:
+    """Return this machine where it can measure; else why it cannot. `consent`: the user agreed."""
+    from gpuconsole.remote.sandbox import require_sandbox
+
+    if importlib.util.find_spec("paddle") is None:
+        return (), "Paddle is not installed on this machine"
+    try:
+        require_sandbox()
+    except UsageError as error:
+        return (), error.message.rstrip(".")
+    return (Site(consent=not consent),), ""
+
+
+def joined(reasons: Sequence[str]) -> str:
+    """Return reasons as one sentence."""
+    return "; ".join(filter(None, reasons))
+
+
+def _is_able(task: Task, host: Host) -> bool:
+    """Tell whether a host could run a task, were its devices free."""
+    if host.state is not HostState.UP or host.cluster or host.drained or host.aside is not None:
+        return False
+    if not host.has_labels(task.labels, task.anti_labels) or _free_mib(host) < LEAST_FREE_MIB:
+        return False
+    return task.backend == "cpu" or any(one.backend == task.backend for one in host.devices)
+
+
+def _free_mib(host: Host) -> float:
+    """Return the host's free memory; where it is not told, none is missed."""
+    total, used = host.facts.memory_total_mib, host.facts.memory_used_mib
+    return float("inf") if total is None or used is None else total - used
+
+
+def _has_idle_device(task: Task, host: Host) -> bool:
+    return any(
+        device.backend == task.backend and not (device.processes or device.lost)
+        for device in host.devices
+    )
+
+
+async def _has_image(hosts: Hosts, host: Host, image: str) -> bool:
+    async def ask() -> bool:
+        engine = await hosts.engine(host.name)
+        return await engine.image_facts(image) is not None
+
+    try:
+        return await within(ENGINE_S, ask())
+    except (ConsoleError, asyncio.TimeoutError):
+        return False

@@ -1,0 +1,116 @@
+"""The ladder of tiers on real parts: commands measure by themselves what reading does not tell."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuconsole.preflight.ladder import CLIMBED
+from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
+from tests.real.rig.sessions import Desk
+
+pytestmark = pytest.mark.real
+
+HIDDEN = """
+import ctypes
+import paddle
+
+net = paddle.nn.Linear(64, ctypes.c_long(10).value)
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+data = paddle.io.TensorDataset([paddle.randn([512, 64]), paddle.randint(0, 10, [512])])
+for x, y in paddle.io.DataLoader(data, batch_size=16):
+    loss = paddle.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+"""A script of which reading does not tell how wide its layer is."""
+WITH_DATA = HIDDEN.replace(
+    "[paddle.randn([512, 64]),",
+    "[paddle.to_tensor(__import__('numpy').load('/data/x.npy')),",
+)
+"""The same with data that only the host has."""
+
+
+def run(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        desk.command(*words), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        stdin=subprocess.DEVNULL, cwd=desk.project,
+    )  # fmt: skip
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def require_climbed(tiers: list[dict[str, Any]], host: str) -> None:
+    """Assert that reading told nothing, and that a measured tier then answered on a host."""
+    assert tiers[0]["tier"] == "static"
+    assert tiers[0]["outcome"] == "unknown"
+    last = tiers[-1]
+    assert last["outcome"] == "answered", tiers
+    assert last["tier"] in CLIMBED
+    assert last["host"] == host
+    assert last["seconds"] > 0
+
+
+def test_preflight_measures_on_a_host_what_reading_does_not_tell(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    host = docker_lab.add()
+    host.start_engine()
+    desk = Desk(docker_lab, tmp_path)
+    script = str(desk.script(HIDDEN))
+
+    words = ("preflight", script, "--backend", "cpu")
+    never = document(run(desk, *words, "--measure", "never", "--json"))
+    assert never["memory"] is None
+    assert {tier["outcome"] for tier in never["tiers"]} == {"unknown", "impossible"}
+
+    done = run(desk, *words, "--json")
+    found = document(done)
+    assert done.returncode == 0, done.stderr
+    require_climbed(found["tiers"], host.name)
+    assert found["memory"]["tensors_peak_mib"] > 0
+    assert "measured" in done.stderr
+
+    told = run(desk, *words)
+    assert "Tiers that were tried" not in told.stdout
+    assert found["tier"] in told.stdout
+
+
+def test_submit_measures_with_the_data_of_the_job_before_it_queues(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    host = docker_lab.add()
+    host.start_engine()
+    desk = Desk(docker_lab, tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "x.npy").write_bytes(npy(512, 64))
+    # Only the account that runs jobs there may read it.
+    os.chown(data, host.uid, host.uid)
+    data.chmod(0o700)
+    script = str(desk.script(WITH_DATA))
+    done = run(
+        desk, "submit", script, "--backend", "cpu", "--hold", "--mount", f"{data}:/data", "--json"
+    )
+    found = document(done)
+    assert done.returncode == 0, done.stderr
+    require_climbed(found["tiers"], host.name)
+    assert found["estimate_mib"] > 0
+
+
+def npy(*shape: int) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.zeros(shape, "float32"))
+    return file.getvalue()
