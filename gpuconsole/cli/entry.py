@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
 SUMMARY_WIDTH = 66
+GARBAGE_AFTER = 200_000
+"""New things that did not go by themselves after which garbage is looked for among them: more than
+all that is imported."""
 
 # The order of the help and of the reference: each module of commands with what it holds.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
@@ -130,6 +134,8 @@ def gpuconsole(context: click.Context) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing escapes as a traceback."""
+    # What is imported stays: looking through it for garbage takes time and finds none.
+    gc.set_threshold(GARBAGE_AFTER, *gc.get_threshold()[1:])
     words = list(sys.argv[1:] if argv is None else argv)
     # Known before anything is parsed, so that a mistake in parsing has the right shape too.
     before_script = words[: words.index("--")] if "--" in words else words

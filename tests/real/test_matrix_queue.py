@@ -21,6 +21,8 @@ pytestmark = pytest.mark.real
 
 JOBS = int(os.environ.get("GPUCONSOLE_MATRIX_JOBS", "40"))
 """Short jobs; the nightly run takes 2,000."""
+SWEEP = 1000
+"""The most jobs of one sweep."""
 SHORT = """
 import argparse, os
 parser = argparse.ArgumentParser()
@@ -39,6 +41,18 @@ def runs(host: LabHost) -> Counter[str]:
     return Counter({path: int(count) for path, _, count in rows})
 
 
+def submitted(desk: Desk, count: int) -> set[str]:
+    """Queue so many short jobs, in sweeps named `s1`, `s1001` and so on; their ids."""
+    swept, jobs = str(desk.script(SHORT)), []
+    for first in range(1, count + 1, SWEEP):
+        values = f"seed={first}..{min(first + SWEEP - 1, count)}"
+        words = ("--json", "--sweep", values, "--name", f"s{first}", swept)
+        said = subprocess.check_output(desk.command("submit", "--force", *words))
+        jobs += [job["job"] for job in json.loads(said)["jobs"]]
+    assert len(jobs) == len(set(jobs)) == count
+    return set(jobs)
+
+
 @pytest.mark.fault(
     "Short jobs in a row on two hosts while consoles are killed among them",
     "Every job ends, none is lost, none is started twice",
@@ -49,11 +63,7 @@ def test_short_jobs_all_end_once(
     for _ in range(2):
         docker_lab.add().start_engine()
     desk = Desk(docker_lab, tmp_path)
-    swept = str(desk.script(SHORT))
-    submit = ["submit", "--force", "--json", "--sweep", f"seed=1..{JOBS}", swept]
-    answer = json.loads(subprocess.check_output(desk.command(*submit)))
-    wanted = {job["job"] for job in answer["jobs"]}
-    assert len(wanted) == JOBS
+    wanted = submitted(desk, JOBS)
     with desk.journal() as journal:
 
         def ended() -> int:
@@ -89,16 +99,12 @@ def test_five_thousand_jobs_are_queued(
 ) -> None:
     docker_lab.add()
     desk = Desk(docker_lab, tmp_path)
-    swept = str(desk.script(SHORT))
-    for first in range(1, 5001, 1000):
-        values = f"seed={first}..{first + 999}"
-        command = desk.command("submit", "--force", "--sweep", values, "--name", f"s{first}", swept)
-        subprocess.run(command, check=True, capture_output=True)
+    wanted = submitted(desk, 5000)
     listed = json.loads(subprocess.check_output(desk.command("jobs", "--json", "--all")))["jobs"]
     assert len(listed) == 5000
-    assert len({job["id"] for job in listed}) == 5000
+    assert {job["id"] for job in listed} == wanted
     assert {job["state"] for job in listed} == {"queued"}
-    for first in range(1, 5001, 1000):
+    for first in range(1, 5001, SWEEP):
         subprocess.run(desk.command("cancel", f"s{first}"), check=True, capture_output=True)
     with desk.journal() as journal:
         assert {job.state for job in journal.jobs()} == {JobState.CANCELLED}

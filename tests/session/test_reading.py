@@ -182,6 +182,17 @@ def test_modules_of_the_folder_that_scripts_lie_in_are_not_imported(
     assert report.estimate.unknowns[0].reason == "no training step was found"
 
 
+def test_what_reads_scripts_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process.sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(process.sys, "pycache_prefix", str(tmp_path))
+    with AsyncReader(Limits(cpu_s=3)) as reader:
+        process_of(reader)
+    compiled = {file.name.partition(".")[0] for file in tmp_path.rglob("*.pyc")}
+    assert {"child", "reporting", "library"} <= compiled
+
+
 def test_a_script_that_is_not_followed_to_its_end_has_an_answer() -> None:
     cards = (preflight.Card("A100", "a", "gpu", 40960.0),)
     question = Estimating(Task("x", script="train.py"), cards)

@@ -7,6 +7,7 @@ is ended by them, or by the process that asks, and another one takes its place.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pickle
@@ -32,15 +33,19 @@ def main(trail: int, memory_mib: int, cpu_s: int) -> None:
     """Answer questions until there are no more.
 
     `trail` is a descriptor of shared memory that says where reading is. `memory_mib` bounds this
-    process, `cpu_s` the processor time of each answer.
+    process, `cpu_s` the processor time of each answer. Garbage is not looked for before that.
     """
     asked, answers = _pipes()
+    # What the first question needs is imported before it comes, and before no files may be
+    # written: else what Python compiles is lost, and compiled again by every process.
+    from gpuconsole.preflight import reporting  # noqa: F401
+
+    # What is imported stays, and need not be walked over again and again.
+    gc.freeze()
+    gc.enable()
     _limit(memory_mib)
     place = Trail(trail)
     analyses = Analyses(place)
-    # What the first question needs is imported before it comes.
-    from gpuconsole.preflight import reporting  # noqa: F401
-
     frames.send(answers, READY)
     while (message := frames.receive(asked, _MOST_ASKED)) is not None:
         _allow(cpu_s)

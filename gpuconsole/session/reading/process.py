@@ -25,7 +25,8 @@ _STARTING_S = 120.0
 _ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
 _PACKAGE = Path(__file__).parents[3]
 _START = """
-import sys
+import gc, sys
+gc.disable()
 sys.path[:] = {path!r}
 from gpuconsole.session.reading.child import main
 main({trail}, {memory_mib}, {cpu_s})
@@ -156,7 +157,10 @@ def _command(shared: int, limits: Limits) -> list[str]:
     """
     path = [str(_PACKAGE), *(one for one in sys.path if os.path.isabs(one))]
     start = _START.format(path=path, trail=shared, memory_mib=limits.memory_mib, cpu_s=limits.cpu_s)
-    return [sys.executable, "-I", "-S", "-c", start]
+    compiled = ["-B"] if sys.dont_write_bytecode else []
+    if sys.pycache_prefix is not None:
+        compiled += ["-X", f"pycache_prefix={sys.pycache_prefix}"]
+    return [sys.executable, "-I", "-S", *compiled, "-c", start]
 
 
 def _here() -> str:
