@@ -1,0 +1,1 @@
+"""The corpus of the wild: training code of public repositories; see `__main__`."""

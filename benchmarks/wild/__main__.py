@@ -1,0 +1,128 @@
+"""Run a tier of preflight over training code that people wrote for use.
+
+    python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
+    python -m benchmarks.wild --corpus FOLDER --batch third-party-1 [--tier static|meta|traced]
+                              [--only ID,ID] [--record] [--product CHECKOUT] [--before]
+    python -m benchmarks.wild --page                write the table of docs/accuracy.md
+
+The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
+run as its README says, from its own working folder, with no help: no assumptions, no batch size but
+where truth was measured at it. `--record` keeps the run as the first of its batch and tier; it is
+refused where there is one. Batches that are held out are run only with `--record`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from benchmarks.wild import judging, layout, manifest, page, records, running
+from benchmarks.wild.judging import Result
+from benchmarks.wild.manifest import Entry
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Lay the corpus out, or run a batch of it, or write the page."""
+    assert __doc__
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lay-out", type=Path, metavar="FOLDER")
+    parser.add_argument("--mirrors", type=Path, help="clones as OWNER+NAME/repo, else from GitHub")
+    parser.add_argument("--corpus", type=Path, help="a folder where the corpus is laid out")
+    parser.add_argument("--batch", default="")
+    parser.add_argument("--tier", choices=running.TIERS, default="static")
+    parser.add_argument("--only", default="", metavar="ID,ID")
+    parser.add_argument("--product", type=Path, default=HERE, help="the checkout that is asked")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--before", action="store_true", help="record it as the state before")
+    parser.add_argument("--page", action="store_true")
+    options = parser.parse_args(argv)
+    if options.page:
+        page.write()
+        return 0
+    corpus = manifest.load()
+    if options.lay_out:
+        entries = corpus.of(options.batch) if options.batch else corpus.entries
+        return lay_out(entries, options.lay_out, options.mirrors)
+    if not options.corpus or not options.batch:
+        parser.error("--corpus and --batch say what is run")
+    refusal = _refusal(corpus, options)
+    if refusal:
+        parser.error(refusal)
+    return run(corpus, options)
+
+
+def _refusal(corpus: manifest.Manifest, options: argparse.Namespace) -> str:
+    """Return why this run may not be, empty where it may."""
+    if options.record and options.only:
+        return "a first run is one of the whole batch"
+    held_out = options.batch in corpus.held_out and not options.before
+    if held_out and not options.record and not _has_first_run(options.batch, options.tier):
+        return f"{options.batch} is held out: its first run is recorded (--record)"
+    if options.record and _has_first_run(options.batch, options.tier, before=options.before):
+        return f"{options.batch} has its first run with {options.tier}"
+    return ""
+
+
+def _has_first_run(batch: str, tier: str, *, before: bool = False) -> bool:
+    place = (batch, tier, before)
+    return any((r["batch"], r["tier"], bool(r.get("before"))) == place for r in records.load())
+
+
+def lay_out(entries: Sequence[Entry], folder: Path, mirrors: Path | None) -> int:
+    """Write the files of the repositories; 1 where one cannot be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = 0
+    for repository in dict.fromkeys(entry.repository for entry in entries):
+        try:
+            layout.lay_out(repository, folder, mirrors)
+        except layout.MissingRepositoryError as error:
+            missing += 1
+            print(error, file=sys.stderr)
+    return 1 if missing else 0
+
+
+def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
+    """Run a batch, print the report, and record it where that was asked for."""
+    only = frozenset(filter(None, options.only.split(",")))
+    results = []
+    for entry in corpus.of(options.batch):
+        if not only or entry.id in only:
+            results.append(result_of(entry, options.corpus, options.tier, options.product))
+            print(f"{entry.id}: {results[-1].outcome}", file=sys.stderr, flush=True)
+    print(judging.report(options.batch, options.tier, results))
+    if options.record:
+        date = datetime.now(timezone.utc).date().isoformat()
+        commit = _commit(options.product)
+        records.append(records.run_of(options.batch, options.tier, results, date=date,
+                                      commit=commit, before=options.before))  # fmt: skip
+    return 0
+
+
+def result_of(entry: Entry, corpus: Path, tier: str, product: Path) -> Result:
+    """Ask about one script at its own batch size and at each that was measured."""
+    root = (corpus / entry.repository.folder).resolve()
+    if not entry.can_run:
+        return Result(entry, ())
+    if not (root / entry.script).is_file():
+        return Result(entry, (), f"{entry.script} is not in {root}")
+    batches = [None, *(point.batch for point in entry.truth)]
+    answers = [running.ask(entry, root, tier, product, batch) for batch in batches]
+    return Result(entry, tuple(answers))
+
+
+def _commit(product: Path) -> str:
+    done = subprocess.run(["git", "-C", str(product), "rev-parse", "--short", "HEAD"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

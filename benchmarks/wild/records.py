@@ -1,0 +1,75 @@
+"""The first run of each batch with each tier: written once, and never again.
+
+A batch that has been run is no longer unseen: what is corrected after it makes later figures better
+than those for code that nobody has looked at. So its first run is what counts, and a later run of
+the same batch with the same tier is printed but cannot take its place. A run of a version as it was
+before (the column "before") is named by its commit and has a place of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wild import judging
+from benchmarks.wild.judging import Result
+
+RECORDS = Path(__file__).resolve().with_name("first-runs.json")
+
+
+class AlreadyRunError(Exception):
+    """A batch has a first run with this tier."""
+
+
+def load(path: Path = RECORDS) -> list[dict[str, Any]]:
+    """Return the first runs, in the order in which they were made."""
+    if not path.exists():
+        return []
+    runs: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["runs"]
+    return runs
+
+
+def append(run: Mapping[str, Any], path: Path = RECORDS) -> None:
+    """Add a first run to the file; raises AlreadyRunError where its place is taken."""
+    runs = load(path)
+    place = _place(run)
+    if any(_place(other) == place for other in runs):
+        raise AlreadyRunError(f"{run['batch']} has its first run with {run['tier']}")
+    text = json.dumps({"runs": [*runs, dict(run)]}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", "utf-8")
+
+
+def _place(run: Mapping[str, Any]) -> tuple[str, str, bool]:
+    return run["batch"], run["tier"], bool(run.get("before"))
+
+
+def run_of(
+    batch: str, tier: str, results: Sequence[Result], *, date: str, commit: str, before: bool
+) -> dict[str, Any]:
+    """Return a run as it is recorded: figures, and the outcome of each script."""
+    return {
+        "batch": batch,
+        "tier": tier,
+        "date": date,
+        "commit": commit,
+        "before": before,
+        "figures": judging.summary(results),
+        "scripts": {result.entry.id: _script(result) for result in results if result.entry.can_run},
+    }
+
+
+def _script(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = {"outcome": result.outcome, "seconds": round(result.seconds, 2)}
+    peaks = {
+        str(answer.batch or "own"): round(answer.peak_bytes)
+        for answer in result.answers
+        if answer.peak_bytes is not None
+    }
+    return {
+        **found,
+        **({"peak_bytes": peaks} if peaks else {}),
+        **({"errors_pct": [round(error, 3) for error in result.errors]} if result.errors else {}),
+        **({"cause": result.cause} if result.cause else {}),
+    }

@@ -1,0 +1,124 @@
+"""Runs a tier of preflight over scripts of the corpus, as their users would type it.
+
+Each question is a process of its own, with limits of time and memory; it begins in the script's
+working folder with the script's command line, and nothing is known beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wild.manifest import Entry
+
+TIERS = ("static", "meta", "traced")
+LIMIT_S = 300
+LIMIT_BYTES = 12 << 30
+"""Address space of a question's process. Paddle alone maps several GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What preflight said of a script at one batch size, its own where None."""
+
+    batch: int | None
+    peak_bytes: float | None
+    """The estimated peak of the tensors; None where there is no estimate of the tier asked."""
+    low_bytes: float | None
+    high_bytes: float | None
+    faults: tuple[str, ...]
+    """Why the script itself is said to be wrong."""
+    unknowns: tuple[str, ...]
+    broken: str
+    """Why there is no document at all: a crash, or a limit."""
+    seconds: float
+    """Wall time of the command."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a number."""
+        return self.peak_bytes is not None
+
+
+def ask(entry: Entry, root: Path, tier: str, product: Path, batch: int | None) -> Answer:
+    """Ask the product in folder `product` about a script of a repository laid out at `root`."""
+    with tempfile.TemporaryDirectory() as state:
+        command = [*_command(entry, root, tier, Path(state), batch)]
+        environment = {**os.environ, "PYTHONPATH": str(product), "PYTHONDONTWRITEBYTECODE": "1"}
+        start = time.monotonic()
+        process = subprocess.Popen(
+            command, cwd=root / entry.workdir, env=environment, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_limit,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, errors = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return _no_document(batch, f"no answer within {LIMIT_S} s", start)
+    try:
+        document = json.loads(out)
+    except ValueError:
+        last = (errors.strip().splitlines() or [f"exit {process.returncode}"])[-1]
+        return _no_document(batch, last[:300], start)
+    return read(document, tier, batch, time.monotonic() - start, root)
+
+
+def read(
+    document: dict[str, Any], tier: str, batch: int | None, seconds: float, root: Path
+) -> Answer:
+    """Return a document of `preflight --json` as an answer; an error document has no estimate."""
+    if "error" in document:
+        error = document["error"]
+        said = ": ".join(filter(None, (error.get("title"), error.get("message"))))
+        return Answer(batch, None, None, None, (), (), said[:300], seconds)
+    memory = document.get("memory") if document.get("tier") == tier else None
+    mib = {name: None if memory is None else memory.get(name) for name in _SIZES}
+    peak, low, high = (None if v is None else v * (1 << 20) for v in mib.values())
+    unknowns = [_place(one, root) + one["reason"] for one in document.get("unknowns", ())]
+    faults = [_place(one, root) + one["message"] for one in document.get("errors", ())]
+    return Answer(batch, peak, low, high, tuple(faults), tuple(unknowns), "", seconds)
+
+
+_START = "import sys; sys.path.pop(0); from gpuconsole.cli import main; main()"
+"""The installed command, whose working folder is not among the folders of imports."""
+_SIZES = ("tensors_peak_mib", "low_mib", "high_mib")
+
+
+def _place(record: dict[str, Any], root: Path) -> str:
+    file = str(record.get("file") or "")
+    if not file:
+        return ""
+    path = Path(file)
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return f"{name}:{record.get('line')}: "
+
+
+def _command(entry: Entry, root: Path, tier: str, state: Path, batch: int | None) -> Sequence[str]:
+    script = os.path.relpath(root / entry.script, root / entry.workdir)
+    measured = [] if tier == "static" else ["--local", "--yes"]
+    size = [] if batch is None else ["--batch-size", str(batch)]
+    return [
+        sys.executable, "-W", "ignore", "-c", _START, "preflight", "--offline", "--backend", "cpu",
+        "--json", "--state", str(state), "--tier", tier, *measured, *size, script, "--",
+        *entry.argv,
+    ]  # fmt: skip
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
+
+
+def _no_document(batch: int | None, why: str, start: float) -> Answer:
+    return Answer(batch, None, None, None, (), (), why, time.monotonic() - start)

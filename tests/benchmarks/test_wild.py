@@ -1,0 +1,263 @@
+"""The pure parts of the corpus of the wild: the manifest, the rule of drawing, the records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.wild import __main__ as command
+from benchmarks.wild import drawing, judging, layout, manifest, page, records, running
+from benchmarks.wild.judging import Result
+from benchmarks.wild.manifest import Entry, Repository, Truth
+from benchmarks.wild.running import Answer
+
+REPOSITORY = Repository("someone/net_paddle", "0" * 40)
+MIB = 1 << 20
+
+
+def entry(name: str = "train.py", *, truth: tuple[Truth, ...] = (), cannot_run: str = "") -> Entry:
+    return Entry(f"someone:{name}", "b", REPOSITORY, name, ".", (), cannot_run, (), truth, "")
+
+
+def answer(
+    peak: float | None = None,
+    *,
+    batch: int | None = None,
+    width: float = 0.0,
+    faults: tuple[str, ...] = (),
+    unknowns: tuple[str, ...] = (),
+    broken: str = "",
+) -> Answer:
+    low, high = (None, None) if peak is None else (peak - width, peak + width)
+    return Answer(batch, peak, low, high, faults, unknowns, broken, 2.0)
+
+
+def test_the_manifest_is_as_wide_as_it_says() -> None:
+    corpus = manifest.load()
+    third = [one for one in corpus.entries if one.batch.startswith("third-party")]
+    suites = [one for one in corpus.entries if one.batch.startswith("suites")]
+    assert sum(one.can_run for one in third) >= 100
+    assert len({one.repository for one in third if one.can_run}) >= 40
+    assert sum(one.can_run for one in suites) >= 40
+    assert len({one.repository for one in suites}) == 5
+    for batch in ("third-party-1", "third-party-2"):
+        assert sum(one.can_run for one in corpus.of(batch)) >= 25
+    assert sum(one.can_run for one in corpus.of("suites-1")) >= 15
+    assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
+    assert corpus.held_out == {"third-party-2", "suites-2"}
+
+
+def test_a_repository_of_third_parties_belongs_to_one_batch_only() -> None:
+    batches: dict[Repository, set[str]] = {}
+    for one in manifest.load().entries:
+        if one.batch.startswith("third-party"):
+            batches.setdefault(one.repository, set()).add(one.batch)
+    assert all(len(names) == 1 for names in batches.values())
+
+
+def test_an_id_that_is_used_twice_is_refused(tmp_path: Path) -> None:
+    script = {"id": "a", "batch": "b", "script": "train.py"}
+    repository = {"name": "someone/x", "commit": "0", "scripts": [script, script]}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({"held_out": [], "repositories": [repository]}))
+    with pytest.raises(ValueError, match="used twice: a"):
+        manifest.load(path)
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+LOOP = "import paddle\ndef fit(m, o):\n    m().backward()\n    o.step()\n"
+
+
+def test_a_script_that_trains_when_started_is_drawn_with_the_command_of_the_readme(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path,
+        engine=LOOP,
+        train="import yaml\nfrom engine import fit\nif __name__ == '__main__':\n    fit()\n",
+        evaluate="from engine import fit\nif __name__ == '__main__':\n    pass\n",
+        library=LOOP,
+    )
+    (tmp_path / "README.md").write_text("`python train.py --data <your data> \\\n --epochs 3`\n")
+    (drawn,) = drawing.draw(tmp_path)
+    assert drawn.script == "train.py"
+    assert drawn.workdir == "."
+    assert drawn.argv == ("--data", "data", "--epochs", "3")
+    assert drawn.modules == ("yaml",)
+    assert not drawn.fluid
+
+
+def test_what_paddle_removed_is_seen_where_loading_imports_it(tmp_path: Path) -> None:
+    main = "if __name__ == '__main__':\n    fit()\n"
+    write(
+        tmp_path,
+        old__engine="import paddle.fluid as fluid\n" + LOOP,
+        old__train="from engine import fit\n" + main,
+        new__train=LOOP + "def old():\n    import paddle.fluid\n" + main,
+    )
+    assert {one.script: one.fluid for one in drawing.draw(tmp_path)} == {
+        "old/train.py": True,
+        "new/train.py": False,
+    }
+
+
+def test_a_torch_script_and_a_library_are_not_entries(tmp_path: Path) -> None:
+    write(tmp_path, train=LOOP.replace("paddle", "torch") + "fit()\n", library=LOOP)
+    assert drawing.draw(tmp_path) == []
+
+
+def test_configurations_are_drawn_but_not_their_parts(tmp_path: Path) -> None:
+    for name in ("a/net.yml", "a/other.yml", "_base_/part.yml", "a/data.yml"):
+        path = tmp_path / "configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Dataset: x\n" if "data" in name else "optimizer:\n  type: sgd\n")
+    drawn = drawing.draw_configurations(tmp_path, "configs", 10)
+    assert sorted(drawn) == ["configs/a/net.yml", "configs/a/other.yml"]
+
+
+def test_a_mirror_is_laid_out_without_links_and_large_files(tmp_path: Path) -> None:
+    git = tmp_path / "mirrors" / REPOSITORY.folder / "repo"
+    work = tmp_path / "work"
+    work.mkdir()
+    write(work, train="x = 1\n")
+    (work / "link.py").symlink_to("/etc/passwd")
+    (work / "large.bin").write_bytes(bytes(layout.LARGEST_FILE + 1))
+    commit = _commit(work)
+    git.parent.mkdir(parents=True)
+    (work / ".git").rename(git)
+    repository = Repository(REPOSITORY.name, commit)
+    root = layout.lay_out(repository, tmp_path / "corpus", tmp_path / "mirrors")
+    assert [path.name for path in root.iterdir()] == ["train.py"]
+    with pytest.raises(layout.MissingRepositoryError):
+        layout.lay_out(Repository("a/b", commit), tmp_path / "corpus", tmp_path / "mirrors")
+
+
+def _commit(work: Path) -> str:
+    import subprocess
+
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *words], cwd=work, check=True)
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=work, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_a_document_is_an_answer_of_the_tier_asked_only() -> None:
+    root = Path("/corpus/x")
+    memory = {"tensors_peak_mib": 3.0, "low_mib": 2.0, "high_mib": 4.0, "context_mib": 0.0}
+    document = {
+        "tier": "static",
+        "memory": memory,
+        "unknowns": [{"file": "/corpus/x/a.py", "line": 3, "reason": "why"}],
+    }
+    found = running.read(document, "static", 4, 1.0, root)
+    assert (found.peak_bytes, found.low_bytes, found.high_bytes) == (3 * MIB, 2 * MIB, 4 * MIB)
+    assert found.unknowns == ("a.py:3: why",)
+    assert not running.read(document, "meta", 4, 1.0, root).answered
+    error = running.read({"error": {"title": "no", "message": "never"}}, "meta", 4, 1.0, root)
+    assert error.broken == "no: never"
+
+
+def test_the_outcome_is_that_of_the_script_s_own_batch_size() -> None:
+    assert Result(entry(), (answer(1.0), answer(batch=2))).outcome == judging.ANSWERED
+    assert Result(entry(), (answer(faults=("f",)),)).outcome == judging.ACCUSED
+    assert Result(entry(), (answer(broken="b"),)).cause == "b"
+    assert Result(entry(), (answer(unknowns=("u",)),)).outcome == judging.UNKNOWN
+    assert Result(entry(), (), "not laid out").outcome == judging.NOT_HERE
+    assert Result(entry(cannot_run="fluid"), ()).outcome == judging.NOT_COUNTED
+
+
+def test_errors_are_held_against_the_truth_and_only_scripts_that_can_run_count() -> None:
+    measured = entry(truth=(Truth(2, 100), Truth(4, 200)))
+    results = [
+        Result(measured, (answer(50.0), answer(101.0, batch=2, width=2), answer(150.0, batch=4))),
+        Result(entry("b.py"), (answer(unknowns=("u",)),)),
+        Result(entry("c.py", cannot_run="fluid"), ()),
+    ]
+    figures = judging.summary(results)
+    assert (figures["can_run"], figures["answered"], figures["unknown"]) == (2, 1, 1)
+    assert figures["points"] == 2
+    assert figures["median_error_pct"] == 13.0
+    assert figures["too_low"] == 1
+    assert (figures["inside_range"], figures["ranges"]) == (1, 2)
+
+
+def test_causes_are_grouped_by_what_is_not_particular_to_a_script() -> None:
+    results = [
+        Result(entry(name), (answer(unknowns=(cause,)),))
+        for name, cause in {
+            "a.py": "tools/a.py:3: module cv2.ocl is not known",
+            "b.py": "b.py:40: module ppcls.utils is not known",
+            "c.py": "the limit of 60 s was reached",
+        }.items()
+    ]
+    groups = judging.causes(results)
+    assert {kind: len(group) for kind, group in groups.items()} == {
+        "unknown: module … is not known": 2,
+        "unknown: the limit of N s was reached": 1,
+    }
+    assert "a.py: tools/a.py:3" in judging.report("b", "static", results)
+
+
+def a_run(**changed: object) -> dict[str, object]:
+    result = Result(entry(), (answer(100.0),))
+    run = records.run_of("b", "static", [result], date="2026-01-02", commit="abc", before=False)
+    return {**run, **changed}
+
+
+def test_a_first_run_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "first-runs.json"
+    records.append(a_run(), path)
+    kept = path.read_text()
+    with pytest.raises(records.AlreadyRunError):
+        records.append(a_run(commit="def"), path)
+    assert path.read_text() == kept
+    records.append(a_run(tier="meta"), path)
+    records.append(a_run(before=True), path)
+    assert [run["tier"] for run in records.load(path)] == ["static", "meta", "static"]
+
+
+def test_the_recorded_runs_are_of_whole_batches_that_exist() -> None:
+    corpus = manifest.load()
+    for run in records.load():
+        counted = {one.id for one in corpus.of(run["batch"]) if one.can_run}
+        assert set(run["scripts"]) == counted
+        assert run["figures"]["can_run"] == len(counted)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--batch", "third-party-2"],
+        ["--batch", "third-party-1", "--record", "--only", "a"],
+        ["--batch", "third-party-1", "--record"],
+    ],
+)
+def test_a_run_that_would_spoil_the_records_is_refused(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "load", lambda: [a_run(batch="third-party-1")])
+    with pytest.raises(SystemExit) as refused:
+        command.main(["--corpus", "/nowhere", *words])
+    assert refused.value.code == 2
+
+
+def test_the_page_has_the_table_of_the_records() -> None:
+    text = page.PAGE.read_text("utf-8")
+    assert text == page.with_table(text, records.load()), "run: python -m benchmarks.wild --page"
+
+
+def test_the_table_says_when_and_of_which_version(tmp_path: Path) -> None:
+    text = page.with_table(f"a\n{page.BEGIN}\nold\n{page.END}\nz\n", [a_run(before=True)])
+    assert "| b | static | 2026-01-02, abc, before | 1 of 1 | 0 | 0 | – |" in text
+    assert "old" not in text
+    with pytest.raises(ValueError, match="no marks"):
+        page.with_table("no marks", [])
