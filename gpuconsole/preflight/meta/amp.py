@@ -30,7 +30,7 @@ EXEMPT = frozenset({"cast", "assign", "reshape", "transpose", "slice", "strided_
 
 def active() -> bool:
     """Tell whether operators cast at present."""
-    tracer = STATE.tracer
+    tracer = STATE.framework._dygraph_tracer() if STATE.framework else None
     return bool(tracer is not None and tracer._amp_level.value > 0)
 
 
@@ -57,7 +57,7 @@ def _wanted(name: Any, words: Any) -> Any:
         return None
     if name.endswith("_") and name not in ONLY_FIRST:
         return None
-    tracer = STATE.tracer
+    tracer = STATE.framework._dygraph_tracer()
     level = tracer._amp_level.name
     half = str(tracer._amp_dtype)
     white, black = tracer._get_amp_op_list()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import amp, autograd, composed, infer, kernels, known, updates, views
+from . import amp, autograd, composed, infer, kernels, known, recurrent, updates, views
 from .infer import Place, Spec
 from .ledger import Block
 from .sizes import count
@@ -47,7 +47,7 @@ LISTS = frozenset({
 AS_TENSORS = frozenset({"linspace", "logspace"})
 
 
-SPECIAL = {**composed.FUNCTIONS, **updates.FUNCTIONS}
+SPECIAL = {**composed.FUNCTIONS, **updates.FUNCTIONS, "rnn": recurrent.rnn}
 
 
 def call(name: Any, args: Any, kwargs: Any) -> Any:
@@ -312,7 +312,7 @@ class Running:
             else:
                 fits, strides = True, views.picked(step, x, spec.shape)
             if fits:
-                made = object.__new__(STATE.tensor)
+                made = STATE.tensor.__new__(STATE.tensor)
                 made.m_shape, made.m_dtype = spec.shape, spec.dtype
                 made.m_block, made.m_strides = x.m_block, strides
                 return made

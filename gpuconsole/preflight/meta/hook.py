@@ -116,6 +116,5 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     STATE.paddle = paddle
     STATE.dynamic = paddle.in_dynamic_mode
     STATE.framework = framework
-    STATE.tracer = framework._dygraph_tracer()
     STATE.rules = rules
     STATE.backend = backend

@@ -8,6 +8,10 @@ from . import infer
 from .sizes import count, nbytes
 from .state import STATE
 
+BROADCAST = frozenset({
+    "add_grad", "subtract_grad", "multiply_grad", "divide_grad", "maximum_grad", "minimum_grad",
+    "elementwise_pow_grad", "fmax_grad", "fmin_grad", "remainder_grad", "heaviside_grad",
+})  # fmt: skip
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
 
 
@@ -17,14 +21,40 @@ def rule(name: Any) -> Any:
     return STATE.rules.get(plain.rstrip("_"), {})
 
 
-def placed(step: Any) -> str:
+def placed(step: Any, specs: Any) -> str:
     """Return how the first input's gradient is made: new, inplace or saved."""
+    if _general(step, specs):
+        return "new"
     found = rule(step.name).get("grad")
     if found in ("inplace", "saved"):
         return str(found)
     if found is None and step.name in STATE.inplace:
         return "saved" if "cross_entropy" in step.name else "inplace"
     return "new"
+
+
+def _general(step: Any, specs: Any) -> bool:
+    """Tell whether a CPU kernel reduces gradients of broadcast inputs the general way: both are
+    made new, each with a copy of its size."""
+    if STATE.backend != "cpu" or step.name not in BROADCAST or len(specs) < 2:
+        return False
+    return crossed(specs[0].shape, specs[1].shape)
+
+
+def crossed(x: Any, y: Any) -> bool:
+    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
+
+    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
+    against the larger; an axis that differs then takes the general way.
+    """
+    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
+    if tuple(larger) == tuple(smaller):
+        return False
+    gap = len(larger) - len(smaller)
+    small = list(smaller)
+    while small and small[-1] == 1:
+        small.pop()
+    return any(larger[gap + place] != extent for place, extent in enumerate(small))
 
 
 def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
@@ -35,6 +65,9 @@ def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
         STATE.widest_conv = max(STATE.widest_conv, nbytes(specs[0].shape, specs[0].dtype))
     if plain in CONVOLUTIONS and len(specs) > 1:
         return _unfolded(step, specs, backward)
+    if backward and _general(step, specs):
+        made = [one for row in step.specs for one in row if one is not None]
+        return [nbytes(one.shape, one.dtype) for one in made]
     text = rule(name).get("work" if backward else "temp", "")
     return [_amount(one, step, specs, backward) for one in text.split(",") if one]
 

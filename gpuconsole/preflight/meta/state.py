@@ -24,8 +24,6 @@ class State:
         """The class that stands for it."""
         self.subscript: Any = None
         self.framework: Any = None
-        self.tracer: Any = None
-        """Paddle's tracer: it knows the level of mixed precision."""
         self.call: Any = None
         """`call(name, args, kwargs)` runs an operator."""
         self.sized = False

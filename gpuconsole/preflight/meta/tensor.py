@@ -17,25 +17,37 @@ from .state import STATE, Unsupported
 class Tensor:
     """A tensor without data."""
 
-    m_block: Any = None
-    m_shape: Any = ()
-    m_dtype: Any = None
-    m_strides: Any = None
-    m_known: Any = None
+    # Not in `__dict__`, which scripts and Paddle copy.
+    __slots__ = ("__dict__", "__weakref__", "m_block", "m_dtype", "m_grad", "m_hooks", "m_known",
+                 "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape", "m_slot",
+                 "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
+
+    m_block: Any
+    m_shape: Any
+    m_dtype: Any
+    m_strides: Any
+    m_known: Any
     """Paddle's own tensor with the data, where it is small and does not come from unknowns."""
-    m_node: Any = None
-    m_slot: Any = 0
-    m_grad: Any = None
-    m_hooks: Any = None
-    m_retained = False
-    m_rows = False
+    m_node: Any
+    m_grad: Any
+    m_hooks: Any
+    m_rows: Any
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
-    m_name = ""
-    m_place: Any = None
-    m_version = 0
-    stop_gradient = True
-    persistable = False
-    is_leaf_alone = False
+    m_name: Any
+    m_place: Any
+    stop_gradient: Any
+    persistable: Any
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        made = object.__new__(cls)
+        made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
+        made.m_grad = made.m_hooks = made.m_place = None
+        made.m_shape = ()
+        made.m_name = ""
+        made.m_slot = made.m_version = 0
+        made.m_retained = made.m_rows = made.persistable = False
+        made.stop_gradient = True
+        return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         from .making import initialise
@@ -352,7 +364,8 @@ class Tensor:
 
     def _new_shared_tensor(self) -> Any:
         made = self.detach()
-        made.stop_gradient = self.stop_gradient
+        made.stop_gradient, made.persistable = self.stop_gradient, self.persistable
+        made.m_node, made.m_slot = self.m_node, self.m_slot
         return made
 
     @property
@@ -371,13 +384,12 @@ class Tensor:
     def __deepcopy__(self, memo: Any) -> Any:
         if not self.is_leaf:
             raise RuntimeError("Only Leaf Tensor support the deepcopy at the moment")
-        made = object.__new__(type(self))
+        made = type(self).__new__(type(self))
         memo[id(self)] = made
         import copy
 
         for name, value in self.__dict__.items():
-            if not name.startswith("m_"):
-                made.__dict__[name] = copy.deepcopy(value, memo)
+            made.__dict__[name] = copy.deepcopy(value, memo)
         made.m_shape, made.m_dtype, made.m_place = self.m_shape, self.m_dtype, self.m_place
         made.m_name = STATE.unique("copied")
         made.stop_gradient, made.persistable = self.stop_gradient, self.persistable
@@ -474,7 +486,7 @@ class Tensor:
 
 def new(shape: Any, dtype: Any, name: Any, inside: Any = False) -> Any:
     """Return a tensor with a block of its own."""
-    made = object.__new__(STATE.tensor)
+    made = STATE.tensor.__new__(STATE.tensor)
     made.m_shape, made.m_dtype = shape, dtype
     made.m_block = Block(STATE.ledger, nbytes(shape, dtype), name, inside)
     return made
@@ -482,7 +494,7 @@ def new(shape: Any, dtype: Any, name: Any, inside: Any = False) -> Any:
 
 def twin(tensor: Any) -> Any:
     """Return a tensor of the same shape and type without a block."""
-    made = object.__new__(STATE.tensor)
+    made = STATE.tensor.__new__(STATE.tensor)
     made.m_shape, made.m_dtype, made.m_place = tensor.m_shape, tensor.m_dtype, tensor.m_place
     return made
 
