@@ -35,6 +35,9 @@ class Tensor:
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
     m_name: Any
     m_place: Any
+    m_slot: Any
+    m_version: Any
+    m_retained: Any
     stop_gradient: Any
     persistable: Any
 
