@@ -175,7 +175,7 @@ class Tensor:
 
     def is_selected_rows(self) -> bool:
         """Tell whether it holds only some rows."""
-        return self.m_rows
+        return bool(self.m_rows)
 
     def is_same_shape(self, other: Any) -> bool:
         """Tell whether another has the same shape."""
@@ -201,7 +201,7 @@ class Tensor:
     _offset = staticmethod(lambda: 0)
 
     def _inplace_version(self) -> int:
-        return self.m_version
+        return int(self.m_version)
 
     def _bump_inplace_version(self) -> None:
         self.m_version += 1
