@@ -291,7 +291,7 @@ class LabSettings(Section):
     measure: Measure = "auto"
     """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
     once on a host that has the image, `ask` once the user agrees, `never`."""
-    measure_limit: Seconds = Field(300.0, gt=0, le=86400)
+    measure_limit: Seconds = Field(180.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
     unknown_memory: Literal["alone", "refuse"] = "alone"
     """What becomes of a job whose memory no tier can tell: `alone` on a device, or `refuse`."""

@@ -20,6 +20,8 @@ MeasuredTier = Literal[
 """Tiers that run the script in a sandbox, the better one first."""
 MEASURED_TIERS: tuple[MeasuredTier, ...] = get_args(MeasuredTier)
 Tier = Literal["formula", "static", MeasuredTier, "history", "unknown"]
+WITHOUT_PADDLE = "without-paddle"
+"""Flag of a script that names Paddle nowhere."""
 TrialOutcome = Literal["answered", "unknown", "impossible"]
 Measure = Literal["auto", "ask", "never"]
 """Whether a script is measured where reading it does not settle its memory: at once, once the user

@@ -47,6 +47,15 @@ def modules(script: Path, root: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(path for path in files.all(()) if path.suffix == ".py"))
 
 
+def may_use_paddle(script: Path, project: Path | None = None) -> bool:
+    """Tell whether a script, or a module of its project that it imports, names Paddle at all."""
+    try:
+        files = modules(script, script.parent if project is None else project)
+        return any(b"paddle" in path.read_bytes().lower() for path in files)
+    except (OSError, RuntimeError, ValueError):
+        return True
+
+
 def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
     """Return the arguments without the batch size, so that runs which differ in nothing else, or
     take it from the script's own default, are seen to be of one kind."""

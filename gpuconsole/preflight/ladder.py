@@ -5,13 +5,23 @@ Pure: what is known, what was tried and what is allowed go in, the next move com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from gpuconsole.core.estimate import MEASURED_TIERS, Measure, MeasuredTier, Report, Trial
+from gpuconsole.core.estimate import (
+    MEASURED_TIERS,
+    WITHOUT_PADDLE,
+    Measure,
+    MeasuredTier,
+    Report,
+    Trial,
+)
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
+MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0})
+"""Longest time for a tier, where the next one must still have its turn, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +89,10 @@ def first_trial(report: Report, seconds: float = 0.0) -> Trial:
 
 
 def is_settled(report: Report) -> bool:
-    """Tell whether a report needs no further tier: its memory decides, or the script is wrong."""
+    """Tell whether a report needs no further tier: its memory decides, the script is wrong, or it
+    has nothing to do with Paddle."""
     estimate = report.estimate
-    if estimate.errors or not estimate.script:
+    if estimate.errors or not estimate.script or WITHOUT_PADDLE in estimate.flags:
         return True
     return estimate.memory is not None and not is_too_wide(report)
 
@@ -109,6 +120,8 @@ def next_move(
     measured = [one for one in trials if one.tier in MEASURED_TIERS]
     if any(one.outcome == "answered" for one in measured):
         return Stop()
+    if WITHOUT_PADDLE in report.estimate.flags:
+        return Stop("neither the script nor a module of its project names Paddle")
     if is_settled(report) and not means.insist:
         return Stop()
     if means.measure == "never":
@@ -126,7 +139,7 @@ def next_move(
         for site in means.sites:
             if site.host not in tried:
                 ask = (means.measure == "ask" or site.consent) and site not in agreed
-                return Run(tier, site, left_s, ask)
+                return Run(tier, site, min(left_s, MOST_S.get(tier, left_s)), ask)
     return Stop("no further tier is left to try")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.estimate import Estimate, Report, Unknown
+from gpuconsole.core.estimate import WITHOUT_PADDLE, Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
@@ -15,7 +15,7 @@ from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, context_of
 from gpuconsole.preflight.cost import MIXED_PRECISION
-from gpuconsole.preflight.digest import script_digest
+from gpuconsole.preflight.digest import may_use_paddle, script_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
 from gpuconsole.preflight.suggestions import suggestions, wanted
@@ -60,6 +60,8 @@ def report(
     context = context_of(cards, backend)
     estimate = estimator.estimate(task.batch_size, backend=backend, context_mib=context)
     estimate = replace(with_flags(estimate, task), digest=digest)
+    if estimate.memory is None and analysis is not None:
+        estimate = _without_paddle(estimate, task)
     found = advice.verdicts(estimator, task.batch_size, cards)
     if past is not None:
         estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
@@ -88,6 +90,13 @@ def with_flags(estimate: Estimate, task: Task) -> Estimate:
     """Add the flags that the task file raises to those of the script."""
     more = set(flags(task)) - set(estimate.flags)
     return replace(estimate, flags=tuple(sorted({*estimate.flags, *more}))) if more else estimate
+
+
+def _without_paddle(estimate: Estimate, task: Task) -> Estimate:
+    """Flag the estimate of a script that names Paddle nowhere: running it would tell no more."""
+    if may_use_paddle(Path(task.script), _project(task)):
+        return estimate
+    return replace(estimate, flags=tuple(sorted({*estimate.flags, WITHOUT_PADDLE})))
 
 
 def _project(task: Task) -> Path | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.preflight.digest import script_digest, settings_of
+from gpuconsole.preflight.digest import may_use_paddle, script_digest, settings_of
 
 
 @pytest.fixture
@@ -84,3 +84,13 @@ def test_arguments_that_differ_in_the_batch_alone_are_of_one_kind() -> None:
     assert settings_of(("--eval-batch-size", "8"), 8) == ("--eval-batch-size", "8")
     assert settings_of(("--depth", "8", "--bs", "8"), 8) == ("--depth", "8")
     assert settings_of(("8", "--batch-size", "8", "--depth", "8"), 8) == ("8", "--depth", "8")
+
+
+def test_a_script_without_paddle_is_told_from_one_whose_modules_use_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import time\nimport net\ntime.sleep(600)\n")
+    assert not may_use_paddle(script)
+    (tmp_path / "net.py").write_text("from paddle import nn\n")
+    assert may_use_paddle(script)
+    assert may_use_paddle(script, tmp_path)
+    assert may_use_paddle(tmp_path / "none.py")

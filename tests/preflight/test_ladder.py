@@ -94,11 +94,12 @@ IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
         (report(memory(900, 1100), verdict("will-not-fit", None)), True),
         (report(errors=(ScriptFault("train.py", 3, "shapes"),)), True),
         (report(script=""), True),
+        (report(flags=("without-paddle",)), True),
     ],
 )
 def test_only_what_is_unknown_or_cannot_decide_is_measured(found: Report, settled: bool) -> None:
     assert is_settled(found) is settled
-    assert (next_move(found, (first_trial(found),), MEANS) == Stop()) is settled
+    assert isinstance(next_move(found, (first_trial(found),), MEANS), Stop) is settled
 
 
 def test_what_reading_told_is_the_first_trial() -> None:
@@ -174,6 +175,9 @@ def test_the_user_is_asked_where_that_is_needed(
 
 def test_all_tiers_together_have_one_limit() -> None:
     means = replace(MEANS, limit_s=60.0)
+    longer = next_move(UNKNOWN, (), MEANS)
+    assert isinstance(longer, Run)
+    assert longer.limit_s == 90.0
     first = next_move(UNKNOWN, (), means)
     assert isinstance(first, Run)
     assert first.limit_s == 60.0
@@ -191,6 +195,12 @@ def test_who_insists_measures_what_is_known_until_a_measured_tier_answers() -> N
     first = first_trial(KNOWN)
     assert isinstance(next_move(KNOWN, (first,), means), Run)
     assert next_move(KNOWN, (first, ANSWERED), means) == Stop()
+
+
+def test_a_script_that_names_paddle_nowhere_is_not_run_for_anyone() -> None:
+    move = next_move(report(flags=("without-paddle",)), (), replace(MEANS, insist=True))
+    assert isinstance(move, Stop)
+    assert "Paddle" in move.why
 
 
 # --- in words -----------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_preflight_measures_on_a_host_what_reading_does_not_tell(
 ) -> None:
     host = docker_lab.add()
     host.start_engine()
-    desk = Desk(docker_lab, tmp_path)
+    desk = Desk(docker_lab, tmp_path, "lab:\n  measure: auto\n")
     script = str(desk.script(HIDDEN))
 
     words = ("preflight", script, "--backend", "cpu")
@@ -93,7 +93,7 @@ def test_submit_measures_with_the_data_of_the_job_before_it_queues(
 ) -> None:
     host = docker_lab.add()
     host.start_engine()
-    desk = Desk(docker_lab, tmp_path)
+    desk = Desk(docker_lab, tmp_path, "lab:\n  measure: auto\n")
     data = tmp_path / "data"
     data.mkdir()
     (data / "x.npy").write_bytes(npy(512, 64))
