@@ -58,9 +58,12 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if top.startswith("_") or top in _STANDARD or top == "paddle":
             return None
         frame: Any = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            if frame.f_code.co_name == "find_spec":
+                # Only the question is asked if the module is there.
+                return None
             frame = frame.f_back
-        if frame is None or _is_library(frame) or _asks(frame):
+        if frame is None or _is_library(frame):
             return None
         if probe_guard.is_caught(frame, ("ImportError", "ModuleNotFoundError")):
             return None
@@ -81,11 +84,6 @@ def _is_library(frame: Any) -> Any:
     """Tell whether an import is an installed package's own, which knows what it does without."""
     file = frame.f_code.co_filename
     return "site-packages" in file or "dist-packages" in file
-
-
-def _asks(frame: Any) -> Any:
-    """Tell whether only the question is asked if a module is there."""
-    return frame.f_code.co_name == "find_spec"
 
 
 class Library(types.ModuleType):
