@@ -10,9 +10,11 @@ from typing import Any
 
 import probe_batch
 import probe_hooks
+from probe_notes import notes
 
 from .ledger import Block
 from .state import STATE
+from .values import chosen
 
 
 class Recorder:
@@ -72,5 +74,6 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             trained=self.trained,
             own_batch=probe_batch.own_size(),
             choices=dict(sorted(STATE.choices.items())),
+            notes=[*notes(), *chosen()],
         )
         self.channel.end({"run": answer})

@@ -49,6 +49,8 @@ class State:
         self.widest_conv = 0
         self.value_of: Any = None
         """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
+        self.number_of: Any = float
+        """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}
 
     @contextlib.contextmanager

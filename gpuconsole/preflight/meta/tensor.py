@@ -228,7 +228,9 @@ class Tensor:
     def item(self, *args: Any) -> Any:
         """Return one element as a number."""
         array = known.array(self, "item")
-        return array.item(*args) if args else array.reshape(-1)[0].item()
+        number = array.item(*args) if args else array.reshape(-1)[0].item()
+        unknown = self.m_known is None and isinstance(number, float)
+        return STATE.number_of(number) if unknown else number
 
     def tolist(self) -> Any:
         """Return nested lists."""

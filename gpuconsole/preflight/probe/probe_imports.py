@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -27,27 +28,30 @@ _STANDARD = getattr(sys, "stdlib_module_names", ())
 _RAISED = ("Error", "Exception", "Warning")
 
 
-class NeededError(ImportError):
-    """What a missing library would give decides the memory."""
+class NeededError(BaseException):
+    """What a missing library would give decides the memory. No `except Exception` of the script
+    takes it for a sample that cannot be read."""
 
     def __init__(self, path: Any, what: Any) -> None:
         library = path.partition(".")[0]
         super().__init__(
             f"needs {library}: it is not installed here, and {what} {path}; in the job's image it "
-            "may be",
-            name=library,
+            "may be"
         )
 
 
-def install(paddle: Any) -> None:
-    """Stand in for missing modules from now on."""
+def install(paddle: Any, root: Any) -> None:
+    """Stand in for modules that the code below `root` imports and that are missing."""
     global COMPUTED
     COMPUTED = (paddle.Tensor, paddle.nn.Layer, paddle.optimizer.Optimizer)
-    sys.meta_path.append(Finder())
+    sys.meta_path.append(Finder(root))
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds what no other finder did."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = os.path.join(os.path.abspath(root), "")
 
     def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
         """Return a spec for a module that the script cannot do without."""
@@ -63,7 +67,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 # Only the question is asked if the module is there.
                 return None
             frame = frame.f_back
-        if frame is None or _is_library(frame):
+        if frame is None or not os.path.abspath(frame.f_code.co_filename).startswith(self.root):
+            # An installed package knows what it does without.
             return None
         if probe_guard.is_caught(frame, ("ImportError", "ModuleNotFoundError")):
             return None
@@ -72,18 +77,12 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: Any) -> Any:
         """Return a module of which everything can be imported."""
         MISSING.setdefault(spec.name.partition(".")[0])
-        library = spec.name.partition(".")[0]
-        note(f"{library} is not installed here: it was taken to prepare data or to log, no more.")
+        names = ", ".join(sorted(MISSING))
+        note(f"Not installed here, and taken to prepare data or to log, no more: {names}.", "libraries")
         return Library(spec.name)
 
     def exec_module(self, module: Any) -> None:
         """Nothing is run."""
-
-
-def _is_library(frame: Any) -> Any:
-    """Tell whether an import is an installed package's own, which knows what it does without."""
-    file = frame.f_code.co_filename
-    return "site-packages" in file or "dist-packages" in file
 
 
 class Library(types.ModuleType):
@@ -166,6 +165,13 @@ class StandIn:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, (int, float, str)):
+            raise NeededError(self._path, "the script compares")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __instancecheck__(self, other: Any) -> Any:
         return False

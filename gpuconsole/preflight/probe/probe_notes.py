@@ -8,12 +8,12 @@ MOST = 20
 _NOTES: dict[Any, Any] = {}
 
 
-def note(sentence: Any) -> None:
-    """Remember a sentence, once."""
-    if len(_NOTES) < MOST:
-        _NOTES.setdefault(sentence)
+def note(sentence: Any, about: Any = None) -> None:
+    """Remember a sentence, once; it takes the place of an earlier one about the same."""
+    if len(_NOTES) < MOST or about in _NOTES:
+        _NOTES[about or sentence] = sentence
 
 
 def notes() -> Any:
     """Return the sentences in the order in which they came."""
-    return list(_NOTES)
+    return list(_NOTES.values())

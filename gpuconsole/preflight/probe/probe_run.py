@@ -52,9 +52,10 @@ def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     # Imported before the script's folder takes this one's place.
     import probe_batch
+    import probe_files
     import probe_hooks
     import probe_imports
-    import probe_program
+    import probe_network
     import probe_standins
     import probe_symbolic
     import probe_tree
@@ -66,9 +67,14 @@ def main() -> None:
         probe_tree.guard_links(request["source"])
     probe_batch.install(request, paddle)
     probe_standins.install(paddle)
-    probe_imports.install(paddle)
+    probe_imports.install(paddle, request["root"])
+    probe_network.install()
+    if request.get("source"):
+        # Never in a project itself.
+        probe_files.install(request["root"])
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
+        meta.values.install(request["root"])
         session: Any = meta.session.Session(paddle, request, channel)
     else:
         kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
@@ -85,16 +91,27 @@ def main() -> None:
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
     except BaseException as error:
-        words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
         traceback.print_exc()
-        kind = "download" if probe_standins.wants_network(error) else "script"
-        if isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
-            kind = "unsupported"
-        elif isinstance(error, ImportError):
-            kind = "library"
-        words += probe_imports.blamed(words)
-        channel.fail(kind, words, *place(error, request["root"]))
+        channel.fail(*failure(error, meta), *place(error, request["root"]))
     session.ended()
+
+
+def failure(error: Any, meta: Any) -> Any:
+    """Return kind and words for an error that ended the script."""
+    import probe_imports
+    import probe_program
+    import probe_standins
+
+    words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
+    words = words.replace("NeededError: ", "The script ")
+    kind = "download" if probe_standins.wants_network(error) else "script"
+    if isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
+        kind = "unsupported"
+    elif isinstance(error, (ImportError, probe_imports.NeededError)):
+        kind = "library"
+    elif isinstance(error, FileNotFoundError):
+        kind = "data"
+    return kind, words + probe_imports.blamed(words)
 
 
 def tensors_without_data() -> Any:

@@ -6,6 +6,9 @@ import os
 import sys
 from typing import Any
 
+import probe_guard
+from probe_notes import note
+
 NO_FILE = "gpuconsole-no-weights.pdparams"
 
 
@@ -66,7 +69,15 @@ def _weights(paddle: Any) -> None:
     load = paddle.load
 
     def loaded(path: Any, *args: Any, **kwargs: Any) -> Any:
-        return {} if path == NO_FILE else load(path, *args, **kwargs)
+        if path == NO_FILE:
+            return {}
+        named = isinstance(path, (str, os.PathLike))
+        if named and not os.path.exists(path) and not probe_guard.is_caught(
+            probe_guard.caller(()), ("ValueError", "OSError", "FileNotFoundError")
+        ):  # fmt: skip
+            note(f"{os.fsdecode(path)} is not here: nothing was loaded from it.")
+            return {}
+        return load(path, *args, **kwargs)
 
     paddle.load = loaded
 

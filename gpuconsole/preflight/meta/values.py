@@ -1,0 +1,96 @@
+"""What a script is told that asks for numbers which only data could give.
+
+The answer is a plausible constant: ones, and no faults (`isnan`, `isinf`). Where a script decides
+by one, the decision is a choice that the answer tells, with file and line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from . import dispatch, known
+from .state import STATE
+
+FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
+"""Operators that find nothing in plausible data."""
+CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "logical_or",
+           "logical_and", "bitwise_or", "bitwise_and", "greater_than", "clone", "assign"}  # fmt: skip
+"""Operators that find nothing where nothing was found."""
+BRANCHES = ("bool",)
+
+
+def install(root: Any) -> None:
+    """Answer for unknown data from now on; `root` is the folder of the script's own code."""
+    call = dispatch.call
+
+    def watched(name: Any, args: Any, kwargs: Any) -> Any:
+        result = call(name, args, kwargs)
+        if name in FAULTS or (name in CARRIED and any(map(_is_nothing, args))):
+            for one in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(one, STATE.tensor):
+                    one.__dict__["m_nothing"] = True
+        return result
+
+    dispatch.call = watched
+    STATE.call = watched
+    STATE.value_of = lambda tensor, what: value(tensor, what, root)
+    STATE.number_of = Number
+    Number.root = root
+
+
+def _is_nothing(value: Any) -> Any:
+    return isinstance(value, STATE.tensor) and value.__dict__.get("m_nothing", False)
+
+
+def value(tensor: Any, what: Any, root: Any) -> Any:
+    """Return an array for a tensor of unknown data."""
+    import numpy
+
+    nothing = _is_nothing(tensor)
+    if what in BRANCHES:
+        STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
+    array = known.plausible(tensor)
+    return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape) if nothing else array
+
+
+def place(root: Any) -> str:
+    """Return file and line of the script's own code that is running, as the start of a sentence."""
+    prefix = os.path.join(os.path.abspath(root), "")
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if os.path.abspath(file).startswith(prefix) and "site-packages" not in file:
+            return f"{os.path.relpath(file, prefix)}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""
+
+
+class Number(float):
+    """A number that only data could give: what is decided by it is a choice."""
+
+    __slots__ = ()
+    root = ""
+
+    def _decided(self, answer: Any) -> Any:
+        STATE.choice(f"{place(self.root)}a comparison with {float(self):g}, a number that only data "
+                     f"could give, is {answer}")  # fmt: skip
+        return answer
+
+    def __lt__(self, other: Any) -> Any:
+        return self._decided(float(self) < other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._decided(float(self) <= other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._decided(float(self) > other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._decided(float(self) >= other)
+
+
+def chosen() -> Any:
+    """Return the choices as sentences."""
+    return [f"Taken for granted: {text}." for text in sorted(STATE.choices)]

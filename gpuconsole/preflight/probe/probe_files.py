@@ -1,0 +1,226 @@
+"""Files that the script needs and that are not there: made when they are asked for.
+
+Only where the script could not go on: where it opens a file that is missing and handles no error,
+asserts that it exists, or raises where it does not. What is made lies in the project's copy, which
+is thrown away; the answer says so. Files whose content decides shapes and that have no usual form
+(arrays, tables) are never made up.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import pathlib
+import sys
+from typing import Any
+
+import probe_guard
+import probe_made
+from probe_notes import note
+
+_ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
+_HERE = (__file__, os.path.__file__, pathlib.__file__, getattr(os.path, "genericpath").__file__)  # noqa: B009
+_PICTURES_LISTED = 256
+_PICTURES = f"pictures of {probe_made.WIDTH} x {probe_made.HEIGHT}"
+
+
+class Maker:
+    """Makes files and folders below one folder."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = os.path.join(os.path.realpath(root), "")
+        self.folders: set[Any] = set()
+        self.busy = False
+        self.exists = os.path.lexists
+
+    def inside(self, path: Any) -> Any:
+        """Return a path in full where something may be made there, else None."""
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return None
+        full = os.path.abspath(os.fsdecode(path))
+        return full if full.startswith(self.root) and not self.exists(full) else None
+
+    def file(self, full: Any, kind: Any = None) -> Any:
+        """Make a file; returns whether it could be."""
+        kind = kind or probe_made.kind_of(full)
+        if kind is None:
+            return False
+        data = probe_made.picture(True) if kind == "a mask" else probe_made.content_of(
+            full if kind != "annotations" or full.endswith(".json") else ".xml"
+        )  # fmt: skip
+        return self._write(full, data, kind)
+
+    def _write(self, full: Any, data: Any, kind: Any) -> Any:
+        try:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "wb") as made:
+                made.write(data)
+        except OSError:
+            return False
+        self._tell(full, kind)
+        return True
+
+    def _tell(self, full: Any, kind: Any) -> None:
+        if self.is_made(full):
+            return
+        if kind == "a picture":
+            # One word for all pictures of a folder.
+            folder = os.path.dirname(full)
+            self.folders.add(folder)
+            full, kind = os.path.join(folder, "*"), _PICTURES
+        note(f"Data made up: {os.path.relpath(full, self.root)} is not here; in its place: {kind}.")
+
+    def folder(self, full: Any) -> Any:
+        """Make a folder; returns whether it could be."""
+        try:
+            os.makedirs(full, exist_ok=True)
+        except OSError:
+            return False
+        self._tell(full, _PICTURES)
+        self.folders.add(full)
+        return True
+
+    def fill(self, full: Any, classes: Any) -> None:
+        """Put pictures into an empty folder, in folders of classes where these are looked for."""
+        if os.listdir(full):
+            return
+        parts = [f"class{one}" for one in range(probe_made.CLASSES)] if classes else [""]
+        first = None
+        for part in parts:
+            os.makedirs(os.path.join(full, part), exist_ok=True)
+            for number in range(_PICTURES_LISTED):
+                path = os.path.join(full, part, f"made{number}.jpg")
+                if first is None:
+                    first = path
+                    with open(path, "wb") as made:
+                        made.write(probe_made.picture(False))
+                else:
+                    os.link(first, path)
+
+    def is_made(self, full: Any) -> Any:
+        """Tell whether a path is below a folder that was made."""
+        return any(full.startswith(os.path.join(one, "")) for one in self.folders)
+
+
+def install(root: Any) -> None:
+    """Make what is missing below a folder from now on."""
+    maker = Maker(root)
+    sys.addaudithook(lambda event, args: heard(maker, event, args))
+    for module, name in ((os.path, "exists"), (os.path, "isfile"), (os.path, "isdir")):
+        _answer(maker, module, name, name == "isdir")
+    for name in ("exists", "is_file", "is_dir"):
+        _answer(maker, pathlib.Path, name, name == "is_dir")
+    sys.meta_path.insert(0, WhenImported("cv2", lambda module: _reads(maker, module, "imread")))
+
+
+def heard(maker: Any, event: Any, args: Any) -> None:
+    """Something is about to be opened or listed."""
+    if event not in ("open", "os.listdir", "os.scandir") or maker.busy:
+        return
+    maker.busy = True
+    try:
+        if event == "open":
+            writes = isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if isinstance(args[0], (str, bytes)) and not writes:
+                opened(maker, args[0])
+        else:
+            listed(maker, args[0], event == "os.scandir")
+    finally:
+        maker.busy = False
+
+
+def opened(maker: Any, path: Any, usual: Any = None) -> None:
+    """Make a file that is opened for reading and could not be; `usual` is its kind where its name
+    does not say one."""
+    full = maker.inside(path)
+    if full is None:
+        return
+    frame = probe_guard.caller(_HERE)
+    kind = probe_made.kind_of(full) or usual or _by_reader(frame)
+    if kind is not None and not probe_guard.is_caught(frame, _ERRORS):
+        maker.file(full, kind)
+
+
+def _by_reader(frame: Any) -> Any:
+    """Return what a library that opens a file without a suffix takes it for."""
+    file = "" if frame is None else frame.f_code.co_filename
+    if os.path.join("PIL", "") in file:
+        return "a mask"
+    return "annotations" if os.path.join("xml", "etree") in file else None
+
+
+def listed(maker: Any, path: Any, classes: Any) -> None:
+    """Make a folder that is listed and could not be; fill one that was made."""
+    full = maker.inside(path or ".")
+    if full is not None and not probe_guard.is_caught(probe_guard.caller(_HERE), _ERRORS):
+        maker.folder(full)
+    named = isinstance(path, (str, bytes, os.PathLike))
+    there = os.path.abspath(os.fsdecode(path)) if named else None
+    if there in maker.folders:
+        maker.fill(there, classes)
+
+
+def _answer(maker: Any, place: Any, name: Any, folder: Any) -> None:
+    """Make what is asked for where the script ends without it."""
+    old = getattr(place, name)
+
+    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = old(path, *args, **kwargs)
+        if answer or maker.busy:
+            return answer
+        full = maker.inside(path)
+        if full is None:
+            return answer
+        kind = probe_made.kind_of(full)
+        needed = maker.is_made(full) and kind is not None
+        if not needed and not probe_guard.is_required(probe_guard.caller(_HERE)):
+            return answer
+        maker.busy = True
+        try:
+            plain = kind is None and name != "isfile" and not os.path.splitext(full)[1]
+            return maker.folder(full) if folder or plain else maker.file(full)
+        finally:
+            maker.busy = False
+
+    setattr(place, name, asked)
+
+
+def _reads(maker: Any, module: Any, name: Any) -> None:
+    """Let a reader that opens files outside of Python find what was made."""
+    old = getattr(module, name)
+
+    def imread(path: Any, *args: Any, **kwargs: Any) -> Any:
+        maker.busy = True
+        try:
+            opened(maker, path, "a mask")
+        finally:
+            maker.busy = False
+        return old(path, *args, **kwargs)
+
+    setattr(module, name, imread)
+
+
+class WhenImported(importlib.abc.MetaPathFinder):
+    """Changes a module as soon as it has been loaded."""
+
+    def __init__(self, name: Any, change: Any) -> None:
+        self.name = name
+        self.change = change
+
+    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+        """Return the module's own spec, with a loader that changes it."""
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return None
+        load, change = spec.loader.exec_module, self.change
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            change(sys.modules.get(name, module))
+
+        setattr(spec.loader, "exec_module", exec_module)  # noqa: B010
+        return spec

@@ -1,0 +1,121 @@
+"""Content for files that are not there: pictures, lists, annotations, weights."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import tarfile
+import zipfile
+from typing import Any
+
+WIDTH, HEIGHT = 500, 375
+"""Of a picture: the most frequent size in ImageNet, Pascal VOC and Flowers."""
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+LISTS = (".txt", ".lst", ".list")
+WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema")
+ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
+MASKS = ("label", "mask", "gt", "annot", "seg")
+LINES, NAMES, CLASSES = 8192, 64, 2
+IMAGES, CATEGORIES, OBJECTS = 512, 80, 7
+
+
+def kind_of(path: Any) -> Any:
+    """Return what a file of this name holds, as the reader of an answer is told; None where its
+    name does not say."""
+    name = path.lower().strip()
+    for suffixes, kind in ((PICTURES, "a picture"), (LISTS, "a list"), (WEIGHTS, "weights"),
+                           ((".json",), "annotations"), ((".xml",), "annotations"),
+                           (ARCHIVES, "an archive")):  # fmt: skip
+        if name.endswith(suffixes):
+            return kind
+    return None
+
+
+def content_of(path: Any) -> Any:
+    """Return the bytes of a file of this name."""
+    name = path.lower().strip()
+    if name.endswith(PICTURES):
+        folder = os.path.basename(os.path.dirname(name))
+        return picture(name.endswith(".png") and any(one in folder for one in MASKS))
+    if name.endswith(LISTS):
+        return pairs()
+    if name.endswith(".json"):
+        return coco()
+    if name.endswith(".xml"):
+        return voc()
+    if name.endswith(ARCHIVES):
+        return archive(path)
+    return pickle.dumps({}, protocol=2)
+
+
+def picture(mask: Any) -> Any:
+    """Return a picture, or one of class numbers."""
+    from PIL import Image
+
+    made = io.BytesIO()
+    if mask:
+        Image.new("L", (WIDTH, HEIGHT)).save(made, "PNG")
+    else:
+        Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)).save(made, "JPEG")
+    return made.getvalue()
+
+
+def pairs() -> Any:
+    """Return lines of a picture and a number, parted as most readers of lists expect it: by a
+    space, a tab or any blank. A reader that takes the second word for a file gets one too."""
+    rows = (f"made{one % NAMES}.jpg \t{one % CLASSES}\n" for one in range(LINES))
+    return "".join(rows).encode()
+
+
+def coco() -> Any:
+    """Return annotations of objects in the form of COCO."""
+    images: list[Any] = []
+    annotations: list[Any] = []
+    for image in range(1, IMAGES + 1):
+        images.append({"id": image, "file_name": f"made{image % NAMES}.jpg",
+                       "width": WIDTH, "height": HEIGHT})  # fmt: skip
+        for number in range(OBJECTS):
+            left, top = 40.0 + 30 * number, 30.0 + 20 * number
+            corners = [left, top, left + 100, top, left + 100, top + 100, left, top + 100]
+            annotations.append({
+                "id": len(annotations) + 1, "image_id": image, "iscrowd": 0, "area": 10000.0,
+                "category_id": 1 + (image + number) % CATEGORIES,
+                "bbox": [left, top, 100.0, 100.0], "segmentation": [corners],
+            })  # fmt: skip
+    categories = [{"id": one, "name": f"class{one}"} for one in range(1, CATEGORIES + 1)]
+    return json.dumps(
+        {"images": images, "annotations": annotations, "categories": categories}
+    ).encode()
+
+
+def voc() -> Any:
+    """Return annotations of one picture in the form of Pascal VOC."""
+    box = "<bndbox><xmin>40</xmin><ymin>30</ymin><xmax>140</xmax><ymax>130</ymax></bndbox>"
+    thing = f"<object><name>person</name><difficult>0</difficult>{box}</object>"
+    size = f"<size><width>{WIDTH}</width><height>{HEIGHT}</height><depth>3</depth></size>"
+    return f"<annotation>{size}{thing}</annotation>".encode()
+
+
+def archive(path: Any) -> Any:
+    """Return an archive with one folder of its own name, in which weights lie."""
+    stem = os.path.basename(path)
+    for suffix in ARCHIVES:
+        stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
+    name = path.lower()
+    made = io.BytesIO()
+    weights = pickle.dumps({}, protocol=2)
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(made, "w") as packed:
+            packed.writestr(f"{stem}/", b"")
+            packed.writestr(f"{stem}/model.pdparams", weights)
+        return made.getvalue()
+    with tarfile.open(fileobj=made, mode="w:gz" if name.endswith("gz") else "w") as tar:
+        folder = tarfile.TarInfo(stem)
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(folder)
+        entry = tarfile.TarInfo(f"{stem}/model.pdparams")
+        entry.size = len(weights)
+        tar.addfile(entry, io.BytesIO(weights))
+    return made.getvalue()

@@ -1,0 +1,88 @@
+"""What the script would download, where there is no network: weights that hold nothing, so that
+parameters stay as initialised, and archives with such weights in them."""
+
+from __future__ import annotations
+
+import email.message
+import io
+import sys
+import urllib.parse
+import urllib.request
+from typing import Any
+
+import probe_made
+from probe_files import WhenImported
+from probe_notes import note
+
+
+def install() -> None:
+    """Answer downloads from now on."""
+    urlopen = urllib.request.urlopen
+
+    def opened(url: Any, *args: Any, **kwargs: Any) -> Any:
+        data = answer(url if isinstance(url, str) else url.full_url)
+        return urlopen(url, *args, **kwargs) if data is None else Reply(data)
+
+    urllib.request.urlopen = opened
+    sys.meta_path.insert(0, WhenImported("requests.adapters", _serve_requests))
+
+
+def answer(url: Any) -> Any:
+    """Return what lies at an address, None where that cannot be made up."""
+    path = urllib.parse.urlsplit(url).path
+    kind = probe_made.kind_of(path)
+    if kind not in ("weights", "an archive", "a picture"):
+        return None
+    note(f"Not downloaded: {path.rpartition('/')[2]}; {_INSTEAD[kind]}.")
+    return probe_made.content_of(path)
+
+
+_INSTEAD = {
+    "weights": "parameters stay as initialised, which is as large",
+    "an archive": "weights in it stay as initialised, data in it is made up",
+    "a picture": "another one is in its place",
+}
+
+
+class Reply(io.BytesIO):
+    """What `urlopen` returns."""
+
+    status = code = 200
+    reason = "OK"
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.headers = email.message.Message()
+        self.headers["Content-Length"] = str(len(data))
+
+    def info(self) -> Any:
+        """Return the headers."""
+        return self.headers
+
+    def getheader(self, name: Any, default: Any = None) -> Any:
+        """Return one header."""
+        return self.headers.get(name, default)
+
+    def getcode(self) -> Any:
+        """Return the status."""
+        return self.code
+
+    def geturl(self) -> Any:
+        """Return an address."""
+        return ""
+
+
+def _serve_requests(adapters: Any) -> None:
+    send = adapters.HTTPAdapter.send
+
+    def sent(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        data = answer(request.url) if request.method in ("GET", "HEAD") else None
+        if data is None:
+            return send(self, request, *args, **kwargs)
+        reply = adapters.Response()
+        reply.status_code, reply.reason, reply.url = 200, "OK", request.url
+        reply.headers["Content-Length"] = str(len(data))
+        reply.raw, reply.request, reply.connection = io.BytesIO(data), request, self
+        return reply
+
+    adapters.HTTPAdapter.send = sent
