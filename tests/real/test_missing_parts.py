@@ -134,3 +134,141 @@ def test_a_library_that_decides_the_memory_is_needed_by_name(write: Any, text: s
     assert "nolib_ops" in error["message"]
     assert "installed here" in error["message"]
     assert "job's image" in error["message"]
+
+
+PICTURES = (
+    HEAD
+    + """
+import os
+from PIL import Image
+class Listed(paddle.io.Dataset):
+    def __init__(self, root, index):
+        assert os.path.exists(index), index
+        if not os.path.isdir(root):
+            raise ValueError("no such folder")
+        with open(index) as lines:
+            self.rows = [line.strip().split(" ") for line in lines]
+        self.root = root
+        for name, _ in self.rows[:3]:
+            assert os.path.exists(os.path.join(root, name))
+    def __getitem__(self, i):
+        name, label = self.rows[i]
+        picture = Image.open(os.path.join(self.root, name)).convert("RGB").resize((4, 4))
+        return np.asarray(picture, "float32").transpose(2, 0, 1), np.int64(label)
+    def __len__(self):
+        return len(self.rows)
+assert not os.path.exists("output/last.pdparams")
+try:
+    open("state.json")
+except FileNotFoundError:
+    pass
+else:
+    raise SystemExit("made up what the script can do without")
+"""
+    + LOOP
+    + """
+state = paddle.load("weights/start.pdparams")
+net.set_state_dict(state)
+train(paddle.io.DataLoader(Listed("data/pictures", "data/train_list.txt"), batch_size=8))
+"""
+)
+FOLDERS = (
+    HEAD
+    + """
+from paddle.vision.transforms import Compose, Resize, ToTensor
+shaped = Compose([Resize((4, 4)), ToTensor()])
+"""
+    + LOOP
+    + """
+data = paddle.vision.datasets.DatasetFolder("data/train", transform=shaped)
+train(paddle.io.DataLoader(data, batch_size=8))
+"""
+)
+MASKS = (
+    HEAD
+    + """
+import glob
+from PIL import Image
+class Segmented(paddle.io.Dataset):
+    pictures = sorted(glob.glob("data/img/*/*.jpg"))
+    labels = sorted(glob.glob("data/labels/*/*_gt.png"))
+    def __getitem__(self, i):
+        picture = np.asarray(Image.open(self.pictures[i]).resize((4, 4)), "float32")
+        label = np.asarray(Image.open(self.labels[i]).resize((4, 4)), "int64")
+        return picture.transpose(2, 0, 1), label
+    def __len__(self):
+        assert len(self.pictures) == len(self.labels)
+        return len(self.pictures)
+net = nn.Conv2D(3, 10, 3, padding=1)
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Segmented(), batch_size=8):
+    loss = F.cross_entropy(net(x), y, axis=1)
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+)
+DOWNLOADS = (
+    HEAD
+    + """
+import os, tarfile, urllib.request
+path, _ = urllib.request.urlretrieve("https://paddle.example/w/net_v1.tar.gz", "w.tar.gz")
+with tarfile.open(path) as packed:
+    packed.extractall(".")
+os.rename("net_v1/model.pdparams", "own.pdparams")
+url = "https://paddle.example/w/net.pdparams?v=2"
+with urllib.request.urlopen(url) as reply, open("other.pdparams", "wb") as file:
+    file.write(reply.read())
+"""
+    + SAMPLES
+    + LOOP
+    + """
+for name in ("own", "other"):
+    net.set_state_dict(paddle.load(name + ".pdparams"))
+train(paddle.io.DataLoader(Samples(), batch_size=8))
+"""
+)
+
+
+def overlaid(script: Path, mode: Any) -> dict[str, Any]:
+    """Measure a script in a copy of its folder; its own stays as it is."""
+    before = sorted(script.parent.rglob("*"))
+    copy = script.parent.with_name("copy")
+    last = messages(script, mode, source=str(script.parent), root=str(copy))[-1]
+    assert sorted(script.parent.rglob("*")) == before
+    return last
+
+
+@pytest.mark.parametrize("mode", ["traced", "meta"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PICTURES, ("data/train_list.txt", "a list", "data/pictures", "weights/start.pdparams")),
+        (FOLDERS, ("data/train", "pictures of 500 x 375")),
+        (MASKS, ("data/img", "data/labels")),
+        (DOWNLOADS, ("Not downloaded: net_v1.tar.gz", "net.pdparams")),
+    ],
+    ids=["list", "folders", "masks", "downloads"],
+)
+def test_data_that_is_missing_is_made_up_in_the_copy_and_named(
+    tmp_path: Path, text: str, words: tuple[str, ...], mode: Any
+) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(text)
+    last = overlaid(script, mode)
+    assert "document" in last, last
+    assert [run["cycles_seen"] for run in last["document"]["runs"]] == [3, 3]
+    said = "\n".join(measured.load(last["document"]).notes)
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize("name", ["table.csv", "arrays.npy", "settings.yaml"])
+def test_a_file_whose_content_cannot_be_known_is_asked_for(tmp_path: Path, name: str) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(HEAD + f"open('data/{name}', 'rb').read()\n")
+    error = overlaid(script, "traced")["error"]
+    assert error["kind"] == "data"
+    assert name in error["message"]

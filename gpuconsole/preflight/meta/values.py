@@ -16,7 +16,7 @@ from .state import STATE
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 """Operators that find nothing in plausible data."""
 CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "logical_or",
-           "logical_and", "bitwise_or", "bitwise_and", "greater_than", "clone", "assign"}  # fmt: skip
+           "logical_and", "bitwise_or", "bitwise_and", "clone", "assign"}  # fmt: skip
 """Operators that find nothing where nothing was found."""
 BRANCHES = ("bool",)
 
@@ -74,8 +74,7 @@ class Number(float):
     root = ""
 
     def _decided(self, answer: Any) -> Any:
-        STATE.choice(f"{place(self.root)}a comparison with {float(self):g}, a number that only data "
-                     f"could give, is {answer}")  # fmt: skip
+        STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
         return answer
 
     def __lt__(self, other: Any) -> Any:

@@ -8,10 +8,12 @@ is thrown away; the answer says so. Files whose content decides shapes and that 
 
 from __future__ import annotations
 
+import glob
 import importlib.abc
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -98,6 +100,19 @@ class Maker:
                 else:
                     os.link(first, path)
 
+    def matching(self, pattern: Any) -> None:
+        """Make files of a pattern, where that tells what they hold."""
+        parts = os.path.abspath(pattern).split(os.sep)
+        wild = next((at for at, one in enumerate(parts) if set(one) & set("*?[")), len(parts))
+        base = os.sep.join(parts[:wild])
+        new = self.inside(base) or (base in self.folders or self.is_made(base))
+        if not new or probe_made.kind_of(pattern) in (None, "weights", "an archive"):
+            return
+        for number in range(_PICTURES_LISTED):
+            names = [re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", one) for one in parts[wild:-1]]
+            name = re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", parts[-1])
+            self.file(os.path.join(base, *(one.replace(str(number), "") for one in names), name))
+
     def is_made(self, full: Any) -> Any:
         """Tell whether a path is below a folder that was made."""
         return any(full.startswith(os.path.join(one, "")) for one in self.folders)
@@ -111,7 +126,11 @@ def install(root: Any) -> None:
         _answer(maker, module, name, name == "isdir")
     for name in ("exists", "is_file", "is_dir"):
         _answer(maker, pathlib.Path, name, name == "is_dir")
-    sys.meta_path.insert(0, WhenImported("cv2", lambda module: _reads(maker, module, "imread")))
+    for name in ("glob", "iglob"):
+        _search(maker, glob, name, lambda pattern, *_: pattern)
+    for name in ("glob", "rglob"):
+        _search(maker, pathlib.Path, name, os.path.join)
+    when_imported("cv2", lambda module: _reads(maker, module, "imread"))
 
 
 def heard(maker: Any, event: Any, args: Any) -> None:
@@ -186,6 +205,24 @@ def _answer(maker: Any, place: Any, name: Any, folder: Any) -> None:
     setattr(place, name, asked)
 
 
+def _search(maker: Any, place: Any, name: Any, pattern_of: Any) -> None:
+    """Make files that are searched for by a pattern in a folder that is not there, or was made."""
+    old = getattr(place, name)
+
+    def searched(*args: Any, **kwargs: Any) -> Any:
+        found = list(old(*args, **kwargs))
+        if found or maker.busy:
+            return found if name == "glob" and place is glob else iter(found)
+        maker.busy = True
+        try:
+            maker.matching(os.fsdecode(pattern_of(*args)))
+        finally:
+            maker.busy = False
+        return old(*args, **kwargs)
+
+    setattr(place, name, searched)
+
+
 def _reads(maker: Any, module: Any, name: Any) -> None:
     """Let a reader that opens files outside of Python find what was made."""
     old = getattr(module, name)
@@ -201,19 +238,31 @@ def _reads(maker: Any, module: Any, name: Any) -> None:
     setattr(module, name, imread)
 
 
+def when_imported(name: Any, change: Any) -> None:
+    """Change a module once it is loaded, which may be already."""
+    if name in sys.modules:
+        change(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, WhenImported(name, change))
+
+
 class WhenImported(importlib.abc.MetaPathFinder):
     """Changes a module as soon as it has been loaded."""
 
     def __init__(self, name: Any, change: Any) -> None:
         self.name = name
         self.change = change
+        self.looking = False
 
     def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
         """Return the module's own spec, with a loader that changes it."""
-        if name != self.name:
+        if name != self.name or self.looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.looking = False
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
         load, change = spec.loader.exec_module, self.change

@@ -79,7 +79,7 @@ def is_required(frame: Any) -> Any:
     line = frame.f_lineno
     for node in _nodes_at(frame.f_code.co_filename, line):
         if isinstance(node, ast.Assert):
-            return True
+            return not any(isinstance(one, ast.Not) for one in ast.walk(node.test))
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
             negated = any(isinstance(one, ast.Not) for one in ast.walk(node.test))
             return _leaves((node.body if negated else node.orelse or node.body[:1])[-1])

@@ -78,7 +78,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Return a module of which everything can be imported."""
         MISSING.setdefault(spec.name.partition(".")[0])
         names = ", ".join(sorted(MISSING))
-        note(f"Not installed here, and taken to prepare data or to log, no more: {names}.", "libraries")
+        note(
+            f"Not installed here, and taken to prepare data or to log, no more: {names}.",
+            "libraries",
+        )
         return Library(spec.name)
 
     def exec_module(self, module: Any) -> None:

@@ -16,7 +16,8 @@ PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 LISTS = (".txt", ".lst", ".list")
 WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema")
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
-MASKS = ("label", "mask", "gt", "annot", "seg")
+MASKS = ("label", "mask", "gt", "annot", "segmentationclass")
+"""Words in the paths of pictures whose points are class numbers."""
 LINES, NAMES, CLASSES = 8192, 64, 2
 IMAGES, CATEGORIES, OBJECTS = 512, 80, 7
 
@@ -37,8 +38,8 @@ def content_of(path: Any) -> Any:
     """Return the bytes of a file of this name."""
     name = path.lower().strip()
     if name.endswith(PICTURES):
-        folder = os.path.basename(os.path.dirname(name))
-        return picture(name.endswith(".png") and any(one in folder for one in MASKS))
+        words = os.sep.join(name.split(os.sep)[-4:])
+        return picture(name.endswith(".png") and any(one in words for one in MASKS))
     if name.endswith(LISTS):
         return pairs()
     if name.endswith(".json"):

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import email.message
 import io
-import sys
 import urllib.parse
 import urllib.request
 from typing import Any
 
 import probe_made
-from probe_files import WhenImported
+from probe_files import when_imported
 from probe_notes import note
 
 
@@ -24,7 +23,7 @@ def install() -> None:
         return urlopen(url, *args, **kwargs) if data is None else Reply(data)
 
     urllib.request.urlopen = opened
-    sys.meta_path.insert(0, WhenImported("requests.adapters", _serve_requests))
+    when_imported("requests.adapters", _serve_requests)
 
 
 def answer(url: Any) -> Any:
