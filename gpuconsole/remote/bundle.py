@@ -6,7 +6,6 @@ What is packed was chosen with care about what must not leave the user's machine
 
 from __future__ import annotations
 
-import ast
 import errno
 import gzip
 import hashlib
@@ -16,7 +15,7 @@ import shlex
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -27,22 +26,12 @@ from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.bundle_files import Entry, Walk
 from gpuconsole.remote.bundle_secrets import OwnKeys, found_in
+from gpuconsole.remote.projects import is_too_wide, project_of
 
-PROJECT_MARKS = (".git", "pyproject.toml", ".gpuconsoleignore")
 FILE_LIMIT = 50_000
 """A project with more files is not one that should travel for every job."""
-_SCRIPT_LIMIT = 2**20
-_LONGEST_NAME = 255
 _FIXED_TIME = 315_532_800
 """1980-01-01: the oldest time that every archive format can hold."""
-_SYSTEM = frozenset(
-    Path(name)
-    for name in (
-        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/media", "/mnt", "/opt"),
-        *("/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local"),
-        *("/var", "/var/lib", "/var/tmp", "/Users", "/Volumes", "/private/tmp"),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,58 +48,6 @@ class Bundle:
     script_name: str
     sha256: str
     skipped: tuple[str, ...] = ()
-
-
-def project_of(script: Path, args: Sequence[str] = (), cwd: Path | None = None) -> Path | None:
-    """Return the folder to ship with a script, or None when it must travel alone.
-
-    That is the nearest folder above it with a sign of a project; else the working folder `cwd`,
-    where that is above the script and has what its arguments name or it imports; else its own
-    folder. A folder that belongs to more than one project (a home, `/`, `/tmp`) is never shipped.
-    """
-    script = script.resolve()
-    folder = script.parent
-    for candidate in (folder, *folder.parents):
-        if is_too_wide(candidate):
-            break
-        if any((candidate / mark).exists() for mark in PROJECT_MARKS):
-            return candidate
-    if cwd is not None and cwd.resolve() in folder.parents and not is_too_wide(cwd.resolve()):
-        wanted = (*(word.rpartition("=")[2] for word in args), *_imported(script))
-        if any(_is_from(cwd.resolve(), folder, name) for name in wanted):
-            return cwd.resolve()
-    return None if is_too_wide(folder) else folder
-
-
-def _is_from(cwd: Path, folder: Path, name: str) -> bool:
-    """Tell whether a name is of something in the working folder, and of nothing beside a script."""
-    if not name or os.path.isabs(name) or ".." in Path(name).parts or len(name) > _LONGEST_NAME:
-        return False
-    return os.path.lexists(cwd / name) and not os.path.lexists(folder / name)
-
-
-def _imported(script: Path) -> Iterator[str]:
-    """Give the files and folders that the modules which a script imports could be."""
-    try:
-        with open(script, "rb") as file:
-            tree = ast.parse(file.read(_SCRIPT_LIMIT))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        for name in names:
-            yield from (name.partition(".")[0], name.partition(".")[0] + ".py")
-
-
-def is_too_wide(folder: Path) -> bool:
-    """Tell whether a folder holds more than one project: a home, one above it, the system's."""
-    home = Path(os.path.realpath(Path.home()))
-    above_home = home.is_relative_to(folder)
-    return above_home or folder in _SYSTEM or folder.parent in (Path("/home"), Path("/Users"))
 
 
 def make_bundle(

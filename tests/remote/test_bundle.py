@@ -13,8 +13,9 @@ import pytest
 from gpuconsole.core.edits import Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import bundle as bundle_module
-from gpuconsole.remote.bundle import Bundle, make_bundle, project_of
+from gpuconsole.remote.bundle import Bundle, make_bundle
 from gpuconsole.remote.bundle_secrets import is_secret_name
+from gpuconsole.remote.projects import is_too_wide, project_of
 from tests.remote.test_bundle_secrets import TOKENS
 
 
@@ -91,7 +92,7 @@ def test_a_home_is_never_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("folder", ["/", "/tmp", "/home", "/home/ann", "/etc", "/usr/local"])
 def test_the_systems_folders_are_too_wide(folder: str) -> None:
-    assert bundle_module.is_too_wide(Path(folder))
+    assert is_too_wide(Path(folder))
 
 
 def test_ignore_rules_as_git_reads_them(project: Path) -> None:

@@ -212,6 +212,11 @@ class Attributes:
     def bind(self, found: Value, instance: Value) -> Value:
         """Make a function found on a class into a method of `instance`."""
         function = modes.innermost(found)
+        if isinstance(found, Native) and found.cls is not None:
+            getter = found.cls.find("__get__")
+            if isinstance(getter, Function):
+                owner = instance.cls if isinstance(instance, Native) else instance
+                return self.call(BoundMethod(getter, found), [instance, owner], {})
         if not isinstance(function, Function) or function.kind == "static":
             return found
         if function.kind == "class" and isinstance(instance, Native):

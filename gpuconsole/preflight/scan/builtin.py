@@ -123,7 +123,8 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
 def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
     return {
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
-        "int": _int, "float": _float, "str": _str, "bool": lambda run, x=False: _bool(calls, x),
+        "int": _int, "float": _float, "str": _str, "bytes": _bytes,
+        "bool": lambda run, x=False: _bool(calls, x),
         "abs": lambda run, x: _abs(calls, x),
         "round": _round, "divmod": lambda run, a, b: divmod(a, b),
         "pow": lambda run, a, b, *m: _power(calls, a, b, *m),
@@ -381,6 +382,19 @@ def _power(calls: Calls, base: Value, exponent: Value, *modulus: Value) -> Value
         calls.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
         return pow(*numbers)
     return calls.binary(ast.Pow, base, exponent)
+
+
+def _bytes(run: Run, value: Value = b"", encoding: Value = "utf-8", *_: Value) -> Value:
+    if isinstance(value, bytes):
+        return value
+    try:
+        if isinstance(value, str) and isinstance(encoding, str):
+            return value.encode(encoding)
+        if isinstance(value, int) and 0 <= value <= constants.MAX_LENGTH:
+            return bytes(value)
+    except (LookupError, UnicodeError):
+        return run.calls.lacking("a text that cannot be encoded", "UnicodeEncodeError")
+    return first_unknown(value) or run.unknown("bytes out of something")
 
 
 def _bool(calls: Calls, value: Value) -> Value:

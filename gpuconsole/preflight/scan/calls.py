@@ -66,6 +66,8 @@ class Calls(Attributes):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.depth = 0
+        self.running: dict[tuple[int, int], int] = {}
+        """Unknown conditions around the first of the running calls of a function (of an object)."""
         self.check_at = 0
         """Steps at which the budget is looked at next."""
         self.builtins: dict[str, Value] = {}
@@ -215,6 +217,11 @@ class Calls(Attributes):
         """Run a user function in a new scope."""
         run = self.run
         self.check_depth()
+        # Nobody knows how deep a recursion goes that an unknown condition decides on.
+        active = (id(function), id(args[0]) if function.owner is not None and args else 0)
+        around = self.running.get(active)
+        if around is not None and run.unsure > around:
+            return run.unknown(f"how deep {function.name}() calls itself")
         scope = Scope(function.scope)
         problem = self._bind_arguments(function, args, kwargs, scope)
         if problem is not None:
@@ -225,6 +232,8 @@ class Calls(Attributes):
         run.file = function.file or run.file
         self.depth += 1
         before, self.here = self.here, scope
+        if around is None:
+            self.running[active] = run.unsure
         try:
             if function.generator:
                 return self._run_generator(function, scope)
@@ -232,6 +241,8 @@ class Calls(Attributes):
                 return self.eval(function.body[0].value, scope)  # type: ignore[attr-defined]
             return self._finish(self.exec_block(function.body, scope), scope)
         finally:
+            if around is None:
+                del self.running[active]
             self.depth -= 1
             self.here = before
             run.file, run.line = place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from gpuconsole.preflight.scan.handling import Handling
 from gpuconsole.preflight.scan.run import CYCLES, Run
 from gpuconsole.preflight.scan.values import (
     MISSING,
-    Blocked,
     Namespace,
     Native,
     Scope,
@@ -23,7 +23,10 @@ from gpuconsole.preflight.scan.values import (
 )
 from gpuconsole.preflight.scan.written import Written
 
-MAX_MODULES = 200
+BYTES_PER_STEP = 64
+"""Source that is parsed in about the time of one step of a run."""
+MAX_UPWARD = 5
+"""Folders above the project that are looked at for a missing module."""
 NEVER_OWN = frozenset(["paddle", "numpy", "sys", "math", "time", "itertools"])
 """Modules that a file of the project does not stand in for: built in, or what is modelled."""
 
@@ -150,16 +153,16 @@ class Modules(Handling):
         foreign.refuse_gone(run, name)
         root = name.split(".")[0]
         self.paddle = self.paddle or root.startswith("paddle")
-        if root not in NEVER_OWN:
-            found = self._below(self._bases(), name)
-            if found is not None:
-                return found
-        known = self.library(name)
-        if known is not None:
-            return known
-        return (None if root in NEVER_OWN else self._below(self._bases(), name, spaces=True)) or (
-            self._absent(name)
-        )
+        own = root not in NEVER_OWN
+        found = self._below(self._bases(), name) if own else None
+        if found is None and own and root not in sys.stdlib_module_names:
+            # What an installed project, or PYTHONPATH, would let it find.
+            found = self._below(self._roots(), name)
+        found = found or self.library(name)
+        if found is None and own:
+            places = [*self._bases(), *self._roots()]
+            found = self._below(places, name, spaces=True)
+        return found or self._absent(name)
 
     def _absent(self, name: str) -> Unknown:
         run = self.run
@@ -167,11 +170,20 @@ class Modules(Handling):
         if other is not None:
             self.frameworks.append(other)
             return other
-        outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
-        why = f"; sys.path names {outside[0]}, outside the project folder" if outside else ""
         return foreign.old(run, name) or run.unknown(
-            f"module {name or '.'} is not known to the analysis{why}"
+            f"module {name or '.'} is not known to the analysis{self._elsewhere(name)}"
         )
+
+    def _elsewhere(self, name: str) -> str:
+        """Return how a missing module could be found, as the end of a sentence."""
+        part = name.split(".")[0]
+        for folder in [*self.project.parents][:MAX_UPWARD] if part.isidentifier() else ():
+            if any((folder / one).exists() for one in (f"{part}.py", f"{part}/__init__.py")):
+                return f"; it lies outside the project folder: give --project {folder}"
+        outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
+        if not outside:
+            return ""
+        return f"; sys.path names {outside[0]}, outside the project: give its folder with --project"
 
     def named(self, name: Value, package: Value = None) -> Value:
         """Stand for `importlib.import_module`."""
@@ -189,6 +201,20 @@ class Modules(Handling):
             folder = self._inside(one) if isinstance(one, str) else None
             if folder is not None:
                 yield folder
+
+    def _roots(self) -> Iterator[Path]:
+        """Give folders that are on the path where a project is installed or run from its root.
+
+        The project's own, its `src`, and the one above the script's package.
+        """
+        yield self.project
+        if (self.project / "src").is_dir():
+            yield self.project / "src"
+        folder = Path(self.search_start).resolve()
+        while (folder / "__init__.py").is_file() and folder != self.project:
+            folder = folder.parent
+        if folder.is_relative_to(self.project):
+            yield folder
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of `sys.path`; a relative one is below the project, or the script."""
@@ -225,7 +251,8 @@ class Modules(Handling):
                 if nested is None:
                     return self._given(owner, part)
                 if isinstance(owner, UserModule):
-                    owner.scope.names[part] = nested
+                    # A name that the package has bound since stays bound.
+                    owner.scope.names.setdefault(part, nested)
                 owner = nested
             return owner
         return None
@@ -252,10 +279,9 @@ class Modules(Handling):
         known = self.loaded.get(found)
         if known is not None:
             return known
-        if len(self.loaded) >= MAX_MODULES:
-            raise Blocked(self.run.unknown("the project imports too many files to follow"))
         try:
             tree = source.parse(path)
+            self.tick(path.stat().st_size // BYTES_PER_STEP)
         except UsageError as error:
             return self.run.unknown(f"module {name} cannot be read: {error.message}")
         # Known before it has run, as in Python: modules may import each other.

@@ -14,11 +14,11 @@ SILENT = frozenset([
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
     "paddleslim", "nvidia", "shutil", "uuid", "platform",
     "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
-    "pstats",
+    "pstats", "copyreg",
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
-    "threading", "tempfile", "inspect", "zipfile", "tarfile",
+    "threading", "tempfile", "zipfile", "tarfile",
     "urllib", "requests", "queue", "multiprocessing",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",

@@ -72,6 +72,8 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "heapq": tools.heapq, "statistics": tools.statistics, "textwrap": tools.textwrap,
         "unicodedata": tools.unicodedata, "pickle": tools.pickle, "csv": tables.namespace,
         "transformers": lambda: _data_parsers(root),
+        "inspect": lambda: _inspecting().inspect(), "ast": lambda: _inspecting().syntax(),
+        "six": lambda: _inspecting().six(run),
     }  # fmt: skip
     if root in makers:
         found: Value = makers[root]()
@@ -93,6 +95,12 @@ def _clicking() -> Any:
     from gpuconsole.preflight.scan import clicking
 
     return clicking
+
+
+def _inspecting() -> Any:
+    from gpuconsole.preflight.scan import inspecting
+
+    return inspecting
 
 
 def _data_parsers(root: str) -> Namespace:
@@ -182,7 +190,7 @@ def _yaml() -> Namespace:
     table = {**dict.fromkeys(loads, load_yaml), "dump": quiet_function, "safe_dump": quiet_function,
              "add_constructor": quiet_function}  # fmt: skip
     loaders = ("FullLoader", "SafeLoader", "Loader", "CLoader", "CSafeLoader", "UnsafeLoader")
-    return _functions("yaml", table, **dict.fromkeys(loaders), YAMLError=None)
+    return _functions("yaml", table, **dict.fromkeys(loaders), YAMLError=None, __version__="6.0.2")
 
 
 def _random() -> Namespace:

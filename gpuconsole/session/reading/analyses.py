@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole import preflight
 from gpuconsole.core.jobs import Task
+from gpuconsole.remote.projects import project_of
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Trail
@@ -34,7 +35,7 @@ class Analyses:
     def of(self, task: Task) -> preflight.Analysis:
         """Return the analysis of a task's script as it is now; UsageError if it cannot be read."""
         script = Path(task.script)
-        project = Path(task.project) if task.project else None
+        project = _project(task)
         answers = tuple(sorted(task.assumptions.items()))
         key = (script, project, _stamp(script), task.args, answers)
         known, then = self._known.pop(key, (None, frozenset()))
@@ -50,6 +51,13 @@ class Analyses:
     def clear(self) -> None:
         """Forget all of them."""
         self._known.clear()
+
+
+def _project(task: Task) -> Path | None:
+    """Return the folder that is read with a script: the one that would travel with it."""
+    if task.project:
+        return Path(task.project)
+    return project_of(Path(task.script), task.args, Path.cwd())
 
 
 def _stamp(script: Path) -> Versions:
