@@ -278,6 +278,7 @@ class PlainNode(Node):
         if graph:
             raise Unsupported(f"the second derivative of {self.label}")
         arrived = next((one for one in grads if one is not None), None)
+        copies = [] if self.passes else in_order(grads)
         grads.clear()
         made: list[Any] = []
         for edge in self.edges:
@@ -287,6 +288,7 @@ class PlainNode(Node):
                 made.append(_shared(arrived, edge, arrived.m_strides))
             else:
                 made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
+        del copies
         return made
 
     def release(self) -> None:
@@ -305,6 +307,15 @@ class RowsNode(PlainNode):
         made = new(arrived.m_shape, arrived.m_dtype, "embedding_sparse_grad")
         made.m_rows = True
         return [made]
+
+
+def in_order(tensors: Any) -> Any:
+    """Return the copies that a kernel makes of tensors whose elements are out of order."""
+    return [
+        Block(STATE.ledger, one.nbytes, "contiguous", inside=True)
+        for one in tensors
+        if one is not None and one.m_strides is not None
+    ]
 
 
 def edge_of(tensor: Any) -> Any:

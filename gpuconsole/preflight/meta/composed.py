@@ -155,6 +155,23 @@ def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any
     return x
 
 
+def spaced(name: Any) -> Any:
+    """Return `linspace` or `logspace`: as many numbers as the third argument says."""
+
+    def call(start: Any, stop: Any, number: Any, *rest: Any, **__: Any) -> Any:
+        from .making import as_dtype
+
+        many = int(known.number(number, "an attribute")) if hasattr(number, "m_shape") else number
+        dtype = as_dtype(rest[-2] if len(rest) > 1 else rest[-1])
+        made = new((int(many),), dtype, name)
+        given = [start, stop, number, *rest]
+        if all(one.m_known is not None for one in given if isinstance(one, STATE.tensor)):
+            made.m_known = known.computed(name, tuple(given), {}) if many <= known.MOST else None
+        return made
+
+    return call
+
+
 def div_scale(x: Any, value: Any, *_: Any) -> Any:
     """Divide by a number."""
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
@@ -165,7 +182,7 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
-    "div_scale": div_scale,
+    "div_scale": div_scale, "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),
 }  # fmt: skip

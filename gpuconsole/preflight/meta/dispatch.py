@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import amp, autograd, composed, infer, kernels, known, recurrent, updates, views
+from . import amp, autograd, composed, einsum, infer, kernels, known, recurrent, updates, views
 from .infer import Place, Spec
 from .ledger import Block
 from .sizes import count
@@ -44,6 +44,11 @@ LISTS = frozenset({
     ("set_value_", 1), ("set_value_", 2), ("set_value_", 3),
 })  # fmt: skip
 """Those of them that are lists."""
+BY_DATA = frozenset({"masked_select", "nonzero", "unique", "unique_consecutive", "segment_pool",
+                     "nms", "repeat_interleave_with_tensor_index", "send_u_recv", "send_ue_recv",
+                     "graph_sample_neighbors", "reindex_graph", "bincount",
+                     "sequence_mask", "one_hot"})  # fmt: skip
+"""Operators the size of whose results hangs on data."""
 AS_TENSORS = frozenset({"linspace", "logspace"})
 
 
@@ -74,7 +79,8 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     for one in tensors:
         if one.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
-    entry = _entry(name, places, named, tensors)
+    sizes = known.shapes(name, args, kwargs) if name in BY_DATA else None
+    entry = _entry(name, places, named, tensors, sizes)
     result = Running(entry, tensors, name).go()
     _compute(name, args, kwargs, tensors, result)
     return _into(into, result) if into is not None else result
@@ -128,9 +134,10 @@ def _key(value: Any) -> Any:
     return repr(value)
 
 
-def _entry(name: Any, args: Any, kwargs: Any, tensors: Any) -> Any:
+def _entry(name: Any, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
     key = (
         name,
+        sizes,
         tuple((one.m_shape, one.m_dtype, one.m_rows) for one in tensors),
         _key(args),
         _key(kwargs),
@@ -141,7 +148,7 @@ def _entry(name: Any, args: Any, kwargs: Any, tensors: Any) -> Any:
         function = STATE.operators.get(name)
         if function is None:
             raise Unsupported(f"the operator {name}")
-        found = infer.build(name, function, args, kwargs, specs)
+        found = infer.build(function, args, kwargs, specs, sizes)
         ENTRIES[key] = found
     return found
 
@@ -181,7 +188,7 @@ class Running:
             for place, (number, spec) in enumerate(zip(numbers, specs)):
                 one = within.get((slot, place))
                 if one is None:
-                    one = self._made(step, spec, inputs, slot)
+                    one = self._made(step, spec, inputs, slot, place)
                 row.append(one)
                 if number is not None:
                     env[number] = one
@@ -279,7 +286,7 @@ class Running:
             for place, (number, spec) in enumerate(zip(row, specs)):
                 one = within.get((slot, place))
                 if one is None:
-                    one = self._made(step, spec, inputs, slot)
+                    one = self._made(step, spec, inputs, slot, place)
                 elif spec is not None:
                     one.m_block = new(spec.shape, spec.dtype, step.name).m_block
                     one.m_strides = None
@@ -299,10 +306,12 @@ class Running:
             if one is not None and one.m_strides is not None
         ]
 
-    def _made(self, step: Any, spec: Any, inputs: Any, slot: Any) -> Any:
+    def _made(self, step: Any, spec: Any, inputs: Any, slot: Any, place: Any) -> Any:
         """Return a result: a view, or a tensor with a block of its own."""
         if spec is None:
             return None
+        if step.name == "einsum" and slot:
+            return einsum.cached(step, inputs, slot, place)
         x = inputs[0][0] if inputs and inputs[0] else None
         if step.name in views.VIEWS and x is not None and x.m_block is not None:
             if step.name in views.SHAPED:

@@ -51,17 +51,16 @@ class Step:
 class Entry:
     """An operator's call: steps, and how its result is put together of their outputs."""
 
-    __slots__ = ("made", "program", "result", "slots", "specs", "steps", "values")
+    __slots__ = ("program", "result", "sizes", "specs", "steps", "values")
 
     def __init__(self) -> None:
         self.steps: list[Any] = []
         self.values: dict[Any, Any] = {}
         """Number by hash of the program's value, a list of numbers for joined ones."""
         self.specs: list[Any] = []
-        self.slots: list[Any] = []
-        self.made: list[Any] = []
         self.result: Any = None
         self.program: Any = None
+        self.sizes: Any = None
 
 
 class Gradient:
@@ -79,10 +78,14 @@ class Gradient:
         """The number that stands for the gradient of each output slot."""
 
 
-def build(name: Any, function: Any, args: Any, kwargs: Any, specs: Any) -> Entry:
-    """Build a call in a scratch program; `args` have places (see `Place`) for tensors."""
+def build(function: Any, args: Any, kwargs: Any, specs: Any, sizes: Any = None) -> Entry:
+    """Build a call in a scratch program; `args` have places (see `Place`) for tensors.
+
+    `sizes` are the shapes of the results where they hang on data.
+    """
     paddle = STATE.paddle
     entry = Entry()
+    entry.sizes = list(sizes) if sizes is not None else None
     with STATE.building():
         entry.program = paddle.static.Program()
         with paddle.static.program_guard(entry.program):
@@ -237,6 +240,10 @@ def _closed(entry: Any, shape: Any, name: Any, inputs: Any) -> Any:
         return shape
     if name.startswith(("batch_norm", "sync_batch_norm")):
         return tuple(max(0, extent) for extent in shape)
+    if entry.sizes:
+        given = tuple(entry.sizes.pop(0))
+        if len(given) == len(shape):
+            return given
     first = next((n for numbers in inputs for n in numbers if n is not None), None)
     whole = count(entry.specs[first].shape) if first is not None else 1
     known = count(extent for extent in shape if extent > 0)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .sizes import count, word
+from .sizes import FLOATS, count, word
 from .state import STATE
 
-MOST = 4096
+MOST = 65536
 """Elements of the largest tensor that is computed with."""
 
 
@@ -65,6 +65,44 @@ def of_array(values: Any) -> Any:
         except Exception:
             return None
         return made
+
+
+def shapes(name: Any, args: Any, kwargs: Any) -> Any:
+    """Return the shapes of what an operator makes where they hang on data that is known.
+
+    Unknown numbers are taken to be ones; None where an index or a mask is unknown.
+    """
+    values = [one for one in tensors((args, kwargs)) if one.m_known is None]
+    if any(word(one.m_dtype) not in FLOATS or not small(one.m_shape) for one in values):
+        return None
+    kept = [(one, one.m_known) for one in values]
+    try:
+        for one in values:
+            one.m_known = _ones(one)
+        found = computed(name, args, kwargs)
+    finally:
+        for one, value in kept:
+            one.m_known = value
+    made = tensors(found, STATE.real)
+    return tuple(tuple(one.shape) for one in made) if made else None
+
+
+def _ones(tensor: Any) -> Any:
+    place = STATE.core.CPUPlace()
+    with STATE.scratch():
+        return STATE.operators["full"](list(tensor.m_shape), 1.0, tensor.m_dtype, place)
+
+
+def tensors(value: Any, kind: Any = None) -> Any:
+    """Return the tensors within nested arguments."""
+    kind = kind or STATE.tensor
+    if isinstance(value, kind):
+        return [value]
+    if isinstance(value, dict):
+        return [one for each in value.values() for one in tensors(each, kind)]
+    if isinstance(value, (list, tuple)):
+        return [one for each in value for one in tensors(each, kind)]
+    return []
 
 
 def computed(name: Any, args: Any, kwargs: Any) -> Any:

@@ -76,9 +76,11 @@ class RecurrentNode(autograd.PlainNode):
         """Fill what did not arrive with zeros and make all gradients."""
         given = [new(shape, dtype, "full_like") if grad is None else grad
                  for grad, (shape, dtype) in zip(grads, self.outputs)]  # fmt: skip
-        made = super().run(grads, graph)
+        copies = autograd.in_order(given)
+        grads.clear()
+        made = super().run([], graph)
         STATE.ledger.scratch([self.work], "rnn_grad")
-        del given
+        del given, copies
         return made
 
     def release(self) -> None:
