@@ -27,10 +27,13 @@ from gpuconsole.session.pulse import Pulse
 from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
-from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
 
 TICK_S = 1.0
+SOONEST_S = 0.1
+"""Rest before devices that became free are given away sooner than at the next tick: several jobs
+that end together are looked at together."""
 RENEW_EVERY_S = 5.0
 """A third of the age at which another console takes over."""
 SWEEP_AGAIN_S = 5.0
@@ -80,6 +83,7 @@ class Dispatcher:
         self._crowding = Crowding(bench, leases.others)
         self._trouble = ""
         self._told: dict[str, str] = {}
+        self._freed = asyncio.Event()
 
     @property
     def active(self) -> bool:
@@ -90,8 +94,10 @@ class Dispatcher:
         """Dispatch until cancelled; then give the role back. Jobs run on."""
         try:
             while True:
+                self._freed.clear()
                 await self.tick()
-                await self._bench.clock.sleep(TICK_S)
+                await self._bench.clock.sleep(SOONEST_S)
+                await first(self._freed.wait(), self._bench.clock.sleep(TICK_S - SOONEST_S))
         finally:
             await self._drop()
 
@@ -191,7 +197,13 @@ class Dispatcher:
             self._faults,
             self._pulse.silent,
         )
-        self._runners[job.id] = (runner, asyncio.ensure_future(runner.run()))
+        self._runners[job.id] = (runner, asyncio.ensure_future(self._run(runner)))
+
+    async def _run(self, runner: Runner) -> None:
+        """Drive a job; once it has ended, others need not wait for its devices until the tick."""
+        await runner.run()
+        if runner.job.state.ended:
+            self._freed.set()
 
     def _engine_silent(self, host: str, error: ConsoleError) -> None:
         """Leave a host out whose engine could not be asked, and sweep it once it answers."""

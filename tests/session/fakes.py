@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gpuconsole.core.containers import (
     ContainerSpec,
@@ -80,16 +81,18 @@ class VirtualClock:
         await self.until(lambda: self.time >= end and asleep.done(), seconds + 1)
 
 
+QUIET_ROUNDS = 4
+"""Rounds of the loop without anything to do; each looks for what threads and pipes say."""
+
+
 async def rest() -> None:
     """Let every task run until it waits, and threads until they have done what they do."""
-    loop = asyncio.get_running_loop()
+    loop: Any = asyncio.get_running_loop()
     end = loop.time() + LONGEST_WORK_S
-    while True:
-        for _ in range(60):
-            await asyncio.sleep(0)
-        if not threads_work(loop) or loop.time() > end:
-            return
-        await asyncio.sleep(0.001)
+    rounds = 0
+    while rounds < QUIET_ROUNDS and loop.time() < end:
+        await asyncio.sleep(0.001 if threads_work(loop) else 0)
+        rounds = 0 if loop._ready or threads_work(loop) else rounds + 1
 
 
 @dataclass

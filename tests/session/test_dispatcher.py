@@ -14,7 +14,7 @@ from gpuconsole.core.containers import ContainerSpec, Lease, LogTail
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session import follow
+from gpuconsole.session import dispatcher, follow
 from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.logcopies import PARALLEL_COPIES
 from gpuconsole.session.prune import prune_hosts
@@ -95,6 +95,18 @@ async def test_jobs_wait_for_each_other(lab: Lab) -> None:
     lab.docker.finish(0)
     await lab.clock.until(lambda: desk.job(second).state is JobState.RUNNING)
     assert desk.outlook.plan.waiting == {}
+
+
+async def test_a_device_that_becomes_free_is_given_away_before_the_next_tick(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "TICK_S", 500.0)
+    desk = lab.desk()
+    first, second = lab.submit(desk, "one"), lab.submit(desk, "two")
+    desk.start()
+    await lab.clock.until(lambda: desk.job(first).state is JobState.RUNNING)
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(second).state is JobState.RUNNING, within=10.0)
 
 
 @pytest.mark.parametrize(
