@@ -38,18 +38,11 @@ class _Known:
     kind: type[EngineError] = EngineError
 
 
-# The first that matches: a full disk may be the reason of anything that is said after it.
+# The first that matches. What quotes a task or its image unquoted comes before what blames a host,
+# and an error number counts at the end alone, where the system writes it: no name of a mount, a
+# program or an image may set hosts aside.
+_END = r"(\s*: unknown)?[.\s]*$"
 _KNOWN = (
-    _Known(
-        r"no space left on device|disk quota exceeded",
-        "The host's disk is full",
-        "Free space where Docker keeps its data: `docker system df`, `gpuconsole prune`.",
-    ),
-    _Known(
-        r"input/output error|structure needs cleaning",
-        "The host's disk fails",
-        "Look at the kernel's log on the host (`dmesg`): the disk may have to be replaced.",
-    ),
     _Known(
         r"nvidia-container-cli: requirement error|unsatisfied condition",
         "The image asks for another driver",
@@ -58,13 +51,43 @@ _KNOWN = (
         ImageError,
     ),
     _Known(
+        r"bind source path does not exist|invalid mount config",
+        "A mounted folder is missing",
+        "Create the folder on the host, or take it out of the task's mounts.",
+        Blame.PLACE,
+    ),
+    _Known(
+        r"executable file not found|exec: .*(no such file or directory|permission denied)",
+        "The image lacks the program",
+        "Choose an image that has Python and Paddle.",
+        Blame.TASK,
+        ImageError,
+    ),
+    _Known(
+        r"exec format error|does not match the (specified|detected host) platform",
+        "The image is for another processor",
+        "Choose an image for the host's architecture.",
+        Blame.PLACE,
+        ImageError,
+    ),
+    _Known(
+        r"(no space left on device|disk quota exceeded)" + _END,
+        "The host's disk is full",
+        "Free space where Docker keeps its data: `docker system df`, `gpuconsole prune`.",
+    ),
+    _Known(
+        r"(input/output error|structure needs cleaning)" + _END,
+        "The host's disk fails",
+        "Look at the kernel's log on the host (`dmesg`): the disk may have to be replaced.",
+    ),
+    _Known(
         r"could not select device driver|unresolvable CDI devices",
         "No GPU runtime",
         "Install nvidia-container-toolkit on the host, run `sudo nvidia-ctk runtime configure "
         "--runtime=docker`, then restart Docker.",
     ),
     _Known(
-        r"nvidia-container-cli|error running (prestart |createRuntime )?hook",
+        r"nvidia-container-cli: |error running (prestart |createRuntime )?hook",
         "The GPU runtime failed",
         "Run `nvidia-smi` on the host: the driver may need a restart, or the device is gone.",
     ),
@@ -79,26 +102,6 @@ _KNOWN = (
         "The driver on the host is not loaded, or the device is gone.",
     ),
     _Known(
-        r"bind source path does not exist|invalid mount config",
-        "A mounted folder is missing",
-        "Create the folder on the host, or take it out of the task's mounts.",
-        Blame.PLACE,
-    ),
-    _Known(
-        r"exec format error|does not match the (specified|detected host) platform",
-        "The image is for another processor",
-        "Choose an image for the host's architecture.",
-        Blame.PLACE,
-        ImageError,
-    ),
-    _Known(
-        r"executable file not found|exec: .*(no such file or directory|permission denied)",
-        "The image lacks the program",
-        "Choose an image that has Python and Paddle.",
-        Blame.TASK,
-        ImageError,
-    ),
-    _Known(
         r"is already in use by container",
         "The container's name is taken",
         "Remove or rename the container that holds the name.",
@@ -111,6 +114,8 @@ _KNOWN = (
         Blame.TASK,
     ),
 )
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""What an engine quotes is a name that somebody chose."""
 
 _BLAMED = {400: Blame.TASK, 403: Blame.PLACE, 404: Blame.PLACE, 409: Blame.PLACE}
 """What an answer that no pattern explains is due to, by its HTTP status: a request that the engine
@@ -118,7 +123,9 @@ finds wrong is the task's, what this host forbids or lacks is the pair's, all el
 
 _PULLS = (
     (
-        r"no space left|disk quota exceeded",
+        # In the engine's own words: a registry, which the task names, may say anything.
+        r"^(failed to (register|extract|prepare|commit) |(write|mkdir|open|symlink|sync|copy) )"
+        r".*(no space left on device|disk quota exceeded)" + _END,
         "Free space where Docker keeps its data: `docker system df`.",
         Blame.HOST,
     ),
@@ -254,8 +261,9 @@ def _unreadable(error: BaseException | None) -> str:
 def _answered(explanation: str, host: str, doing: str, status: int | None = None) -> EngineError:
     explanation = explanation[:EXPLANATION_LIMIT]
     said = f"{host}, while {doing}: {clean(explanation, TEXT_LIMIT)}"
+    words = _QUOTED.sub('""', explanation)
     for known in _KNOWN:
-        if re.search(known.pattern, explanation, re.IGNORECASE):
+        if re.search(known.pattern, words, re.IGNORECASE):
             return known.kind(known.title, said, known.hint, blame=known.blame)
     return EngineError("Docker refused", said, blame=_BLAMED.get(status or 0, Blame.HOST))
 

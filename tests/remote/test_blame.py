@@ -127,6 +127,40 @@ def test_an_answer_of_the_engine(status: int, words: str, title: str, blame: Bla
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        'invalid mount config for type "bind": bind source path does not exist: /x: no space left'
+        " on device",
+        RUNC + "nvidia-container-cli: requirement error: unsatisfied condition: no space left on"
+        " device",
+        RUNC + 'exec: "error running hook: no space left on device": executable file not found in'
+        " $PATH: unknown",
+        RUNC + r'exec: "a\": nvidia-container-cli: ": permission denied: unknown',
+        "No such image: lab/nvidia-container-cli:1",
+        "invalid volume: no space left on device/x is no absolute path",
+        "Error processing tar file(exit status 1): open /workspace/no space left on device: is a"
+        " directory",
+    ],
+)
+def test_no_name_of_a_task_blames_the_host(words: str) -> None:
+    error = answered(404 if words.startswith("No such") else 400, words)
+    assert isinstance(error, EngineError)
+    assert error.blame is not Blame.HOST
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "denied: no space left on device",
+        "unknown: write /var/lib/docker/x: no space left on device",
+        "received unexpected HTTP status: 500 disk quota exceeded",
+    ],
+)
+def test_no_registry_blames_the_host(words: str) -> None:
+    assert image_error("reg/img:1", "gpu-01", words).blame is not Blame.HOST
+
+
+@pytest.mark.parametrize(
     ("words", "blame"),
     [
         ('Get "https://reg/v2/": dial tcp: lookup reg on 10.0.0.2:53: no such host', Blame.IMAGE),
