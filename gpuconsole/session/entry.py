@@ -12,7 +12,7 @@ from gpuconsole.core.secrets import masked
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, UsageError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.secrets import forget, hidden_values
+from gpuconsole.session.secrets import forget, hidden_values, plain_values
 
 
 class Entry:
@@ -83,10 +83,11 @@ class Entry:
         """Return text about the job, which may quote what its engine said, without the values of
         its secret variables."""
         if self._hidden is None:
-            # A file of values that cannot be read keeps the job from starting, not from an end.
-            self._hidden = ()
-            with contextlib.suppress(UsageError):
+            try:
                 self._hidden = hidden_values(self._bench, self.job)
+            except UsageError:
+                # It keeps the job from starting, not from an end. The next text looks again.
+                return masked(text, plain_values(self.job))
         return masked(text, self._hidden)
 
     @contextlib.contextmanager

@@ -51,9 +51,14 @@ def values_of(bench: Bench, job: Job) -> Mapping[str, str]:
 
 def hidden_values(bench: Bench, job: Job) -> tuple[str, ...]:
     """Return the values that no text about a job may quote. UsageError when they cannot be read."""
-    plain = withheld(job.task.env)
-    shown = (value for name, value in job.task.env.items() if name in plain)
-    return (*shown, *(bench.secrets.values(job.id).values() if job.task.secrets else ()))
+    secret = bench.secrets.values(job.id).values() if job.task.secrets else ()
+    return (*plain_values(job), *secret)
+
+
+def plain_values(job: Job) -> tuple[str, ...]:
+    """Return the values of a job's environment that no text may quote, though its task has them."""
+    names = withheld(job.task.env)
+    return tuple(value for name, value in job.task.env.items() if name in names)
 
 
 @contextlib.contextmanager

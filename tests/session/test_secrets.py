@@ -12,6 +12,7 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.errors import UsageError
+from gpuconsole.session.entry import Entry
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401 - fixture
 
@@ -131,6 +132,22 @@ async def test_an_engine_that_quotes_a_value_is_not_quoted(room: Room) -> None: 
         said = [*words(session, job.id), *told]
         assert not any(VALUE in one for one in said)
         assert traces(room.state) == []
+
+
+async def test_values_that_cannot_be_read_once_are_hidden_from_the_next_text_on(
+    room: Room,  # noqa: F811
+) -> None:
+    async with opened(room) as session:
+        job = await session.submit(
+            room.task(secrets=SECRETS, env={"API_TOKEN": "plain-0123456789"}), hold=True
+        )
+        entry = Entry(session._bench, 1, job.id)
+        said = f"exec: {VALUE} plain-0123456789"
+        (file,) = (room.state / "secrets").iterdir()
+        file.chmod(0o644)
+        assert "plain-0123456789" not in entry.masked(said)
+        file.chmod(0o600)
+        assert VALUE not in entry.masked(said)
 
 
 async def test_values_that_are_gone_end_the_job_with_the_next_step(room: Room) -> None:  # noqa: F811
