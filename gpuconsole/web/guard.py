@@ -32,6 +32,11 @@ TOKENS = "web"
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
+def elapsed() -> float:
+    """Return seconds on a clock that cannot be set, and goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Guard:
     """A token, and the cookie that represents it. Neither admits anybody once it has ended."""
 
@@ -62,7 +67,7 @@ class Guard:
 
 
 @contextlib.contextmanager
-def issued(folder: Path, age_s: float, clock: Callable[[], float] = time.time) -> Iterator[Guard]:
+def issued(folder: Path, age_s: float, clock: Callable[[], float] = elapsed) -> Iterator[Guard]:
     """Issue a token of 256 random bits that ends after `age_s` seconds, with the context, or as
     soon as its file in `folder` is removed. UsageError when no file can be made there."""
     token = secrets.token_urlsafe(32)
@@ -98,7 +103,9 @@ class Bearer:
     """The token that a scrape must bear, which a person brought in a file, else in a variable.
 
     It is read again for each scrape: a file that is replaced rotates the token, one that is removed
-    revokes it. It expires `age_s` seconds after the file was written, or the program started.
+    revokes it. It expires `age_s` seconds after the file was written, or the program started. The
+    time of day says only how old a file is when it is first seen: whoever sets it back later
+    prolongs nothing.
     """
 
     def __init__(
@@ -109,18 +116,27 @@ class Bearer:
         *,
         age_s: float = math.inf,
         clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = elapsed,
     ) -> None:
         self._path, self._variable, self._environ = path, variable, environ
-        self._age_s, self._clock = age_s, clock
-        self._started = clock()
+        self._age_s, self._clock, self._elapsed = age_s, clock, elapsed
+        self._written_at = math.nan
+        self._ends = elapsed() + age_s
 
     def token(self) -> str:
         """Return the token as it is now; "" where none was brought. UsageError as `given_token`,
         and for one that has expired."""
-        oldest = self._clock() - self._age_s
-        if self._path is None and self._started <= oldest:
-            raise _expired(f"${self._variable}", "Restart with another one.")
-        return given_token(self._path, self._variable, self._environ, oldest=oldest)
+        token, written_at = _given(self._path, self._variable, self._environ)
+        if self._path is not None and written_at != self._written_at:
+            self._written_at = written_at
+            self._ends = self._elapsed() + self._age_s - max(0.0, self._clock() - written_at)
+        if self._elapsed() >= self._ends:
+            source = f"${self._variable}" if self._path is None else str(self._path)
+            raise UsageError(
+                "Token has expired", f"{source} is older than --token-age allows.",
+                "Restart with another one." if self._path is None else "Write another one into it.",
+            )  # fmt: skip
+        return token
 
     def bears(self, authorization: str) -> bool:
         """Return whether an Authorization header is `Bearer` with the token, and that valid."""
@@ -137,37 +153,31 @@ def _same(said: str, true: str) -> bool:
     return hmac.compare_digest(said.encode(errors="replace"), true.encode())
 
 
-def given_token(
-    path: Path | None, variable: str, environ: Mapping[str, str], *, oldest: float = -math.inf
-) -> str:
+def given_token(path: Path | None, variable: str, environ: Mapping[str, str]) -> str:
     """Return the token that a person brought in a file, else in a variable; "" where in neither.
 
     Never as an argument: those are seen by every user of a machine. UsageError for a file that
-    others may read or that was written before `oldest`, and for a token that could be guessed.
+    others may read, and for a token that could be guessed.
     """
-    source = str(path) if path is not None else f"${variable}"
-    token = environ.get(variable, "") if path is None else _written(path, oldest)
+    return _given(path, variable, environ)[0]
+
+
+def _given(path: Path | None, variable: str, environ: Mapping[str, str]) -> tuple[str, float]:
+    """Return the token, and when its file was written: seconds since the epoch, 0 for none."""
+    source, token, written_at = f"${variable}", environ.get(variable, ""), 0.0
+    if path is not None:
+        source = str(path)
+        token, written_at = read_private(path, "Token", LARGEST_FILE)
     token = token.strip()
     if path is None and not token:
-        return ""
+        return "", 0.0
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UsageError(
             "Token cannot be used",
             f"{source}: a token has {SHORTEST_TOKEN} or more letters, digits and signs.",
             "Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
-    return token
-
-
-def _written(path: Path, oldest: float) -> str:
-    token, written_at = read_private(path, "Token", LARGEST_FILE)
-    if written_at <= oldest:
-        raise _expired(str(path), "Write another one into it.")
-    return token
-
-
-def _expired(source: str, hint: str) -> UsageError:
-    return UsageError("Token has expired", f"{source} is older than --token-age allows.", hint)
+    return token, written_at
 
 
 def is_here(host: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from gpuconsole.lab import SimulatedHosts  # noqa: E402
 from gpuconsole.session.metrics.lab import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
-from gpuconsole.web.guard import Bearer, given_token  # noqa: E402
+from gpuconsole.web.guard import Bearer, given_token, issued  # noqa: E402
 from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
 
 NOW = 1_800_000_000.0
@@ -266,20 +267,40 @@ def test_a_token_expires_when_its_file_is_old(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(TOKEN)
     path.chmod(0o600)
-    now = written = path.stat().st_mtime
-    bearer = Bearer(path, "T", {}, age_s=60.0, clock=lambda: now)
+    written = path.stat().st_mtime
+    day, passed = written + 20.0, 0.0
+    bearer = Bearer(path, "T", {}, age_s=60.0, clock=lambda: day, elapsed=lambda: passed)
     assert bearer.bears(f"Bearer {TOKEN}")
-    now = written + 60.0
+    # The time of day is set back; the token ends all the same.
+    day, passed = written - 3600.0, 39.0
+    assert bearer.bears(f"Bearer {TOKEN}")
+    passed = 40.0
     assert not bearer.bears(f"Bearer {TOKEN}")
     with pytest.raises(UsageError, match="expired"):
         bearer.token()
-    os.utime(path, (now, now))
-    assert bearer.bears(f"Bearer {TOKEN}")
+    os.utime(path, (written - 3600.0, written - 3600.0))
+    assert bearer.bears(f"Bearer {TOKEN}"), "it was written again"
+
+
+def test_the_clock_of_tokens_is_not_the_time_of_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(time, "clock_gettime", lambda which: passed)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    bearer = Bearer(None, "T", {"T": TOKEN}, age_s=60.0)
+    with issued(tmp_path / "web", 60.0) as guard:
+        passed = 59.0
+        assert bearer.bears(f"Bearer {TOKEN}")
+        assert not guard.ended
+        passed = 60.0
+        assert not bearer.bears(f"Bearer {TOKEN}")
+        assert guard.ended
 
 
 def test_a_variable_s_token_expires_after_the_start() -> None:
     now = 100.0
-    bearer = Bearer(None, "T", {"T": TOKEN}, age_s=60.0, clock=lambda: now)
+    bearer = Bearer(None, "T", {"T": TOKEN}, age_s=60.0, elapsed=lambda: now)
     now = 159.0
     assert bearer.bears(f"Bearer {TOKEN}")
     now = 160.0
