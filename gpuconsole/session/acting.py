@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from gpuconsole.core.jobs import Job, Task
@@ -65,12 +66,15 @@ class Acting(Writing):
 
         Returns once it has ended, or is known to end only when its host is back.
         """
+        return (await self.cancel_all((reference,)))[0]
+
+    async def cancel_all(self, references: Iterable[str]) -> list[Job]:
+        """End several jobs, as `cancel`."""
         self._require_writable("Cancelling")
-        job = queue.cancel(self._bench.journal, self.job(reference), self.user)
-        if not job.state.active:
-            self._bench.secrets.discard(job.id)
-            return job
-        return await self._stopped(job, lambda now: now.state.ended)
+        jobs = self._changed(
+            references, lambda job: queue.cancel(self._bench.journal, job, self.user)
+        )
+        return list(await asyncio.gather(*(self._cancelled(job) for job in jobs)))
 
     async def retry(
         self, reference: str, offer: Offer | None = None, secrets: Mapping[str, str] = NO_VALUES
@@ -92,13 +96,23 @@ class Acting(Writing):
 
     async def hold(self, reference: str) -> Job:
         """Keep a queued job from starting; a held one is released."""
+        return (await self.hold_all((reference,)))[0]
+
+    async def hold_all(self, references: Iterable[str]) -> list[Job]:
+        """Keep several jobs from starting, as `hold`, all or none."""
         self._require_writable("Holding")
-        return queue.hold(self._bench.journal, self.job(reference), self._bench.clock.now())
+        now = self._bench.clock.now()
+        return self._changed(references, lambda job: queue.hold(self._bench.journal, job, now))
 
     async def release(self, reference: str) -> Job:
         """Let a held job join the queue again."""
+        return (await self.release_all((reference,)))[0]
+
+    async def release_all(self, references: Iterable[str]) -> list[Job]:
+        """Let several held jobs join the queue again, all or none."""
         self._require_writable("Releasing")
-        return queue.release(self._bench.journal, self.job(reference), self._bench.clock.now())
+        now = self._bench.clock.now()
+        return self._changed(references, lambda job: queue.release(self._bench.journal, job, now))
 
     async def preempt(self, reference: str) -> Job:
         """Stop a running job and queue it again; it goes on from its checkpoint.
@@ -111,13 +125,30 @@ class Acting(Writing):
 
     async def set_priority(self, reference: str, priority: int) -> Job:
         """Change the priority of a queued or held job."""
+        return (await self.set_priority_all((reference,), priority))[0]
+
+    async def set_priority_all(self, references: Iterable[str], priority: int) -> list[Job]:
+        """Change the priority of several jobs, all or none."""
         self._require_writable("Changing a priority")
-        return queue.set_priority(self._bench.journal, self.job(reference), priority)
+        journal = self._bench.journal
+        return self._changed(references, lambda job: queue.set_priority(journal, job, priority))
 
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
         journal = self._bench.journal
         return journal.job(reference) or queue.find(journal.jobs(), reference)
+
+    def _changed(self, references: Iterable[str], change: Callable[[Job], Job]) -> list[Job]:
+        """Return the jobs after a change of each, which reach the journal together."""
+        with self._bench.journal.together():
+            return [change(self.job(reference)) for reference in references]
+
+    async def _cancelled(self, job: Job) -> Job:
+        """Return a job that was cancelled once it has ended."""
+        if job.state.active:
+            return await self._stopped(job, lambda now: now.state.ended)
+        self._bench.secrets.discard(job.id)
+        return job
 
     def _dispatch(self) -> None:
         """Take part in dispatching."""

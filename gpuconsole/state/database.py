@@ -107,7 +107,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing, alone."""
+        """Write all or nothing, alone; within another transaction, as a part of it."""
+        if self._connection.in_transaction:
+            yield self._connection
+            return
         with self._watched():
             self._connection.execute("BEGIN IMMEDIATE")
             try:

@@ -20,7 +20,7 @@ from tests.real.test_matrix_consoles import dispatching
 pytestmark = pytest.mark.real
 
 JOBS = int(os.environ.get("GPUCONSOLE_MATRIX_JOBS", "40"))
-"""Short jobs; the nightly run takes 2,000."""
+"""Short jobs; 2,000 take half an hour."""
 SWEEP = 1000
 """The most jobs of one sweep."""
 SHORT = """
@@ -86,7 +86,7 @@ def test_short_jobs_all_end_once(
     counts = runs(docker_lab.hosts[0]) + runs(docker_lab.hosts[1])
     assert len(counts) == JOBS
     assert set(counts.values()) == {1}
-    figure = f"{JOBS} submitted, {JOBS} ended, 0 lost, 0 started twice, 2 consoles killed"
+    figure = f"{JOBS:,} submitted, {JOBS:,} ended, 0 lost, 0 started twice, 2 consoles killed"
     record_property("figure", figure)
 
 

@@ -122,6 +122,25 @@ async def test_a_second_sweep_has_a_name_of_its_own_and_a_sweep_is_found_whole(
             session.group("nothing")
 
 
+async def test_a_sweep_is_changed_in_one_write(room: Room) -> None:
+    async with opened(room, dispatch=False) as session:
+        jobs = await session.sweep(room.task(), read_axes(["seed=0..9"]))
+        ids = [job.id for job in jobs]
+        statements: list[str] = []
+        session._journal._database._connection.set_trace_callback(statements.append)
+        for change in (
+            session.set_priority_all(ids, 3),
+            session.hold_all(ids),
+            session.release_all(ids),
+            session.cancel_all(ids),
+        ):
+            statements.clear()
+            changed = await change
+            assert [job.id for job in changed] == ids
+            assert statements.count("COMMIT") == 1
+        assert {job.state for job in session.jobs()} == {JobState.CANCELLED}
+
+
 async def test_a_job_after_a_sweep_starts_when_all_of_it_ended_well(room: Room) -> None:
     async with opened(room) as session:
         sized(session)

@@ -475,3 +475,28 @@ def test_jobs_added_together_are_there_all_or_none(journal: Journal) -> None:
     with pytest.raises(JournalError):
         journal.add_all([three, one])
     assert [job.task.name for job in journal.jobs()] == ["one", "two"]
+
+
+def test_what_is_saved_together_is_written_at_once_or_not_at_all(
+    journal: Journal, tmp_path: Path, clock: Clock
+) -> None:
+    jobs = [journal.add(a_job(name)) for name in ("one", "two")]
+    other = Journal(tmp_path / "state", clock=clock)
+    with journal.together():
+        for job in jobs:
+            held = journal.save(job, replace(job, state=JobState.HELD))
+            assert held.state is JobState.HELD
+        assert {job.state for job in other.jobs()} == {JobState.QUEUED}
+    assert {job.state for job in other.jobs()} == {JobState.HELD}
+    held = journal.jobs()[0]
+
+    def half() -> None:
+        with journal.together():
+            journal.save(held, replace(held, state=JobState.QUEUED))
+            journal.save(jobs[1], replace(jobs[1], state=JobState.CANCELLED))
+
+    with pytest.raises(JobMovedError):
+        half()
+    for seen in (journal, other):
+        assert {job.state for job in seen.jobs()} == {JobState.HELD}
+    other.close()

@@ -169,7 +169,7 @@ def cancel(job: str) -> int:
         found = session.group(job)
         # Of a sweep, what has ended stays; one job that has ended is a mistake worth telling.
         left = [one for one in found if not one.state.ended] or found
-        return list(await asyncio.gather(*(session.cancel(one.id) for one in left)))
+        return await session.cancel_all(one.id for one in left)
 
     _tell_all(job, drive(work))
     return 0
@@ -224,7 +224,7 @@ def hold(job: str) -> int:
         found = session.group(job)
         queued = [one for one in found if one.state is JobState.QUEUED]
         held = [one for one in found if one.state is JobState.HELD]
-        return [await session.hold(one.id) for one in queued or held or found[:1]]
+        return await session.hold_all(one.id for one in queued or held or found[:1])
 
     _tell_all(job, drive(work, fleet=False))
     return 0
@@ -239,7 +239,7 @@ def release(job: str) -> int:
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
         held = [one for one in found if one.state is JobState.HELD] or found[:1]
-        return [await session.release(one.id) for one in held]
+        return await session.release_all(one.id for one in held)
 
     _tell_all(job, drive(work, fleet=False))
     return 0
@@ -259,7 +259,7 @@ def priority(job: str, number: int) -> int:
         found = session.group(job)
         waiting = (JobState.QUEUED, JobState.HELD)
         able = [one for one in found if one.state in waiting] or found[:1]
-        return [await session.set_priority(one.id, number) for one in able]
+        return await session.set_priority_all([one.id for one in able], number)
 
     _tell_all(job, drive(work, fleet=False), f", priority {number}")
     return 0
