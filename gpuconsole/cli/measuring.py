@@ -203,6 +203,7 @@ def _agreed_here(*, needed: bool = True) -> bool:
     said = f"This runs the script on this machine, {Sandbox().isolation}."
     if not sys.stdin.isatty():
         if not needed:
+            note("It was not run on this machine to measure it; --yes would allow that.")
             return False
         raise UsageError("Nobody to ask", said, "Add --yes if that is what you want.")
     if not click.confirm(f"{said}\nGo on, now and from now on?", err=True):

@@ -211,6 +211,9 @@ class Attempt:
     """Whether its device was held by another job when it was placed there."""
     at_fault: str = ""
     """The host that could not start it, where it ended by a host's fault."""
+    steps_mib: float | None = None
+    """The most that Paddle took of one device during the first optimizer steps; None until they are
+    over, or where the script tells of none."""
 
     @property
     def parts(self) -> tuple[Attempt, ...]:
@@ -305,4 +308,5 @@ class Job:
             "cause": self.cause or None,
             "estimate_mib": self.estimate_mib,
             "peak_mib": attempt.peak_mib if attempt else None,
+            "first_steps_mib": attempt.steps_mib if attempt else None,
         }

@@ -86,7 +86,7 @@ class Ending:
             # The driver is asked now and then, Paddle itself knows its peak.
             peak_mib=max(self._watch.peak_mib, reported.peak_mib or 0.0) or None,
         )
-        image = _image(self._bench, job, attempt.host)
+        image = run_image(self._bench, job, attempt.host)
         devices = devices_of(self._bench.hosts.snapshot(), attempt)
         self._remember(Ended(job, ended, outcome, self._watch, reported, image, devices))
         state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
@@ -204,7 +204,7 @@ class Ending:
         outcome = outcome_of(
             status,
             words,
-            image=_image(self._bench, job, alone.host),
+            image=run_image(self._bench, job, alone.host),
             memory_limit_mib=memory_limit_mib(job, self._bench.settings, host),
             cancelled=job.cancel_requested,
         )
@@ -292,7 +292,7 @@ def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
     return min(failed, key=lambda end: (end.follows, end.at), default=ends[0])
 
 
-def _image(bench: Bench, job: Job, host: str) -> str:
+def run_image(bench: Bench, job: Job, host: str) -> str:
     """Return the image in which a job ran; "" where a cluster ran it as it runs things."""
     return "" if cluster_of(job.task) else job.task.image or bench.default_image(host)
 

@@ -30,12 +30,13 @@ from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.ending import CANCELLED_BEFORE, Ending
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.faults import HostFaults, could_not_start
+from gpuconsole.session.firststeps import FirstSteps
 from gpuconsole.session.gang import HostLostError, Part
 from gpuconsole.session.launch import Launch
 from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.observing import Watch
 from gpuconsole.session.recovery import Step, may_have_container, may_have_run
-from gpuconsole.session.tasks import first
+from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError
 
 ASK_AGAIN_S = 2.0
@@ -79,6 +80,7 @@ class Runner:
         self._gone_since: float | None = None
         self._seen = Watch()
         self._ending = Ending(bench, self._entry, self._seen, copies)
+        self._first_steps = FirstSteps(bench, self._entry, self._seen)
 
     @property
     def job(self) -> Job:
@@ -326,6 +328,13 @@ class Runner:
         """Follow the logs until one ends, a container ends, or there is news."""
         live = [part for part in parts if part.live]
         self._followed |= {part.attempt.container_name for part in live}
+        steps = asyncio.ensure_future(self._first_steps.run(live))
+        try:
+            return await self._follow(live)
+        finally:
+            await cancel_all([steps])
+
+    async def _follow(self, live: Sequence[Part]) -> bool:
         copies = [self._copies.follow(self._entry, part) for part in live]
         while not any(copy.done() for copy in copies) and not self._news.is_set():
             again = self._bench.clock.sleep(LOOK_AGAIN_S)

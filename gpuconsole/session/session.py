@@ -16,6 +16,7 @@ from pathlib import Path
 from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
+from gpuconsole.core.firststeps import first_steps
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
@@ -227,7 +228,8 @@ class Session(Acting, Asking):
         queued = any(job.state is JobState.QUEUED for job in asked)
         waiting = self._outlook.plan.waiting if queued else {}
         nobody, now, known = not self.dispatcher, self.now(), self.foresight.known
-        foreseen = self._placer.prospects(asked, self.jobs(), self.snapshot(), now)
+        snapshot = self.snapshot()
+        foreseen = self._placer.prospects(asked, self.jobs(), snapshot, now)
         return {
             job.id: why_of(
                 job,
@@ -235,6 +237,7 @@ class Session(Acting, Asking):
                 nobody=nobody,
                 expected=known.get(job.id),
                 prospect=prospect,
+                steps=first_steps(job, snapshot),
                 now=now,
             )
             for job, prospect in zip(asked, foreseen, strict=True)

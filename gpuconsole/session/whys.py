@@ -27,11 +27,13 @@ def why_of(
     nobody: bool = False,
     expected: Expected | None = None,
     prospect: Prospect | None = None,
+    steps: str = "",
     now: float = 0.0,
 ) -> Why:
     """Return the reason of a job's state; `waiting` are the reasons of queued ones, `nobody` says
     that no console starts jobs now, `expected` when a waiting job should start, and `prospect`
-    what else can be foreseen of it."""
+    what else can be foreseen of it. `steps` is what it took in its
+    first steps, as a sentence."""
     state = job.state.value
     attempt = job.attempt
     host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
@@ -58,7 +60,7 @@ def why_of(
     if job.state is JobState.RUNNING:
         reasons = attempt.placement_reasons if attempt else ()
         more = () if prospect is None else running_sentences(job, prospect, now)
-        told = (f"It runs on {host}.", *reasons, job.detail, *more)
+        told = (f"It runs on {host}.", *reasons, job.detail, steps, *more)
         return Why(state, " ".join(sentence for sentence in told if sentence))
     if job.state is JobState.UNKNOWN:
         wish = " It will be stopped then." if job.cancel_requested else ""

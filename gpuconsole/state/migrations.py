@@ -169,6 +169,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (host, image)
         ) WITHOUT ROWID""",
     ),
+    ("ALTER TABLE attempts ADD COLUMN steps_mib REAL",),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

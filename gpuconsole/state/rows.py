@@ -16,12 +16,13 @@ ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
     *("created_at", "creating_at", "starting_at", "started_at", "ended_at", "exit_code"),
     *("cause", "peak_mib", "placement_reasons", "ended_by", "members", "shared"),
-    "at_fault",
+    *("at_fault", "steps_mib"),
 )
 _NUMBERS = frozenset(
     (
         *("seq", "number", "revision", "submitted_at", "queued_at", "created_at", "creating_at"),
         *("starting_at", "started_at", "ended_at", "exit_code", "peak_mib", "estimate_mib"),
+        "steps_mib",
         *("cancel_requested", "shared"),
     )
 )

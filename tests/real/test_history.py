@@ -260,3 +260,31 @@ def test_the_driver_s_figure_is_the_peak_where_it_is_larger(desk: Desk) -> None:
     (seen,) = desk.seen()
     assert (seen.nvml_mib, seen.steps) == (777.0, 30)
     assert desk.job(job_id)["peak_mib"] == 777.0
+
+
+def test_the_first_steps_are_told_while_it_runs_and_stay_when_it_is_removed(desk: Desk) -> None:
+    desk.script.write_text(UNTIL_TOLD)
+    submitted = desk.json("submit", str(desk.script))
+    assert [tier["tier"] for tier in submitted["tiers"]] == ["static"]
+    job_id = submitted["job"]
+    dispatcher = subprocess.Popen(desk.command("dispatch"), stderr=subprocess.DEVNULL)
+    try:
+        desk.until(lambda: desk.job(job_id)["first_steps_mib"] is not None)
+        taken = desk.job(job_id)["first_steps_mib"]
+        reason = desk.json("why", job_id)["reason"]
+        assert f"In its first steps Paddle took {taken:.0f} MiB at most of 4.0 GiB" in reason
+        assert "were predicted" in reason
+        (seen,) = desk.seen()
+        assert (seen.outcome, seen.reserved_mib) == ("ok", taken)
+        assert 3 <= seen.steps <= 30
+        client = desk.engine.client()
+        for item in client.containers(filters={"status": "running"}):
+            client.remove_container(item["Id"], force=True)
+        client.close()
+        desk.until(lambda: desk.job(job_id)["state"] == "failed")
+    finally:
+        dispatcher.terminate()
+        dispatcher.wait(PATIENCE_S)
+    (seen,) = desk.seen()
+    assert seen.reserved_mib == taken
+    assert desk.json("preflight", str(desk.script))["tier"] == "history"

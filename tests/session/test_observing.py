@@ -208,6 +208,29 @@ async def test_the_dispatcher_writes_the_history_at_a_job_s_end(lab: Lab) -> Non
     assert lab.docker.history[0].spec.python_path == "/gpuconsole"
 
 
+async def test_the_first_steps_are_in_the_history_although_the_job_is_lost_later(lab: Lab) -> None:
+    desk = lab.desk()
+    desk.start()
+    job_id = lab.submit(desk)
+    await lab.clock.until(lambda: lab.docker.running)
+    container = lab.docker.only()
+    container.files["7.json"] = said(device="gpu:0", steps=1, reserved=50 * MIB)
+    await lab.clock.pass_time(30.0)
+    assert desk.journal.observations() == ()
+    container.files["7.json"] = said(device="gpu:0", steps=3, reserved=64 * MIB)
+    await lab.clock.until(lambda: desk.journal.observations())
+    attempt = desk.job(job_id).attempt
+    assert attempt is not None
+    assert (attempt.steps_mib, attempt.peak_mib) == (64.0, 64.0)
+    (seen,) = desk.journal.observations()
+    assert (seen.outcome, seen.steps, seen.reserved_mib) == ("ok", 3, 64.0)
+    lab.docker.containers.clear()
+    lab.docker.notify()
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    (seen,) = desk.journal.observations()
+    assert seen.reserved_mib == 64.0
+
+
 def test_an_empty_report_says_nothing() -> None:
     assert read_reports({}) == Reported()
 

@@ -127,12 +127,16 @@ def why(job: str) -> int:
 
     async def told(session: Session) -> dict[str, Why]:
         found = session.group(job)
-        # Only what waits for devices needs a look at the hosts.
-        waits = any(one.state is JobState.QUEUED for one in found)
-        return {} if waits else session.whys(found)
+        # Only what waits for devices, or is held against one, needs a look at the hosts.
+        looks = any(one.state is JobState.QUEUED or _has_steps(one) for one in found)
+        return {} if looks else session.whys(found)
 
     async def asked(session: Session) -> dict[str, Why]:
-        await session.look_around(_PICTURE_S)
+        found = session.group(job)
+        if any(one.state is JobState.QUEUED for one in found):
+            await session.look_around(_PICTURE_S)
+        else:
+            await session.first_frames(_PICTURE_S)
         return session.whys(session.group(job))
 
     found = drive(told, fleet=False) or drive(asked)
@@ -144,6 +148,12 @@ def why(job: str) -> int:
     for name, document in documents.items():
         _print_why(document, f"{name}  " if len(documents) > 1 else "")
     return 0
+
+
+def _has_steps(job: Job) -> bool:
+    """Tell whether a job runs, and what its first steps took is known."""
+    taken = job.attempt.steps_mib if job.attempt else None
+    return job.state is JobState.RUNNING and taken is not None
 
 
 def _print_why(document: Mapping[str, Any], mark: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from rich.cells import cell_len
 
+from gpuconsole.core.firststeps import first_steps
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
@@ -81,6 +82,8 @@ def head_lines(ink: Ink, going: Going, width: int) -> Lines:
         lines += labelled(ink, "waits", going.why, width)[:3]
     lines += _progress_lines(ink, going, width)
     lines.append(_memory_line(ink, job, going.snapshot, width))
+    if taken := first_steps(job, going.snapshot):
+        lines += labelled(ink, "steps", taken, width)
     if job.cause:
         style = ink.muted if job.state is JobState.SUCCEEDED else ink.bad
         parts = wrapped(say(job.cause), width - 10)

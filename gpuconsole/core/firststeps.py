@@ -1,0 +1,47 @@
+"""What a running job took in its first steps, held against its device and its estimate."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.units import format_mib
+
+STEPS = 3
+"""Optimizer steps after which training has usually reached its peak: from the second one on
+gradients and optimizer states exist."""
+
+
+def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
+    """Return what the latest attempt took in its first steps, as a sentence; "" until it is known.
+
+    That is what Paddle's allocator reserved, held against the same part of the estimate. Of the
+    device the context is taken too, as far as the driver showed it.
+    """
+    attempt = job.attempt
+    if attempt is None or attempt.steps_mib is None:
+        return ""
+    taken = f"In its first steps Paddle took {format_mib(attempt.steps_mib)} at most"
+    return f"{taken}{_of_device(job, snapshot)}; {_predicted(job, attempt.steps_mib)}."
+
+
+def _of_device(job: Job, snapshot: FleetSnapshot) -> str:
+    attempt = job.attempt
+    assert attempt is not None
+    host = snapshot.host(attempt.host)
+    own = [one for one in (host.devices if host else ()) if one.uuid in attempt.device_uuids]
+    sizes = [one.memory_total_mib for one in own if one.memory_total_mib]
+    if not sizes or job.task.backend == "cpu":
+        return ""
+    held = max(attempt.steps_mib or 0.0, attempt.peak_mib or 0.0)
+    beside = f", {format_mib(held)} with its context," if held > (attempt.steps_mib or 0.0) else ""
+    return f"{beside} of {format_mib(min(sizes))} ({held / min(sizes):.0%})"
+
+
+def _predicted(job: Job, taken_mib: float) -> str:
+    memory = (job.estimate or {}).get("memory")
+    if not isinstance(memory, dict):
+        return "its memory was not predicted"
+    said = memory.get("reserved_mib")
+    if not isinstance(said, (int, float)) or said <= 0:
+        return "its memory was not predicted"
+    return f"{format_mib(said)} were predicted ({taken_mib / said - 1.0:+.0%})"

@@ -1,0 +1,51 @@
+"""What a job took in its first steps, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.firststeps import first_steps
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+
+CARD = Device("GPU-0", 0, "A100", memory_total_mib=40960.0)
+FLEET = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(CARD,)),))
+
+
+def told(
+    taken: float | None = 4096.0, *, memory: Any = None, backend: str = "gpu", **more: Any
+) -> str:
+    attempt = Attempt(1, "a", ("GPU-0",), (0,), steps_mib=taken, **more)
+    document = None if memory is None else {"memory": memory}
+    task = Task("x", backend=backend)
+    job = Job("1", task, "ada", JobState.RUNNING, 0.0, attempts=(attempt,), estimate=document)
+    return first_steps(job, FLEET)
+
+
+def test_it_is_held_against_device_and_estimate() -> None:
+    assert told(memory={"reserved_mib": 4000.0}, peak_mib=4096.0) == (
+        "In its first steps Paddle took 4.0 GiB at most of 40.0 GiB (10%); "
+        "3.9 GiB were predicted (+2%)."
+    )
+    assert told(memory={"reserved_mib": 8192.0}, peak_mib=5120.0) == (
+        "In its first steps Paddle took 4.0 GiB at most, 5.0 GiB with its context, "
+        "of 40.0 GiB (12%); 8.0 GiB were predicted (-50%)."
+    )
+
+
+def test_on_the_processor_there_is_no_device() -> None:
+    assert told(backend="cpu", memory={"reserved_mib": 4096.0}) == (
+        "In its first steps Paddle took 4.0 GiB at most; 4.0 GiB were predicted (+0%)."
+    )
+
+
+def test_until_it_is_known_nothing_is_said() -> None:
+    assert told(None) == ""
+    assert first_steps(Job("1", Task("x"), "ada", JobState.QUEUED, 0.0), FLEET) == ""
+
+
+@pytest.mark.parametrize("memory", [None, 7, {}, {"reserved_mib": "x"}, {"reserved_mib": 0}])
+def test_without_an_estimate_it_says_so(memory: Any) -> None:
+    assert told(memory=memory).endswith("; its memory was not predicted.")
