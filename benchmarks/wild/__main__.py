@@ -3,6 +3,7 @@
     python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
     python -m benchmarks.wild --corpus FOLDER --batch third-party-1 [--tier static|meta|traced]
                               [--only ID,ID] [--record] [--product CHECKOUT] [--before]
+                              [--python PYTHON --libraries TEXT]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
@@ -40,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tier", choices=running.TIERS, default="static")
     parser.add_argument("--only", default="", metavar="ID,ID")
     parser.add_argument("--product", type=Path, default=HERE, help="the checkout that is asked")
+    parser.add_argument("--python", default=sys.executable, help="the Python that runs it")
+    parser.add_argument("--libraries", default="Paddle only", help="what it has, for the record")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--before", action="store_true", help="record it as the state before")
     parser.add_argument("--page", action="store_true")
@@ -93,20 +96,26 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
     """Run a batch, print the report, and record it where that was asked for."""
     only = frozenset(filter(None, options.only.split(",")))
     results = []
+    product = running.Product(options.product.resolve(), options.python)
     for entry in corpus.of(options.batch):
         if not only or entry.id in only:
-            results.append(result_of(entry, options.corpus, options.tier, options.product))
-            print(f"{entry.id}: {results[-1].outcome}", file=sys.stderr, flush=True)
+            result = result_of(entry, options.corpus, options.tier, product)
+            print(f"{entry.id}: {result.outcome} {result.cause}", file=sys.stderr, flush=True)
+            results.append(result)
     print(judging.report(options.batch, options.tier, results))
     if options.record:
         date = datetime.now(timezone.utc).date().isoformat()
         commit = _commit(options.product)
-        records.append(records.run_of(options.batch, options.tier, results, date=date,
-                                      commit=commit, before=options.before))  # fmt: skip
+        records.append(
+            records.run_of(
+                options.batch, options.tier, results, date=date, commit=commit,
+                before=options.before, libraries=options.libraries,
+            )
+        )  # fmt: skip
     return 0
 
 
-def result_of(entry: Entry, corpus: Path, tier: str, product: Path) -> Result:
+def result_of(entry: Entry, corpus: Path, tier: str, product: running.Product) -> Result:
     """Ask about one script at its own batch size and at each that was measured."""
     root = (corpus / entry.repository.folder).resolve()
     if not entry.can_run:

@@ -11,9 +11,9 @@ from benchmarks.wild import records
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
 _HEAD = (
-    "| batch | tier | first run | answered | “will fail” | points | median | 90 % | >10 % too low |"
+    "| batch | tier | first run | libraries | answered | “will fail” | points | median | 90 % | >10 % too low |"
     " in range | time |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 )
 
 
@@ -29,6 +29,7 @@ def _row(run: Mapping[str, Any]) -> str:
         run["batch"],
         run["tier"],
         f"{run['date']}, {run['commit']}" + (", before" if run.get("before") else ""),
+        run["libraries"],
         f"{figures['answered']} of {figures['can_run']}",
         f"{figures['accused']}",
         f"{points}",

@@ -46,7 +46,14 @@ def _place(run: Mapping[str, Any]) -> tuple[str, str, bool]:
 
 
 def run_of(
-    batch: str, tier: str, results: Sequence[Result], *, date: str, commit: str, before: bool
+    batch: str,
+    tier: str,
+    results: Sequence[Result],
+    *,
+    date: str,
+    commit: str,
+    before: bool,
+    libraries: str,
 ) -> dict[str, Any]:
     """Return a run as it is recorded: figures, and the outcome of each script."""
     return {
@@ -55,6 +62,7 @@ def run_of(
         "date": date,
         "commit": commit,
         "before": before,
+        "libraries": libraries,
         "figures": judging.summary(results),
         "scripts": {result.entry.id: _script(result) for result in results if result.entry.can_run},
     }

@@ -50,11 +50,23 @@ class Answer:
         return self.peak_bytes is not None
 
 
-def ask(entry: Entry, root: Path, tier: str, product: Path, batch: int | None) -> Answer:
-    """Ask the product in folder `product` about a script of a repository laid out at `root`."""
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What is asked: a checkout, and the Python that runs it, with the libraries that it has."""
+
+    checkout: Path
+    python: str = sys.executable
+
+
+def ask(entry: Entry, root: Path, tier: str, product: Product, batch: int | None) -> Answer:
+    """Ask the product about a script of a repository laid out at `root`."""
     with tempfile.TemporaryDirectory() as state:
-        command = [*_command(entry, root, tier, Path(state), batch)]
-        environment = {**os.environ, "PYTHONPATH": str(product), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [product.python, *_arguments(entry, root, tier, Path(state), batch)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(product.checkout),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         start = time.monotonic()
         process = subprocess.Popen(
             command, cwd=root / entry.workdir, env=environment, text=True, errors="replace",
@@ -105,12 +117,14 @@ def _place(record: dict[str, Any], root: Path) -> str:
     return f"{name}:{record.get('line')}: "
 
 
-def _command(entry: Entry, root: Path, tier: str, state: Path, batch: int | None) -> Sequence[str]:
+def _arguments(
+    entry: Entry, root: Path, tier: str, state: Path, batch: int | None
+) -> Sequence[str]:
     script = os.path.relpath(root / entry.script, root / entry.workdir)
     measured = [] if tier == "static" else ["--local", "--yes"]
     size = [] if batch is None else ["--batch-size", str(batch)]
     return [
-        sys.executable, "-W", "ignore", "-c", _START, "preflight", "--offline", "--backend", "cpu",
+        "-W", "ignore", "-c", _START, "preflight", "--offline", "--backend", "cpu",
         "--json", "--state", str(state), "--tier", tier, *measured, *size, script, "--",
         *entry.argv,
     ]  # fmt: skip

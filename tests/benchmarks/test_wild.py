@@ -209,7 +209,9 @@ def test_causes_are_grouped_by_what_is_not_particular_to_a_script() -> None:
 
 def a_run(**changed: object) -> dict[str, object]:
     result = Result(entry(), (answer(100.0),))
-    run = records.run_of("b", "static", [result], date="2026-01-02", commit="abc", before=False)
+    run = records.run_of(
+        "b", "static", [result], date="2026-01-02", commit="abc", before=False, libraries="none"
+    )
     return {**run, **changed}
 
 
@@ -257,7 +259,7 @@ def test_the_page_has_the_table_of_the_records() -> None:
 
 def test_the_table_says_when_and_of_which_version(tmp_path: Path) -> None:
     text = page.with_table(f"a\n{page.BEGIN}\nold\n{page.END}\nz\n", [a_run(before=True)])
-    assert "| b | static | 2026-01-02, abc, before | 1 of 1 | 0 | 0 | – |" in text
+    assert "| b | static | 2026-01-02, abc, before | none | 1 of 1 | 0 | 0 | – |" in text
     assert "old" not in text
     with pytest.raises(ValueError, match="no marks"):
         page.with_table("no marks", [])
