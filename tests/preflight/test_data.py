@@ -11,7 +11,7 @@ import pytest
 
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import analyse
+from gpuconsole.preflight import Analysis, analyse
 
 Write = Callable[..., Path]
 
@@ -393,3 +393,83 @@ def test_a_loader_that_is_only_looked_at_hides_no_loop_of_the_scripts_own(
     assert found.memory is not None, found.unknowns
     assert plain.memory is not None
     assert found.memory.tensors_peak_mib == pytest.approx(plain.memory.tensors_peak_mib, rel=0.05)
+
+
+LOADED = """
+import numpy as np
+import paddle
+
+class Data(paddle.io.Dataset):
+    def __getitem__(self, i):
+        return {sample}
+    def __len__(self):
+        return 1000
+
+def peek():
+    for x, y in paddle.io.DataLoader(Data(), batch_size=8):
+        break
+
+{before}
+net = paddle.nn.Linear(4096, 2)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Data(), batch_size=8):
+    net(x).sum().backward()
+    opt.step()
+    opt.clear_grad()
+"""
+FULL = "np.zeros((4096,), 'float32'), i % 2"
+BATCH_MIB = 8 * (4096 * 4 + 8) / 2**20
+
+
+def _inputs(scan: Callable[..., Analysis], **parts: str) -> float:
+    memory = scan(LOADED.format(**parts)).estimate(backend="cpu").memory
+    assert memory is not None
+    return memory.tensors_peak_mib
+
+
+@pytest.mark.parametrize(
+    ("before", "epochs"),
+    [
+        ("peek()\n", 1),
+        ("peek()\npeek()\n", 2),
+        ("first = next(iter(paddle.io.DataLoader(Data(), batch_size=8)))\ndel first\n", 1),
+        ("for i, b in enumerate(paddle.io.DataLoader(Data(), batch_size=8)):\n"
+         "    if i == 1:\n        break\ndel b\n", 1),
+    ],
+)  # fmt: skip
+def test_a_loader_left_early_keeps_what_waits(
+    scan: Callable[..., Analysis], before: str, epochs: int
+) -> None:
+    """Measured with Paddle 3.3.1: five waiting batches for each epoch that was left."""
+    plain = _inputs(scan, sample=FULL, before="")
+    left = _inputs(scan, sample=FULL, before=before)
+    assert left - plain == pytest.approx(epochs * 5 * BATCH_MIB, rel=1e-6)
+
+
+def test_batches_that_wait_are_counted_for_assumed_inputs(write: Callable[..., Path]) -> None:
+    known = analyse(write(LOADED.format(sample=FULL, before=""))).estimate(backend="cpu")
+    text = LOADED.format(sample="load(i), i % 2", before="from spam import load")
+    for name, hidden in (
+        ("x", text),
+        ("z", text.replace("net(x)", "net(z)").replace("    net", "    z = x\n    net")),
+    ):
+        found = analyse(write(hidden), assumptions={name: "[N, 4096] float32"})
+        memory = found.estimate(backend="cpu").memory
+        assert memory is not None
+        assert known.memory is not None
+        assert memory.tensors_peak_mib == pytest.approx(known.memory.tensors_peak_mib, rel=1e-3)
+
+
+@pytest.mark.parametrize("written", ["8, 'relu'", "num_channels=8, act='relu', param_attr=None"])
+def test_the_older_batch_norm_is_called_by_its_own_names(
+    scan: Callable[..., Analysis], written: str
+) -> None:
+    def size(norm: str) -> float:
+        layers = f"Sequential(paddle.nn.Linear(4096, 8), {norm})"
+        text = LOADED.replace("Linear(4096, 2)", layers)
+        memory = scan(text.format(sample=FULL, before="")).estimate().memory
+        assert memory is not None
+        return memory.tensors_peak_mib
+
+    newer = "paddle.nn.BatchNorm1D(8), paddle.nn.ReLU()"
+    assert size(f"paddle.nn.BatchNorm({written})") == size(newer)

@@ -151,7 +151,10 @@ def batch_item(run: Run, name: str, why: Unknown) -> Value:
     """Return the unknown part of a batch that the script would call `name`."""
     given = run.answers.find(name, run.file, run.line)
     if given is not None and isinstance(given.value, ShapeAnswer):
-        return answer(run, given)
+        queue, run.queue = run.queue, None  # this is a waiting batch itself
+        made = answer(run, given)
+        run.queue = queue
+        return made
     return replace(plain(why), root=Root(name, run.file, run.line, "", "shape"))
 
 
@@ -170,4 +173,8 @@ def answer(run: Run, one: Assumption) -> Value:
     batch = run.batch_here()
     if batch is None:
         return run.unknown("the batch size N of an answer is not known: give --batch-size")
-    return run.tensor(value.shape(batch), value.dtype, "inputs")
+    made = run.tensor(value.shape(batch), value.dtype, "inputs")
+    if run.queue is not None and one.given not in run.queue.answered:
+        waiting = [run.storage(made.nbytes, "inputs") for _ in range(run.queue.length)]
+        run.queue.answered[one.given] = waiting
+    return made

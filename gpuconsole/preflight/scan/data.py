@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuconsole.preflight.backends import terms
@@ -21,7 +21,7 @@ from gpuconsole.preflight.scan.datasets import (
 )
 from gpuconsole.preflight.scan.photos import Photo
 from gpuconsole.preflight.scan.pictures import Picture
-from gpuconsole.preflight.scan.run import CYCLES, Run
+from gpuconsole.preflight.scan.run import CYCLES, Queue, Run
 from gpuconsole.preflight.scan.tensors import ITEM_BYTES, Tensor
 from gpuconsole.preflight.scan.values import (
     Blocked,
@@ -182,15 +182,33 @@ class Loader(Native):
         run.loaders += 1
         batch = run.batch_now = self._present(calls, self._size(run))
         sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
-        waiting: deque[Value] = deque()
-        used: list[Storage] = []
         ahead, left = self._ahead(calls, batch)
+        waiting: deque[Value] = deque()
+        around, run.queue = run.queue, Queue(ahead)
+
+        def make() -> Value:
+            made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
+            return self._named(run, names, made)
+
+        try:
+            yield from self._queued(run, waiting, make, ahead, left)
+        except GeneratorExit:
+            if not run.cutting:
+                # Measured: what waits when a loop is left early is never let go.
+                run.abandoned += [waiting, run.queue]
+            raise
+        finally:
+            run.queue = around
+
+    def _queued(
+        self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int
+    ) -> Iterator[Value]:
+        """Give the batches of an epoch, with so many waiting and so many after the first."""
+        used: list[Storage] = []
         before, count = run.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= min(ahead, left - count):
-                made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
-                waiting.append(self._named(run, names, made))
-                made = None
+                waiting.append(make())
             count += 1
             if isinstance(waiting[0], Tensor):
                 # Paddle's reader leaves a bare batch in a cycle of references behind.

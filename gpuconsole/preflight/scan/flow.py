@@ -174,6 +174,7 @@ class Flow(Generators):
             if end is BREAK:
                 return None
             if run.cycles >= CYCLES and run.cycles > cycles:
+                self._cut(items)
                 return None
             if turns.enough(self, node.body, scope):
                 end = self._rest(node, scope, turns, items)
@@ -183,6 +184,15 @@ class Flow(Generators):
             if turns.count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
+
+    def _cut(self, items: Iterator[Value]) -> None:
+        """End a loop that the script would go on with: the steady state is known."""
+        close = getattr(items, "close", None)
+        self.run.cutting = True
+        if close is not None:
+            close()
+        del items, close
+        self.run.cutting = False
 
     def _rest(self, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]) -> Any:
         """Take the turns that are left of a loop over data to be like those that tell most."""

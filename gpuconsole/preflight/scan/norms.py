@@ -10,22 +10,26 @@ from gpuconsole.preflight.scan.run import Run
 from gpuconsole.preflight.scan.tensors import Tensor, as_shape
 from gpuconsole.preflight.scan.values import ShapeFault, Value
 
+_OLDER = ("is_test", "momentum", "epsilon", "param_attr", "bias_attr", "dtype", "data_layout")
+"""What `nn.BatchNorm` takes after its activation."""
 
-class BatchNorm(Layer):
-    """`nn.BatchNorm`, and what those by dimension share."""
 
-    label = "BatchNorm"
+class Normed(Layer):
+    """What the layers that normalise over the batch share."""
+
+    act: Value = None
 
     def init(self, run: Run, num_features: int, *_: Value, weight_attr: Value = None,
-             bias_attr: Value = None, data_format: str = "NCHW", act: Value = None,
-             **__: Value) -> None:  # fmt: skip
+             bias_attr: Value = None, data_format: str = "NCHW", **__: Value) -> None:  # fmt: skip
         """Make scale, shift and the running statistics."""
+        self.attrs["_num_features"] = num_features
+        self.make(run, num_features, weight_attr, bias_attr, data_format)
+
+    def make(self, run: Run, num_features: int, weight_attr: Value, bias_attr: Value,
+             data_format: str) -> None:  # fmt: skip
+        """Make them, whatever the arguments are called."""
         self.channels = num_features
         self.last = data_format in ("NHWC", "NLC", "NDHWC")
-        self.act = act
-        if type(self) is not BatchNorm:
-            # The class without a dimension in its name has no such attribute.
-            self.attrs["_num_features"] = num_features
         self.weight(run, "weight", (num_features,), weight_attr)
         self.weight(run, "bias", (num_features,), bias_attr)
         self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
@@ -40,25 +44,40 @@ class BatchNorm(Layer):
         return ops.unary(run, self.act, out) if isinstance(self.act, str) else out
 
 
-class BatchNorm1D(BatchNorm):
+class BatchNorm(Normed):
+    """`nn.BatchNorm`: the older class, with names of its own."""
+
+    label = "BatchNorm"
+
+    def init(self, run: Run, num_channels: int, act: Value = None,  # type: ignore[override]
+             *rest: Value,
+             **given: Value) -> None:  # fmt: skip
+        """Make scale, shift and the running statistics."""
+        given = dict(zip(_OLDER, rest, strict=False)) | given
+        self.act = act
+        layout = given.get("data_layout", "NCHW")
+        self.make(run, num_channels, given.get("param_attr"), given.get("bias_attr"), layout)
+
+
+class BatchNorm1D(Normed):
     """`nn.BatchNorm1D`."""
 
     label = "BatchNorm1D"
 
 
-class BatchNorm2D(BatchNorm):
+class BatchNorm2D(Normed):
     """`nn.BatchNorm2D`."""
 
     label = "BatchNorm2D"
 
 
-class BatchNorm3D(BatchNorm):
+class BatchNorm3D(Normed):
     """`nn.BatchNorm3D`."""
 
     label = "BatchNorm3D"
 
 
-class SyncBatchNorm(BatchNorm):
+class SyncBatchNorm(Normed):
     """`nn.SyncBatchNorm`."""
 
     label = "BatchNorm"

@@ -70,6 +70,16 @@ class Amp:
     black: frozenset[str] = frozenset()
 
 
+@dataclass(slots=True)
+class Queue:
+    """What waits in a loader beside its current batch."""
+
+    length: int
+    """Batches that wait."""
+    answered: dict[str, list[Storage]] = field(default_factory=dict)
+    """Parts of waiting batches that only an answer of the user tells, by its name."""
+
+
 class LayerCall(NamedTuple):
     """One call of a layer: its class, the line that called it, its output, its operations."""
 
@@ -181,6 +191,12 @@ class Run:
     waited: int = 0
     held: int | None = None
     """Bytes of activations alive when the last cycle was closed."""
+    abandoned: list[Any] = field(default_factory=list)
+    """Batches that wait in loaders whose loops were left early: their threads keep them."""
+    cutting: bool = False
+    """Whether the analysis itself ends a loop that the script would go on with."""
+    queue: Queue | None = None
+    """The waiting batches of the loader that is walked over."""
     loaders: int = 0
     fetched: bool = False
     batch_seen: int | None = None
