@@ -126,7 +126,8 @@ class Climb:
     def _drop(self, site: Site, why: str) -> None:
         """Use a site no more."""
         sites = tuple(one for one in self._means.sites if one != site)
-        self._means = replace(self._means, sites=sites, absent=why)
+        absent = "; ".join(filter(None, (self._means.absent, why)))
+        self._means = replace(self._means, sites=sites, absent=absent)
 
     async def _try(self, run: Run, progress: Progress) -> Trial:
         begun = self._effects.now()

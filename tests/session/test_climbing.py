@@ -137,7 +137,7 @@ async def test_without_consent_nothing_runs_and_the_next_site_is_taken() -> None
     assert [run.site for run in asked] == [HOST, HERE]
     assert world.runs == []
     assert {trial.why for trial in found.trials[1:]} == {
-        "nobody agreed that it runs on this machine"
+        "nobody agreed that it runs on gpu-1; nobody agreed that it runs on this machine"
     }
     assert endings(found) == [
         ("static", "", "unknown"), ("meta", "", "impossible"), ("traced", "", "impossible"),

@@ -77,6 +77,7 @@ class Room:
         self.script.parent.mkdir()
         self.script.write_text("print(1)\n")
         self.report = report_of()
+        self.settings = LabSettings()
         self.skipped: tuple[str, ...] = ()
         self.open: list[Session] = []
 
@@ -90,7 +91,7 @@ class Room:
             Parts(
                 hosts=FakeHosts({"a": self.docker}, Console()),
                 journal=Journal(self.state, clock=self.clock.now, read_only=read_only),
-                settings=LabSettings(),
+                settings=self.settings,
                 user="ada",
                 pack=pack,
                 default_image=lambda host: "paddle",

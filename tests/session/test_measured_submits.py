@@ -1,0 +1,125 @@
+"""Submitting what reading does not tell: it is measured first, within limits, and then queued."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.config import LabSettings
+from gpuconsole.core.containers import ImageFacts
+from gpuconsole.core.estimate import Estimate, Report, Unknown
+from gpuconsole.core.jobs import JobState
+from gpuconsole.errors import RefusedError
+from gpuconsole.session.session import Session
+from tests.session.test_session import FITS, Room, report_of
+
+UNKNOWN = Report(
+    Estimate("t.py", 8, None, "gpu", "unknown", 0.0, None, (Unknown("t.py", 3, "no model"),))
+)
+KNOWN = report_of(FITS)
+MEASURED = replace(KNOWN, estimate=replace(KNOWN.estimate, tier="meta"))
+
+
+class Bench(Room):
+    """A room in which measuring tells the memory, once it may go on."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(tmp_path)
+        self.report = UNKNOWN
+        self.docker.facts["paddle"] = ImageFacts()
+        self.runs: list[tuple[str, str, bool]] = []
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.goes_on.set()
+
+    async def measure(self, task: Any, mode: Any, progress: Any, *, host: str, local: bool) -> None:
+        self.runs.append((mode, host, local))
+        self.begun.set()
+        await self.goes_on.wait()
+        self.report = MEASURED
+
+    def session(self, **options: Any) -> Session:
+        session = super().session(dispatch=False, **options)
+        session._estimating.measure = self.measure  # type: ignore[method-assign]
+        return session
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_it_is_measured_on_a_host_before_it_is_queued(bench: Bench) -> None:
+    async with bench.session() as session:
+        job = await session.submit(bench.task())
+        assert job.state is JobState.QUEUED
+        assert job.estimate_mib == FITS.high_mib
+        assert bench.runs == [("meta", "a", False)]
+        assert job.estimate is not None
+        tiers = [(tier["tier"], tier["outcome"], tier["host"]) for tier in job.estimate["tiers"]]
+        assert tiers == [("static", "unknown", ""), ("meta", "answered", "a")]
+
+
+async def test_what_is_known_is_not_measured(bench: Bench) -> None:
+    bench.report = KNOWN
+    async with bench.session() as session:
+        job = await session.submit(bench.task())
+    assert bench.runs == []
+    assert job.estimate is not None
+    assert [tier["tier"] for tier in job.estimate["tiers"]] == ["static"]
+
+
+async def test_a_task_that_is_never_to_be_measured_is_queued_as_unknown(bench: Bench) -> None:
+    async with bench.session() as session:
+        job = await session.submit(bench.task(measure="never"))
+        assert job.estimate_mib is None
+        assert "waits for an empty device" in session.warnings(job.id)[0]
+    assert bench.runs == []
+
+
+async def test_a_lab_may_refuse_what_no_tier_can_tell(bench: Bench) -> None:
+    bench.settings = LabSettings(unknown_memory="refuse", measure="never")
+    async with bench.session() as session:
+        with pytest.raises(RefusedError, match="no model") as refused:
+            await session.submit(bench.task())
+        assert "measure: never" in refused.value.message
+        assert (await session.submit(bench.task("forced"), force=True)).estimate_mib is None
+
+
+async def test_cancelling_queues_it_as_unknown_and_is_remembered(bench: Bench) -> None:
+    bench.goes_on.clear()
+    async with bench.session() as session:
+        work = asyncio.ensure_future(session.submit(bench.task()))
+        await bench.begun.wait()
+        session.stop_measuring()
+        assert (await work).estimate_mib is None
+        assert (await session.submit(bench.task("again"))).estimate_mib is None
+        assert len(bench.runs) == 1
+        bench.goes_on.set()
+        found = await session.climb(bench.task(), insist=True)
+        assert found.estimate.tier == "meta"
+
+
+async def test_of_two_at_once_the_second_uses_what_the_first_measured(bench: Bench) -> None:
+    bench.goes_on.clear()
+    async with bench.session() as session:
+        both = [asyncio.ensure_future(session.submit(bench.task(name))) for name in ("x", "y")]
+        await bench.begun.wait()
+        await bench.until(lambda: len(session._estimating._climbs) == 2)
+        bench.goes_on.set()
+        jobs = await asyncio.gather(*both)
+    assert len(bench.runs) == 1
+    assert {job.estimate_mib for job in jobs} == {FITS.high_mib}
+
+
+async def test_read_only_measures_nothing(bench: Bench) -> None:
+    async with bench.session():
+        pass
+    async with bench.session(read_only=True) as session:
+        found = await session.climb(bench.task())
+    assert bench.runs == []
+    assert found.estimate.memory is None
+    assert {trial.outcome for trial in found.trials} == {"unknown", "impossible"}
