@@ -16,8 +16,9 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import JOURNAL_NAME, config_path, state_folder
+from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_folder
 from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.remote.drivers import has_driver
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Estimating
 from gpuconsole.session.reading.reader import Reader
@@ -144,9 +145,12 @@ def common_cards(backend: Backend, threshold: float) -> tuple[preflight.Card, ..
 
 
 def _inventory(given: Path | None) -> Inventory | None:
-    from gpuconsole.remote.inventory import find_inventory, load_inventory, local_inventory
-
     path = find_inventory(given, os.environ)
+    if path is None and not has_driver():
+        # Reading inventories takes longer to load than a script takes to read.
+        return None
+    from gpuconsole.remote.inventory import load_inventory, local_inventory
+
     return load_inventory(path) if path is not None else local_inventory()
 
 

@@ -111,7 +111,7 @@ def _means(task: Task) -> Means:
 def _has_hosts() -> bool:
     import os
 
-    from gpuconsole.remote.inventory import find_inventory
+    from gpuconsole.core.places import find_inventory
 
     return find_inventory(options().inventory, os.environ) is not None
 

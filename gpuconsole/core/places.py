@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import platformdirs
 
 from gpuconsole.core.trust import require_private
 
+INVENTORY_VARIABLE = "GPUCONSOLE_INVENTORY"
+"""Environment variable that names the inventory."""
 JOURNAL_NAME = "journal.sqlite"
 """The journal's file in the state folder."""
 MEASURED_NAME = "measured"
@@ -22,6 +25,16 @@ def config_path() -> Path:
 def inventory_path() -> Path:
     """Return the path of the user's own inventory."""
     return platformdirs.user_config_path("gpuconsole") / "inventory.yaml"
+
+
+def find_inventory(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the inventory to read: given, named by the environment, the user's own, or None."""
+    if given is not None:
+        return given
+    if named := environ.get(INVENTORY_VARIABLE):
+        return Path(named).expanduser()
+    own = inventory_path()
+    return own if own.exists() else None
 
 
 def state_dir() -> Path:

@@ -65,7 +65,8 @@ class Desk:
     @property
     def homeless(self) -> bool:
         """Whether no session is open, and there is no lab that could be."""
-        from gpuconsole.remote.inventory import find_inventory, local_inventory
+        from gpuconsole.core.places import find_inventory
+        from gpuconsole.remote.inventory import local_inventory
 
         opening = self._opening
         return (

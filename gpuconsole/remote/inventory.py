@@ -5,9 +5,7 @@ The YAML file is read strictly; what comes out are `HostEntry` records with the 
 
 from __future__ import annotations
 
-import ctypes
 import re
-import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,17 +16,15 @@ from pydantic import AfterValidator, Field
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
-from gpuconsole.core.places import inventory_path
+from gpuconsole.core.places import find_inventory, inventory_path
 from gpuconsole.core.text import clean
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import commands
+from gpuconsole.remote.drivers import has_driver
 
 DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
 DEFAULT_SOCKET = "/var/run/docker.sock"
-VARIABLE = "GPUCONSOLE_INVENTORY"
-"""Environment variable that names the inventory."""
-
 SLURM_INTERVAL_S = 5.0
 """Slurm's controller serves all users: it is asked less often than a host's own agent."""
 
@@ -258,16 +254,6 @@ def parse_inventory(text: str, source: str) -> Inventory:
     return _checked(parse_document(text, source, InventorySection))
 
 
-def find_inventory(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the inventory to read: given, named by the environment, the user's own, or None."""
-    if given is not None:
-        return given
-    if named := environ.get(VARIABLE):
-        return Path(named).expanduser()
-    own = inventory_path()
-    return own if own.exists() else None
-
-
 def open_inventory(given: Path | None, environ: Mapping[str, str]) -> Inventory:
     """Return the inventory to use; without a file, this machine if it has a GPU."""
     path = find_inventory(given, environ)
@@ -286,24 +272,10 @@ def open_inventory(given: Path | None, environ: Mapping[str, str]) -> Inventory:
 
 def local_inventory() -> Inventory | None:
     """Return an inventory of this machine alone, or None where there is no driver of any card."""
-    if not _has_driver():
+    if not has_driver():
         return None
     name = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).lstrip("._-")[:63]
     return Inventory("this machine", (HostEntry(name or "localhost", local=True),))
-
-
-def _has_driver() -> bool:
-    # Asked only where there is no inventory: most commands need not know the vendors.
-    from gpuconsole.remote.vendors import VENDORS
-
-    tools = ("nvidia-smi", *(tool for vendor in VENDORS for tool in vendor.tools))
-    if any(shutil.which(tool) for tool in tools):
-        return True
-    try:
-        ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def _checked(document: Document[InventorySection]) -> Inventory:

@@ -89,12 +89,8 @@ def open_session(
 def _real_session(
     inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool, fleet: bool
 ) -> Session:
-    from gpuconsole.remote.inventory import (
-        DEFAULT_IMAGE,
-        Inventory,
-        find_inventory,
-        open_inventory,
-    )
+    from gpuconsole.core.places import find_inventory
+    from gpuconsole.remote.inventory import DEFAULT_IMAGE, Inventory, open_inventory
 
     if fleet or find_inventory(inventory, os.environ) is not None:
         lab = open_inventory(inventory, os.environ)

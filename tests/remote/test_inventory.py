@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core import places
 from gpuconsole.errors import DocumentError, UsageError
-from gpuconsole.remote import inventory
+from gpuconsole.remote import drivers, inventory
 from gpuconsole.remote.inventory import HostEntry, parse_inventory
 
 MINIMUM = """\
@@ -166,25 +167,25 @@ def test_the_inventory_is_looked_for_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "inventory.yaml"
-    monkeypatch.setattr(inventory, "inventory_path", lambda: own)
+    monkeypatch.setattr(places, "inventory_path", lambda: own)
     given = tmp_path / "given.yaml"
     named = {"GPUCONSOLE_INVENTORY": str(tmp_path / "named.yaml")}
-    assert inventory.find_inventory(None, {}) is None
+    assert places.find_inventory(None, {}) is None
     own.write_text("")
-    assert inventory.find_inventory(None, {}) == own
-    assert inventory.find_inventory(None, named) == tmp_path / "named.yaml"
-    assert inventory.find_inventory(given, named) == given
+    assert places.find_inventory(None, {}) == own
+    assert places.find_inventory(None, named) == tmp_path / "named.yaml"
+    assert places.find_inventory(given, named) == given
 
 
 def test_without_inventory_this_machine_opens_where_it_has_a_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inventory, "inventory_path", lambda: tmp_path / "none.yaml")
-    monkeypatch.setattr(inventory, "_has_driver", lambda: False)
+    monkeypatch.setattr(places, "inventory_path", lambda: tmp_path / "none.yaml")
+    monkeypatch.setattr(inventory, "has_driver", lambda: False)
     with pytest.raises(UsageError) as caught:
         inventory.open_inventory(None, {})
     assert "gpuconsole demo" in caught.value.hint
-    monkeypatch.setattr(inventory, "_has_driver", lambda: True)
+    monkeypatch.setattr(inventory, "has_driver", lambda: True)
     (host,) = inventory.open_inventory(None, {}).hosts
     assert host.local
     assert re.fullmatch(r"[A-Za-z0-9][\w.-]*", host.name)
@@ -220,7 +221,7 @@ def test_a_machine_with_another_vendors_tool_is_a_lab_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(inventory.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(drivers.ctypes, "CDLL", no_library)
     assert inventory.local_inventory() is None
     (tmp_path / "npu-smi").write_text("#!/bin/sh\n")
     (tmp_path / "npu-smi").chmod(0o755)
