@@ -23,7 +23,8 @@ from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.backends import terms, unproven
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
-from gpuconsole.preflight.recording import Recording, Unusable, combine, read_run
+from gpuconsole.preflight.pieces import Pieces, pieces
+from gpuconsole.preflight.recording import Unusable, read_run
 from gpuconsole.preflight.trace import Trace
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -40,7 +41,7 @@ class Measured:
     script: str
     tier: MeasuredTier
     paddle: str
-    recording: Recording | None
+    recording: Pieces | None
     refusal: str = ""
     """Why the measurement does not tell the memory; "" when it does."""
     own_batch: int | None = None
@@ -80,7 +81,7 @@ class Measured:
             coverage=1.0,
             memory=memory,
             unknowns=() if memory is not None else (Unknown(self.script, 0, reason),),
-            flags=self.flags,
+            flags=self._flags(size),
             notes=self._notes(backend),
         )
         if static is None:
@@ -91,8 +92,16 @@ class Measured:
             flops_per_step=static.flops_per_step,
             bytes_per_step=static.bytes_per_step,
             kernels_per_step=static.kernels_per_step,
-            flags=tuple(sorted({*plain.flags, *static.flags} - {"bound"})),
+            flags=tuple(sorted({*plain.flags, *(set(static.flags) - {"bound"})})),
         )
+
+    def _flags(self, batch: int | None) -> tuple[str, ...]:
+        recording = self.recording
+        bent = recording is not None and not recording.only and recording.straight is None
+        if recording is None or not bent or batch is None:
+            return self.flags
+        ran = {recording.largest, *(start for start, _ in recording.parts)}
+        return self.flags if batch in ran else tuple(sorted({*self.flags, "bound"}))
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
@@ -101,30 +110,46 @@ class Measured:
             return lambda batch: None
         factor = self._factor(backend) / MIB
         own = terms(backend)
-        line = recording.line(own.waiting_batches, kernels=backend == "cpu")
+        whole = recording.straight
         # A reader of a small data set has fewer batches ready as they grow: not a line.
-        if line is not None and not recording.ends:
-            hull = envelope(line)
-            return lambda batch: hull.at(batch) * factor + self._workspace(batch, backend)
+        if whole is not None and not whole.ends:
+            line = whole.line(own.waiting_batches, kernels=backend == "cpu")
+            if line is not None:
+                hull = envelope(line)
+                return lambda batch: hull.at(batch) * factor + self._workspace(batch, backend)
+        return self._by_replay(recording, backend, factor)
+
+    def _by_replay(
+        self, recording: Pieces, backend: Backend, factor: float
+    ) -> Callable[[int], float | None]:
+        """Return reserved MiB by replaying the trace at each batch that is asked for."""
         seen: dict[int, float] = {}
 
-        def replayed(batch: int) -> float:
+        def alone(batch: int) -> float:
             if batch not in seen:
-                total = peak(self._trace(batch, backend)).total
+                total = peak(self._trace(batch, backend)).total * recording.bound(batch)
                 seen[batch] = total * factor + self._workspace(batch, backend)
             return seen[batch]
+
+        def replayed(batch: int) -> float | None:
+            if recording.only:
+                return alone(batch) if batch == recording.largest else None
+            # Where one stretch ends and another begins it must not fall.
+            starts = [start for start, _ in recording.parts if 0 < start < batch]
+            return max(alone(one) for one in (*starts, batch))
 
         return replayed
 
     def _trace(self, batch: int, backend: Backend) -> Trace:
         assert self.recording is not None
         own = terms(backend)
-        return self.recording.trace(batch, own.waiting_batches, kernels=backend == "cpu")
+        recording = self.recording.at(batch)
+        return recording.trace(batch, own.waiting_batches, kernels=backend == "cpu")
 
     def _workspace(self, batch: int, backend: Backend) -> float:
         if backend == "cpu" or self.recording is None:
             return 0.0
-        return workspace_mib(self.recording.conv.at(batch))
+        return workspace_mib(self.recording.at(batch).conv.at(batch))
 
     def _factor(self, backend: Backend) -> float:
         """Return what the allocator reserves over what tensors need: one figure for all batches
@@ -132,7 +157,9 @@ class Measured:
         if backend == "cpu":
             return 1.0
         if backend not in self._factors:
-            sizes = {*SIMULATED, self.own_batch or SIMULATED[0]}
+            sizes = {self.own_batch or SIMULATED[0]}
+            if self.recording is not None and not self.recording.only:
+                sizes.update(SIMULATED)
             traces = [self._trace(size, backend) for size in sizes]
             own = terms(backend)
             self._factors[backend] = max(allocator.fragmentation(one, own) for one in traces)
@@ -143,14 +170,19 @@ class Measured:
     ) -> tuple[Memory | None, str]:
         if self.recording is None:
             return None, self.refusal
+        if self.recording.only:
+            own = self.recording.largest
+            if batch not in (None, own):
+                return None, f"it was measured with its own batch size{_named(own)} alone"
+            batch = own
         if batch is None:
             return None, "the script's own batch size is not known: name one"
         scale = self._scale(batch, backend, variant)
         if scale is None:
             return None, "what this change would save cannot be told from a measurement alone"
-        found = peak(self._trace(batch, backend))
+        found, bound = peak(self._trace(batch, backend)), self.recording.bound(batch)
         parts = {
-            str(kind): size / MIB * (scale if kind in _SCALED else 1.0)
+            str(kind): size / MIB * bound * (scale if kind in _SCALED else 1.0)
             for kind, size in found.parts.items()
         }
         tensors = sum(parts.values())
@@ -172,8 +204,22 @@ class Measured:
             return None
         return changed.tensors_peak_mib / plain.tensors_peak_mib
 
+    def _bends(self) -> list[str]:
+        """Say where the batch size does not tell the memory by a line."""
+        recording = self.recording
+        if recording is None or recording.straight is not None:
+            return []
+        if recording.only:
+            return ["The script was measured with its own batch size: with no other it runs."]
+        sizes = [start for start, _ in recording.parts] + [recording.largest]
+        return [
+            f"Memory is not a line in the batch: it was run at {', '.join(map(str, sizes))}; any "
+            "other batch size has a bound."
+        ]
+
     def _notes(self, backend: Backend) -> tuple[str, ...]:
         notes = [f"Method: measured beside Paddle {self.paddle} on a CPU, {_HOW[self.tier]}."]
+        notes += self._bends()
         if backend != "cpu":
             notes.append(
                 "For a device: what CPU kernels take while they run is left out, a convolution "
@@ -192,9 +238,13 @@ class Measured:
         return (*notes, *filter(None, [unproven(backend)]), *self.notes)
 
 
+def _named(batch: int) -> str:
+    return f" ({batch})" if batch else ""
+
+
 _HOW: Mapping[MeasuredTier, str] = {
     "meta": "every operator of the script run on tensors that have shape and type but no data",
-    "traced": "every allocation of three steps at two small batch sizes, each as a function of "
+    "traced": "every allocation of three steps at small batch sizes, each as a function of "
     "the batch size",
     "symbolic": "the network built as a program with an open batch size, nothing computed",
 }
@@ -211,9 +261,9 @@ def load(
     try:
         runs = sorted((read_run(one) for one in document["runs"]), key=lambda one: one.batch)
         mode = document["mode"]
-        if mode not in MEASURED_TIERS or len(runs) < 2:
+        if mode not in MEASURED_TIERS or not runs or (len(runs) < 2 and not runs[0].fixed):
             raise ValueError("not a measurement")
-        own = document["runs"][0].get("own_batch")
+        own = next((one["own_batch"] for one in document["runs"] if one.get("own_batch")), None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             "Cannot read the measurement",
@@ -221,10 +271,10 @@ def load(
             "Measure again.",
         ) from None
     if analysis is not None:
-        own = analysis.outcome(None, "gpu").batch
+        own = analysis.outcome(None, "gpu").batch or own
     recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
     try:
-        recording = combine(runs[0], runs[-1])
+        recording = pieces(runs)
     except Unusable as why:
         refusal = str(why)
         if "change from one" in refusal:

@@ -47,6 +47,9 @@ class Run:
     widest_conv: int
     flags: frozenset[str]
     trained: bool
+    fixed: bool = False
+    """Whether it ran with the script's own batch size, and can with no other; `batch` is 0 where
+    that has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,13 @@ def read_run(data: Mapping[str, Any]) -> Run:
             widest_conv=int(data["widest_conv"]),
             flags=frozenset(map(str, data["flags"])),
             trained=bool(data["trained"]),
+            fixed=bool(data.get("fixed", False)),
         )
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"not a recording: {error!r}") from None
     count = len(run.sizes)
     whole = len(run.names) == len(run.kinds) == count
-    if not whole or len(run.events) > MOST_EVENTS or run.batch < 1:
+    if not whole or len(run.events) > MOST_EVENTS or run.batch < (0 if run.fixed else 1):
         raise ValueError("not a recording: its lists do not go together")
     if any(not -count <= event < count for event in run.events) or min(run.sizes, default=0) < 0:
         raise ValueError("not a recording: an event of no block")
@@ -149,6 +153,16 @@ class Recording:
             slopes.append(int(size.linear) * times)
         kinds = [_kind(kind, place in run.inside) for place, kind in enumerate(run.kinds)]
         return AffineTrace(run.events, fixed, slopes, kinds)
+
+
+def constant(run: Run) -> Recording:
+    """Return a run as a recording that is the same at every batch size."""
+    sizes = tuple(Size(size, 0.0) for size in run.sizes)
+    samples = tuple(
+        None if one.get("samples") is None else Size(float(one["samples"] or 0), 0.0)
+        for one in run.readers
+    )
+    return Recording(run, sizes, Size(run.widest_conv, 0.0), samples)
 
 
 def ready(samples: Size | None, batch: int, waiting: int) -> int:

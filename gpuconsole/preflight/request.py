@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.estimate import MeasuredTier
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 Mode = MeasuredTier
 
 VERSION = 1
-BATCHES = (2, 4)
-"""One sample takes other paths; a double lets what halves the batch be seen."""
+BATCHES: Mapping[Mode, tuple[int, ...]] = MappingProxyType(
+    {"traced": (2, 4, 8), "symbolic": (2, 4), "meta": (2, 4)}
+)
+"""One sample takes other paths; a double lets what halves the batch be seen; a third tells whether
+memory is a line in the batch."""
 STEPS = 3
 """From the second step on, gradients and optimizer states exist; the third confirms it."""
 PROBE = Path(__file__).with_name("probe")
@@ -84,7 +88,7 @@ def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
     own = analysis.outcome(None, "gpu").batch if analysis is not None else None
     if mode == "meta" and isinstance(own, int) and own > 0:
         return [own, 2 * own]
-    return list(BATCHES)
+    return list(BATCHES[mode])
 
 
 def _operators() -> dict[str, dict[str, str]]:

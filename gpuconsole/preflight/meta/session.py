@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import probe_batch
 import probe_hooks
-from probe_notes import notes
 
 from .ledger import Block
-from .state import STATE
+from .state import STATE, Unsupported
 from .values import chosen
 
 
@@ -61,19 +59,19 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
         for place, key in zip(waiting, sorted(self.waiting)):
             ledger.sizes[place] = self.waiting[key]
-        answer = ledger.as_json()
+        answer = {**ledger.as_json(), **self.facts()}
         answer.update(
-            batch=self.request["size"],
-            paddle=self.paddle.__version__,
-            readers=[self.readers[key] for key in sorted(self.readers)],
             flags=sorted(self.flags | STATE.flags),
-            shapes=list(self.shapes.values()),
             widest_conv=max(self.widest_conv, STATE.widest_conv),
-            cycles_seen=self.cycles,
-            batch_seen=sorted(self.seen),
-            trained=self.trained,
-            own_batch=probe_batch.own_size(),
             choices=dict(sorted(STATE.choices.items())),
-            notes=[*notes(), *chosen()],
+            notes=[*answer["notes"], *chosen()],
         )
         self.channel.end({"run": answer})
+
+    def _predictor(self) -> None:
+        """Refuse inference engines, which run a saved network outside all that is watched here."""
+
+        def run(*_: Any) -> None:
+            raise Unsupported("an inference engine computes what it runs")
+
+        self.paddle.inference.Predictor.run = run

@@ -10,14 +10,19 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
+
+import probe_line
 
 VERSION = 1
 MODES = ("traced", "symbolic", "meta")
 TAIL = 8000
 """Characters kept of what the script prints."""
 DOUBLINGS = (1, 4)
-"""A pair of batch sizes is tried as asked, then larger: some scripts refuse very small ones."""
+"""Batch sizes are tried as asked, then larger: some scripts refuse very small ones."""
+LONGEST_S = 240.0
+"""Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
 
 def main() -> None:
@@ -61,45 +66,117 @@ def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
 
 def measured(request: Any, out: Any) -> Any:
     """Run the script at each batch size and return the message that ends the answer."""
-    answer = {}
     if request["mode"] == "symbolic":
-        answer = pair(request, request["batches"], out)
+        answer = batches(request, request["batches"], out)
         if answer.get("error", {}).get("kind") == "script":
             # Some layers look into their parameters while they are made: give those memory.
-            answer = pair(dict(request, lazy=False), request["batches"], out)
-        return answer
+            answer = batches(dict(request, lazy=False), request["batches"], out)
+        return closed(request, answer)
     if request["mode"] == "meta":
-        return pair(request, request["batches"], out)
+        answer = batches(request, request["batches"], out)
+        return closed(request, at_its_own(request, answer, out))
+    answer = {}
     for factor in DOUBLINGS:
         sizes = [size * factor for size in request["batches"]]
-        answer = pair(request, sizes, out)
-        refused = answer.get("error", {}).get("kind") == "script"
-        if not refused or request["batch"]["how"] == "fixed":
+        answer = batches(request, sizes, out)
+        if answer.get("error", {}).get("kind") != "script":
             break
-    return answer
+    else:
+        # It lives with no batch but its own.
+        whole = as_written(request, out)
+        return closed(request, whole if "runs" in whole else answer)
+    return closed(request, further(request, answer, out))
 
 
-def pair(request: Any, sizes: Any, out: Any) -> Any:
-    """Run the script once for each of some batch sizes."""
-    runs = []
+def batches(request: Any, sizes: Any, out: Any) -> Any:
+    """Run the script once for each of some batch sizes; return the runs, or an error.
+
+    The first run tells the script's own batch size where nothing else did: loaders of other sizes
+    then keep their proportion to it. Where a size changes nothing there is but one run.
+    """
+    runs: list[Any] = []
     for place, size in enumerate(sizes):
-
-        def forward(share: Any, stage: Any, place: Any = place, size: Any = size) -> None:
-            whole = (place + share) / len(sizes)
-            say(out, {"progress": round(whole, 3), "stage": f"batch {size}, {stage}"})
-
-        answer = run(dict(request, size=size), forward)
+        answer = run(dict(request, size=size), stages(out, size, place, len(sizes)))
         if "error" in answer:
             return answer
         runs.append(answer["run"])
-    return {"document": document(request, runs)}
+        if place == 0 and probe_line.other_sizes(runs[0], request["batch"]):
+            own = dict(request["batch"], value=runs[0]["own_batch"])
+            return batches(dict(request, batch=own), sizes, out)
+        if place == 1 and probe_line.unmoved(*runs):
+            return {"runs": [probe_line.fixed(runs[0])]}
+    return {"runs": runs}
+
+
+def further(request: Any, answer: Any, out: Any) -> Any:
+    """Follow what is not a line in the batch to the script's own batch, where that is soon done."""
+    runs = answer.get("runs", ())
+    own = request.get("own") or next((one["own_batch"] for one in runs if one["own_batch"]), None)
+    if len(runs) < 3 or probe_line.straight(runs) or not own or own <= runs[-1]["batch"]:
+        return answer
+    if probe_line.seconds_at(own, runs) > LONGEST_S:
+        return answer
+    asked = dict(request, size=own)
+    if request["batch"]["how"] == "loader":
+        asked["batch"] = dict(request["batch"], value=runs[0]["own_batch"])
+    more = run(asked, stages(out, own, 0, 1))
+    # Where it does not go that far, the smaller runs bound it.
+    return {"runs": [*runs, more["run"]]} if "run" in more else answer
+
+
+def at_its_own(request: Any, answer: Any, out: Any) -> Any:
+    """Run the script again at its own batch size, where small runs were needed to find it: without
+    data that costs little, and nothing has to be told from other sizes."""
+    runs, batch = answer.get("runs"), request["batch"]
+    if runs is None:
+        whole = as_written(request, out) if answer["error"]["kind"] == "script" else answer
+        return whole if "runs" in whole else answer
+    own = runs[0]["own_batch"]
+    if batch.get("value") or not own or len(runs) < 2:
+        return answer
+    known = dict(request, batch=dict(batch, value=own))
+    again = batches(known, [own, 2 * own], out)
+    return again if "runs" in again else answer
+
+
+def as_written(request: Any, out: Any) -> Any:
+    """Run the script with its own batch size, and with twice that where that is soon done."""
+    batch = request["batch"]
+    first = run(
+        dict(request, size=None, batch={"how": "fixed", "value": batch["value"]}),
+        stages(out, "of its own", 0, 1),
+    )
+    if "error" in first:
+        return first
+    own, seconds = first["run"]["own_batch"], first["run"]["seconds"]
+    if own and 2 * seconds <= LONGEST_S:
+        known = dict(batch, value=own) if batch["how"] == "loader" else batch
+        more = run(dict(request, size=2 * own, batch=known), stages(out, 2 * own, 1, 2))
+        if "run" in more and not probe_line.unmoved(first["run"], more["run"]):
+            return {"runs": [first["run"], more["run"]]}
+    return {"runs": [probe_line.fixed(first["run"])]}
+
+
+def stages(out: Any, size: Any, place: Any, count: Any) -> Any:
+    """Return what tells how far one run of several is."""
+
+    def forward(share: Any, stage: Any) -> None:
+        whole = (place + share) / count
+        say(out, {"progress": round(whole, 3), "stage": f"batch {size}, {stage}"})
+
+    return forward
+
+
+def closed(request: Any, answer: Any) -> Any:
+    """Return the message that ends the answer."""
+    return {"document": document(request, answer["runs"])} if "runs" in answer else answer
 
 
 def document(request: Any, runs: Any) -> Any:
     """Return the document of a finished measurement."""
-    paddle = runs[0].pop("paddle")
-    for one in runs[1:]:
-        one.pop("paddle")
+    paddle = runs[0]["paddle"]
+    for one in runs:
+        del one["paddle"]
     return {
         "version": VERSION,
         "mode": request["mode"],
@@ -126,6 +203,7 @@ def run(request: Any, forward: Any) -> Any:
         universal_newlines=True,
         errors="replace",
     )
+    began = time.monotonic()
     kept: list[Any] = []
     reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
     reader.start()
@@ -145,6 +223,8 @@ def run(request: Any, forward: Any) -> Any:
     reader.join(2)
     if not answer:
         answer = {"error": fault(*ended(child.returncode))}
+    if "run" in answer:
+        answer["run"]["seconds"] = round(time.monotonic() - began, 3)
     if "error" in answer:
         answer["error"]["output"] = "".join(kept)[-TAIL:]
     return answer

@@ -6,11 +6,13 @@ No file is changed: edited text exists in memory only.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib.machinery
 import inspect
 import io
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 MARK = "{batch}"
@@ -21,6 +23,8 @@ def arguments(request: Any) -> Any:
     """Return the script's arguments for the batch size of this run."""
     batch = request["batch"]
     words = batch["args"] if batch["how"] == "argument" else request["args"]
+    if request["size"] is None:
+        return list(words)
     return [word.replace(MARK, str(request["size"])) for word in words]
 
 
@@ -103,36 +107,74 @@ def _cells(path: Any) -> Any:
     return "\n".join(lines)
 
 
-_FOUND: list[Any] = []
+_OWN = "gpuconsole_own_batch"
+_SIZES: dict[Any, Any] = {}
+"""What batch sizes of loaders are replaced by, as `value` and `size` of the request."""
+
+_MAKING: list[Any] = []
+"""The script's own batch sizes of the loaders that are being made."""
 
 
-def own_size() -> Any:
-    """Return the batch size that the script's first loader had of its own, if one was replaced."""
-    return _FOUND[0] if _FOUND else None
+def own_of(loader: Any) -> Any:
+    """Return the batch size that a loader has in the script; None where it has none of its own."""
+    sampler = getattr(loader, "batch_sampler", None)
+    for one in (sampler, loader):
+        own = getattr(one, _OWN, None) or getattr(one, "batch_size", None)
+        if isinstance(own, int):
+            return own
+    return None
+
+
+def sized(sampler: Any) -> Iterator[Any]:
+    """Yield the index lists of a batch sampler, as long as this run's batches are.
+
+    One that the script wrote itself never passed through the places where sizes are replaced.
+    """
+    for indices in sampler:
+        found = list(indices)
+        if getattr(sampler, _OWN, None) is None:
+            with contextlib.suppress(AttributeError):
+                setattr(sampler, _OWN, len(found))
+        yield found[: replaced(getattr(sampler, _OWN, len(found)))] if _SIZES else found
+
+
+def replaced(given: Any) -> Any:
+    """Return the batch size of this run for a loader that has `given` in the script.
+
+    The one that is put in where the script's own is known and this is it; in proportion to the
+    others; the one that is put in where nothing is known.
+    """
+    own, size = _SIZES.get("value"), _SIZES.get("size")
+    if given is None or size is None:
+        return given
+    return size if own is None else max(1, round(size * given / own))
 
 
 def _force(paddle: Any, value: Any, size: Any) -> None:
-    """Replace the batch size of loaders: of those that have the script's own, or of all."""
-
-    def replaced(given: Any) -> Any:
-        if given is not None:
-            _FOUND.append(given)
-        return size if given is not None and (value is None or given == value) else given
-
-    io_module = paddle.io
+    """Replace the batch sizes of loaders."""
+    _SIZES.update(value=value, size=size)
     for name in ("DataLoader", "BatchSampler", "DistributedBatchSampler"):
-        _replace(getattr(io_module, name), replaced)
+        _replace(getattr(paddle.io, name))
 
 
-def _replace(cls: Any, replaced: Any) -> None:
+def _replace(cls: Any) -> None:
     old = cls.__init__
     signature = inspect.signature(old)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        if bound.arguments.get("batch_sampler") is None:
-            bound.arguments["batch_size"] = replaced(bound.arguments["batch_size"])
-        old(*bound.args, **bound.kwargs)
+        if bound.arguments.get("batch_sampler") is not None:
+            old(*bound.args, **bound.kwargs)
+            return
+        # A loader makes itself a sampler, whose size is replaced already.
+        own = _MAKING[-1] if _MAKING else bound.arguments["batch_size"]
+        setattr(self, _OWN, own)
+        bound.arguments["batch_size"] = replaced(own)
+        _MAKING.append(own)
+        try:
+            old(*bound.args, **bound.kwargs)
+        finally:
+            _MAKING.pop()
 
     cls.__init__ = init

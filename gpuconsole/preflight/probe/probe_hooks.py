@@ -6,10 +6,13 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import probe_batch
+import probe_cycles
 import probe_loader
 import probe_record
 from probe_notes import notes
+
+PROGRAM = "program"
+"""Stands for the optimizers of static programs, which step within them."""
 
 
 def address(tensor: Any) -> Any:
@@ -38,12 +41,7 @@ def nbytes(tensor: Any) -> Any:
 
 
 class Session:
-    """One run: counts cycles, names blocks, ends the run when enough was seen.
-
-    A cycle ends when the next batch is asked for after at least one optimizer step, so that it
-    spans the micro-batches of an accumulation and all optimizers of a GAN; where nothing is
-    trained it is one batch.
-    """
+    """One run: names blocks, and ends the run when enough cycles were seen."""
 
     def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
         self.paddle = paddle
@@ -52,20 +50,16 @@ class Session:
         self.record = probe_record.Recorder(paddle)
         self.layers: Any = weakref.WeakSet()
         self.optimizers: Any = weakref.WeakSet()
-        self.trained = False
-        self.cycles = 0
-        self.steps = 0
-        self.steps_seen = 0
-        self.fetches = 0
+        self.cycles = probe_cycles.Cycles(request["steps"])
         self.depth = 0
-        self.stepped: set[Any] = set()
+        self.own: dict[Any, Any] = {}
+        """The script's own batch size, by reader."""
         self.flags: set[Any] = set()
         self.waiting: dict[Any, Any] = {}
         self.readers: dict[Any, Any] = {}
         self.shapes: dict[Any, Any] = {}
         self.seen: set[Any] = set()
         self.widest_conv = 0
-        self.calls = 0
         self.inside = 0
 
     def install(self) -> None:
@@ -73,7 +67,9 @@ class Session:
         self.paddle.seed(1)
         self._layers()
         self._optimizers()
+        self._backward()
         self._executor()
+        self._predictor()
         self._convolutions()
         self._precision()
         watch_attention(self.paddle, self.flags)
@@ -82,54 +78,67 @@ class Session:
 
     # -- cycles
 
-    def boundary(self) -> None:
-        """A batch is about to be asked for."""
-        self.fetches += 1
-        if self.fetches == 1:
-            return
-        if self.trained:
-            if self.steps == self.steps_seen:
-                return
-            self.steps_seen = self.steps
-        self.close_cycle()
+    def asked(self, reader: Any) -> Any:
+        """A reader is asked for a batch; returns whether it goes on with its epoch."""
+        self.closed_if(self.cycles.fetched(reader))
+        return not self.cycles.cut(reader)
 
-    def close_cycle(self) -> None:
-        """A cycle ends; after the last one the run does."""
-        self.cycles += 1
-        self.stepped.clear()
+    def left(self, reader: Any) -> None:
+        """A reader's epoch has ended."""
+        self.cycles.closed(reader)
+
+    def closed_if(self, ended: Any) -> None:
+        """A cycle may have ended; after the last one the run does."""
+        if not ended:
+            return
         self.record.mark("cycle")
-        wanted = self.request["steps"]
-        stage = f"step {min(self.cycles + 1, wanted)} of {wanted}"
-        self.channel.progress(min(0.95, 0.1 + 0.85 * self.cycles / wanted), stage)
-        if self.cycles >= wanted:
+        wanted, seen = self.request["steps"], self.cycles.seen
+        stage = f"step {min(seen + 1, wanted)} of {wanted}"
+        self.channel.progress(min(0.95, 0.1 + 0.85 * seen / wanted), stage)
+        if self.cycles.done:
             self.finish()
 
     def ended(self) -> None:
         """The script came to its end by itself."""
-        if not self.cycles and not self.steps and not self.calls:
+        if not self.cycles.all_steps and not self.cycles.calls:
             self.channel.fail("no-step", "The script ended and trained or ran no network.")
         self.finish()
+
+    def broke(self) -> None:
+        """The script broke off: what was seen before may be enough."""
+        if self.cycles.enough:
+            self.finish()
 
     def finish(self) -> None:
         """Send what was recorded and leave."""
         self.name_blocks()
         made = probe_record.blocks(self.record, self.waiting)
-        answer = probe_record.as_json(made)
-        readers = [self.readers[key] for key in sorted(self.readers)]
-        answer.update(
-            batch=self.request["size"],
-            paddle=self.paddle.__version__,
-            readers=readers,
-            flags=sorted(self.flags),
-            shapes=list(self.shapes.values()),
-            widest_conv=self.widest_conv,
-            cycles_seen=self.cycles,
-            batch_seen=sorted(self.seen),
-            trained=self.trained,
-            own_batch=probe_batch.own_size(),
-            notes=notes(),
-        )
+        answer = dict(probe_record.as_json(made), **self.facts())
         self.channel.end({"run": answer})
+
+    def facts(self) -> Any:
+        """Return what the run tells beside its blocks."""
+        return {
+            "batch": self.request["size"] or self.own_batch() or 0,
+            "paddle": self.paddle.__version__,
+            "readers": [self.readers[key] for key in sorted(self.readers)],
+            "flags": sorted(self.flags),
+            "shapes": list(self.shapes.values()),
+            "widest_conv": self.widest_conv,
+            "cycles_seen": self.cycles.seen,
+            "batch_seen": sorted(self.seen),
+            "trained": bool(self.cycles.all_steps),
+            "own_batch": self.own_batch(),
+            "notes": notes(),
+        }
+
+    def own_batch(self) -> Any:
+        """Return the script's own batch size: as it is known, else of the loader that trains, else
+        of the first used."""
+        if self.request["batch"]["how"] in ("argument", "edit"):
+            return self.request["batch"]["value"]
+        order = self.cycles.training or sorted(self.own)
+        return next((self.own[one] for one in order if self.own.get(one)), None)
 
     # -- what blocks are
 
@@ -168,10 +177,17 @@ class Session:
         shapes = [list(one.shape) for one in found]
         self.shapes.setdefault(reader, []).append(shapes)
         self.seen.update(shape[0] for shape in shapes[:4] if shape)
+        self.note_own(reader, shapes)
         total = sum(nbytes(one) for one in found)
         self.waiting[reader] = max(total, self.waiting.get(reader, 0))
         self.record.tag([address(one) for one in found], "inputs")
         return batch
+
+    def note_own(self, reader: Any, shapes: Any) -> None:
+        """Remember the batch size that a reader has of its own: replaced, else of its batches."""
+        if reader not in self.own:
+            replaced = self.readers.get(reader, {}).get("own")
+            self.own[reader] = replaced or next((one[0] for one in shapes if one), None)
 
     # -- hooks
 
@@ -191,15 +207,40 @@ class Session:
             finally:
                 session.inside -= 1
                 if not session.inside:
-                    session.called()
+                    session.called(not self.training)
 
         cls.__init__, cls.__call__ = init, call
 
-    def called(self) -> None:
-        """A network outside any other was run: without loader and optimizer this is a cycle."""
-        self.calls += 1
-        if not self.trained and not self.fetches and not self.paddle.is_grad_enabled():
-            self.close_cycle()
+    def called(self, evaluating: Any) -> None:
+        """A network outside any other was run."""
+        self.closed_if(self.cycles.called(evaluating or not self.paddle.is_grad_enabled()))
+
+    def _backward(self) -> None:
+        """Note each backward pass, however it is asked for."""
+        went_back = self.cycles.went_back
+        autograd = self.paddle.autograd
+        for owner, name in ((self.paddle.Tensor, "backward"), (autograd, "backward"),
+                            (self.paddle, "grad")):  # fmt: skip
+            setattr(owner, name, _before(getattr(owner, name), went_back))
+
+    def _predictor(self) -> None:
+        """Note each run of an inference engine, and the batch that it is given."""
+        session = self
+        inference = self.paddle.inference
+        old_run, old_shape = inference.Predictor.run, inference.Tensor.reshape
+
+        def run(self: Any, *args: Any) -> Any:
+            try:
+                return old_run(self, *args)
+            finally:
+                session.called(True)
+
+        def reshape(self: Any, shape: Any) -> Any:
+            session.seen.update(list(shape)[:1])
+            session.own.setdefault(0, next(iter(shape), None))
+            return old_shape(self, shape)
+
+        inference.Predictor.run, inference.Tensor.reshape = run, reshape
 
     def _optimizers(self) -> None:
         session = self
@@ -208,7 +249,8 @@ class Session:
             old = cls.__dict__["__init__"]
 
             def init(self: Any, *args: Any, **kwargs: Any) -> None:
-                session.trained = True
+                dynamic = session.paddle.in_dynamic_mode()
+                session.cycles.made(id(self) if dynamic else PROGRAM)
                 old(self, *args, **kwargs)
                 session.optimizers.add(self)
 
@@ -222,7 +264,7 @@ class Session:
                 try:
                     return old(self, *args, **kwargs)
                 finally:
-                    session.step_ends()
+                    session.step_ends(self)
 
             setattr(cls, name, step)
 
@@ -234,21 +276,19 @@ class Session:
                     wrap_step(cls, name)
 
     def step_begins(self, optimizer: Any) -> None:
-        """An optimizer steps; without a loader its second step begins another cycle."""
+        """An optimizer steps."""
         self.depth += 1
         if self.depth > 1 or not self.paddle.in_dynamic_mode():
             return
-        if not self.fetches and id(optimizer) in self.stepped:
-            self.close_cycle()
-        self.stepped.add(id(optimizer))
+        self.closed_if(self.cycles.steps_now(id(optimizer)))
         self.name_gradients(optimizer)
 
-    def step_ends(self) -> None:
+    def step_ends(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
         self.depth -= 1
         if not self.depth and self.paddle.in_dynamic_mode():
-            self.steps += 1
-            if self.steps == 1:
+            self.cycles.stepped(id(optimizer))
+            if self.cycles.all_steps == 1:
                 self.name_blocks()
 
     def _executor(self) -> None:
@@ -265,16 +305,25 @@ class Session:
             **kwargs: Any,
         ) -> Any:
             if fetch_list and not session.readers:
-                session.boundary()
+                session.closed_if(session.cycles.fetched(0))
                 shapes = [list(getattr(one, "shape", ())) for one in (feed or {}).values()]
                 session.shapes.setdefault(0, []).append(shapes)
                 session.seen.update(shape[0] for shape in shapes if shape)
+                session.note_own(0, shapes)
             try:
                 return old(self, program, feed, fetch_list, *args, **kwargs)
             finally:
-                session.steps += bool(fetch_list)
+                if fetch_list:
+                    session.program_ran()
 
         cls.run = run
+
+    def program_ran(self) -> None:
+        """A program was run for a result: it trains where an optimizer was made for programs."""
+        if PROGRAM in self.cycles.steps:
+            self.cycles.stepped(PROGRAM)
+        else:
+            self.cycles.called(True)
 
     def _convolutions(self) -> None:
         operators = self.paddle._C_ops
@@ -302,6 +351,16 @@ class Session:
             return old(enable, *args, **kwargs)
 
         self.paddle.amp.auto_cast = auto_cast
+
+
+def _before(old: Any, note: Any) -> Any:
+    """Return a function that notes its call before it does what it did."""
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        note()
+        return old(*args, **kwargs)
+
+    return noted
 
 
 def watch_attention(paddle: Any, flags: Any) -> None:

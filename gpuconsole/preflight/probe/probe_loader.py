@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import probe_batch
+
 
 def install(paddle: Any, session: Any) -> None:
     """Give every loader of the dynamic graph an iterator of ours."""
@@ -41,7 +43,7 @@ class Watched:
         self.inner = inner
         self.session = session
         self.number = number
-        self.length = lengths(loader)
+        self.length = dict(lengths(loader), own=probe_batch.own_of(loader))
         self.open = False
         self.bare: list[Any] = []
 
@@ -53,7 +55,9 @@ class Watched:
 
     def __next__(self) -> Any:
         session = self.session
-        session.boundary()
+        if not session.asked(self.number):
+            self.close()
+            raise StopIteration
         if not self.open:
             self.open = True
             session.record.mark("open", self.number)
@@ -78,6 +82,7 @@ class Watched:
         if self.open:
             self.open = False
             self.session.record.mark("close", self.number)
+            self.session.left(self.number)
 
     def __del__(self) -> None:
         self.close()
@@ -110,7 +115,7 @@ def batches(paddle: Any, loader: Any) -> Iterator[Any]:
         for index in range(len(dataset)):
             yield as_tensors(paddle, collate(dataset[index]))
         return
-    for indices in sampler:
+    for indices in probe_batch.sized(sampler):
         yield as_tensors(paddle, collate([dataset[index] for index in indices]))
 
 

@@ -84,13 +84,16 @@ def main() -> None:
         start(script, probe_batch.arguments(request), request["root"])
     except SystemExit as left:
         if left.code not in (None, 0):
+            session.broke()
             channel.fail(
                 "script", f"The script ended itself: {left.code}", *place(left, request["root"])
             )
     except MemoryError:
+        session.broke()
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
     except BaseException as error:
+        session.broke()
         traceback.print_exc()
         channel.fail(*failure(error, meta), *place(error, request["root"]))
     session.ended()

@@ -37,6 +37,9 @@ def _on_the_cpu(paddle: Any) -> None:
     paddle.set_device = paddle.device.set_device = on_cpu
     paddle.CUDAPlace = _no_card(paddle.CPUPlace)
     paddle.Tensor.cuda = lambda self, *_, **__: self
+    engine = paddle.inference.Config
+    for name in ("enable_use_gpu", "enable_tensorrt_engine"):
+        setattr(engine, name, lambda *_, **__: None)
     cuda = paddle.device.cuda
     for name in ("synchronize", "empty_cache"):
         setattr(cuda, name, lambda *_, **__: None)

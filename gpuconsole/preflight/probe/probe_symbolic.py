@@ -15,7 +15,6 @@ import sys
 import weakref
 from typing import Any
 
-import probe_batch
 import probe_loader
 import probe_program
 from probe_hooks import _subclasses, tensors, watch_attention
@@ -97,6 +96,17 @@ class Session:
     def mark(self, what: Any, key: Any = 0) -> None:
         """Moments mean nothing here."""
 
+    def asked(self, reader: Any) -> Any:
+        """A reader is asked for a batch: its epochs go on."""
+        self.boundary()
+        return True
+
+    def left(self, reader: Any) -> None:
+        """A reader's epoch has ended."""
+
+    def broke(self) -> None:
+        """The script broke off."""
+
     def boundary(self) -> None:
         """A batch is about to be asked for: with a program, the step is whole."""
         if self.program is not None:
@@ -174,7 +184,7 @@ class Session:
             cycles_seen=2,
             batch_seen=sorted(self.seen),
             trained=self.trained,
-            own_batch=probe_batch.own_size(),
+            own_batch=next((one.get("own") for one in self.readers.values()), None),
             notes=notes(),
         )
         self.channel.end({"run": answer})

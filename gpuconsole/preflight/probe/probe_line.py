@@ -1,0 +1,75 @@
+"""Whether what several runs hold is a line in the batch, told from their blocks alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+SLACK = 0.001
+"""Share of a run's peak by which it may differ from what the others tell, and still be a line."""
+
+QUADRATIC = math.log(3.5) / math.log(2)
+"""A block that grows faster than this power of the batch is one of pairs of samples."""
+
+
+def peak(run: Any, sizes: Any = None) -> Any:
+    """Return the most bytes that are alive at once, with other sizes where they are given."""
+    sizes = run["sizes"] if sizes is None else sizes
+    total = most = 0
+    for event in run["events"]:
+        total += sizes[event] if event >= 0 else -sizes[~event]
+        most = max(most, total)
+    return most
+
+
+def straight(runs: Any) -> Any:
+    """Whether the runs between the smallest and the largest are what those two tell.
+
+    Blocks of pairs of samples grow with the square of the batch, and are no obstacle.
+    """
+    small, large = runs[0], runs[-1]
+    for one in runs[1:-1]:
+        if not small["events"] == one["events"] == large["events"]:
+            return False
+        told = [
+            between(small["batch"], a, large["batch"], b, one["batch"])
+            for a, b in zip(small["sizes"], large["sizes"])  # noqa: B905 - as old as Python 3.9
+        ]
+        true = peak(one)
+        if abs(peak(one, told) - true) > SLACK * true:
+            return False
+    return True
+
+
+def between(few: Any, small: Any, many: Any, large: Any, batch: Any) -> Any:
+    """Return the size of a block at a batch, of its sizes at two others."""
+    if large <= small:
+        return small
+    if small and math.log(large / small) / math.log(many / few) >= QUADRATIC:
+        square = (large / many - small / few) / (many - few)
+        return batch * (small / few + square * (batch - few))
+    return small + (large - small) * (batch - few) / (many - few)
+
+
+def seconds_at(batch: Any, runs: Any) -> Any:
+    """Return how long a run at a batch size would take, going by two others."""
+    small, large = runs[0], runs[-1]
+    slope = (large["seconds"] - small["seconds"]) / (large["batch"] - small["batch"])
+    return large["seconds"] + max(0.0, slope) * (batch - large["batch"])
+
+
+def other_sizes(run: Any, batch: Any) -> Any:
+    """Whether loaders of several batch sizes were used, and which one trains was not known."""
+    if batch["how"] != "loader" or batch.get("value") or not run["own_batch"]:
+        return False
+    return len({one["own"] for one in run["readers"] if one.get("own")}) > 1
+
+
+def unmoved(small: Any, large: Any) -> Any:
+    """Whether another batch size has changed nothing; an engine's threads may free in any order."""
+    return sorted(small["sizes"]) == sorted(large["sizes"])
+
+
+def fixed(run: Any) -> Any:
+    """Return a run as one of the script's own batch size alone; 0 where that has no number."""
+    return dict(run, batch=run["own_batch"] or 0, fixed=True)

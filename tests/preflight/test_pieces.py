@@ -1,0 +1,124 @@
+"""Runs of several batch sizes: one line, or exact where they ran and bounded elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight import measured
+from gpuconsole.preflight.advice import largest_batch
+from gpuconsole.preflight.card import Card
+
+KIB = 1024
+
+
+def run(batch: int, activation: int, **changes: Any) -> dict[str, Any]:
+    """Return a recording: a parameter of 100 KiB, a batch, and one activation."""
+    made: dict[str, Any] = {
+        "batch": batch, "events": [0, 1, 2, ~2, ~1], "cycles": [5],
+        "sizes": [100 * KIB, 8 * KIB * batch, activation], "names": ["", "matmul"],
+        "name": [0, 0, 1], "kind": [1, 4, 0], "inside": [],
+        "shapes": [[[[batch, 2048]]]], "readers": [], "widest_conv": 0, "flags": [],
+        "trained": True, "own_batch": 50,
+    }  # fmt: skip
+    return {**made, **changes}
+
+
+def load(*runs: dict[str, Any]) -> measured.Measured:
+    document = {"mode": "traced", "script": "train.py", "paddle": "3.3.1", "runs": list(runs)}
+    return measured.load(document)
+
+
+def peak(one: measured.Measured, batch: int | None) -> float:
+    memory = one.estimate(batch, backend="cpu").memory
+    assert memory is not None
+    return memory.tensors_peak_mib * MIB / KIB
+
+
+def straight(batch: int) -> int:
+    return 3 * KIB * batch + 5 * KIB
+
+
+def flattening(batch: int) -> int:
+    """Rows of different words: more of them, and ever fewer new ones."""
+    return round(2000 * KIB * (1 - 0.99 ** (10 * batch)))
+
+
+def steepening(batch: int) -> int:
+    return round(0.5 * KIB * batch**1.5)
+
+
+def test_a_third_run_on_the_line_changes_nothing() -> None:
+    three, two = (load(*(run(b, straight(b)) for b in sizes)) for sizes in ((2, 4, 8), (2, 8)))
+    for batch in (1, 3, 50, 1000):
+        assert peak(three, batch) == pytest.approx(peak(two, batch))
+        assert "bound" not in three.estimate(batch).flags
+
+
+@pytest.mark.parametrize("curve", [flattening, steepening])
+def test_where_it_ran_it_is_exact_and_elsewhere_bounded(curve: Callable[[int], int]) -> None:
+    one = load(*(run(b, curve(b)) for b in (2, 4, 8, 50)))
+
+    def truth(batch: int) -> float:
+        return 100 + 8 * batch + curve(batch) / KIB
+
+    for batch in (2, 4, 8, 50):
+        assert peak(one, batch) == pytest.approx(truth(batch), rel=1e-4)
+        assert "bound" not in one.estimate(batch).flags
+    for batch in (5, 7, 9, 20, 35, 49, 60, 100, 400):
+        assert truth(batch) * 0.9999 <= peak(one, batch), batch
+        assert "bound" in one.estimate(batch).flags
+    assert any("not a line" in note for note in one.estimate(60).notes)
+
+
+def test_two_runs_alone_would_have_missed_the_curve() -> None:
+    blind = load(*(run(b, steepening(b)) for b in (2, 4)))
+    assert peak(blind, 50) < 0.9 * (100 + 8 * 50 + steepening(50) / KIB)
+
+
+@pytest.mark.parametrize("curve", [flattening, steepening])
+def test_the_reserve_never_falls_and_the_largest_batch_is_safe(
+    curve: Callable[[int], int],
+) -> None:
+    one = load(*(run(b, curve(b)) for b in (2, 4, 8, 50)))
+    reserved = one.reserved_at("cpu")
+    sizes = [reserved(batch) or 0.0 for batch in range(1, 120)]
+    assert all(after >= before - 1e-9 for before, after in pairwise(sizes))
+    card = Card("c", "", "cpu", 1.0, exact=True)
+    batch = largest_batch(one, one.estimate(8, backend="cpu"), card)
+    assert batch
+    assert 100 + 8 * batch + curve(batch) / KIB <= 1024
+
+
+def test_a_larger_run_that_does_something_else_is_held_at_what_it_took() -> None:
+    other = run(50, 4000 * KIB, names=["", "other"], events=[0, 1, 2, 3, ~3, ~2, ~1],
+                sizes=[100 * KIB, 400 * KIB, 4000 * KIB, KIB], name=[0, 0, 1, 1],
+                kind=[1, 4, 0, 0], cycles=[7])  # fmt: skip
+    one = load(*(run(b, straight(b)) for b in (2, 4, 8)), other)
+    assert peak(one, 50) == pytest.approx(4501)
+    assert peak(one, 8) == pytest.approx(100 + 64 + 29)
+
+
+def test_a_script_that_runs_with_its_own_batch_size_alone() -> None:
+    one = load(run(24, straight(24), fixed=True, own_batch=24))
+    assert one.estimate(backend="cpu").batch_size == 24
+    assert peak(one, None) == pytest.approx(100 + 8 * 24 + 77)
+    other = one.estimate(48)
+    assert other.memory is None
+    assert "its own batch size (24) alone" in other.unknowns[0].reason
+    assert one.reserved_at("cpu")(24) is not None
+    assert one.reserved_at("cpu")(25) is None
+
+
+def test_a_script_without_any_batch_size_has_an_estimate_as_it_is() -> None:
+    one = load({**run(1, straight(24), fixed=True, own_batch=None), "batch": 0})
+    assert one.estimate(backend="cpu").batch_size is None
+    assert peak(one, None) == pytest.approx(100 + 8 + 77)
+
+
+def test_the_batch_size_of_the_loader_that_trains_needs_no_other_source() -> None:
+    assert load(*(run(b, straight(b)) for b in (2, 4, 8))).estimate().batch_size == 50

@@ -1,0 +1,94 @@
+"""What the probe decides between its runs, without Paddle."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from gpuconsole.preflight.request import PROBE
+
+
+def module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, PROBE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+line: Any = module("probe_line")
+batch: Any = module("probe_batch")
+
+
+def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:
+    born = list(range(len(blocks)))
+    return {"batch": size, "events": [*born, *(~one for one in born)], "sizes": list(blocks),
+            "seconds": 2.0 + 0.5 * size, "readers": [], "own_batch": None, **more}  # fmt: skip
+
+
+def test_lines_and_pairs_of_samples_are_straight() -> None:
+    runs = [run(b, 1000, 100 * b, 50 + 7 * b, 30 * b * b) for b in (2, 4, 8)]
+    assert line.straight(runs)
+    assert line.straight(runs[:2])
+
+
+@pytest.mark.parametrize("power", [0.7, 1.4])
+def test_what_bends_is_not_straight(power: float) -> None:
+    assert not line.straight([run(b, 1000, int(1000 * b**power)) for b in (2, 4, 8)])
+
+
+def test_what_is_next_to_nothing_may_bend() -> None:
+    assert line.straight([run(b, 10_000_000, 1000 * b, int(100 * b**0.5)) for b in (2, 4, 8)])
+
+
+def test_another_program_is_not_straight() -> None:
+    assert not line.straight([run(2, 100, 20), run(4, 100, 40, 1), run(8, 100, 80)])
+
+
+def test_the_time_at_a_larger_batch_goes_by_two_runs() -> None:
+    runs = [run(b, 1) for b in (2, 4, 8)]
+    assert line.seconds_at(50, runs) == pytest.approx(27.0)
+
+
+def test_other_sizes_of_loaders_ask_for_another_first_run() -> None:
+    readers = [{"own": 48}, {"own": 24}]
+    found = run(2, 1, readers=readers, own_batch=24)
+    assert line.other_sizes(found, {"how": "loader", "value": None})
+    assert not line.other_sizes(found, {"how": "loader", "value": 24})
+    assert not line.other_sizes(found, {"how": "argument", "value": None})
+    assert not line.other_sizes(run(2, 1, readers=readers[1:], own_batch=24), {"how": "loader"})
+
+
+def test_a_size_that_changes_nothing_leaves_the_scripts_own() -> None:
+    assert line.unmoved(run(2, 5, 6), run(4, 5, 6))
+    assert not line.unmoved(run(2, 5, 6), run(4, 5, 7))
+    only = line.fixed(run(2, 5, own_batch=32))
+    assert (only["batch"], only["fixed"]) == (32, True)
+
+
+def test_loaders_keep_their_proportion_to_the_one_that_trains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch, "_SIZES", {"value": 24, "size": 8})
+    assert [batch.replaced(given) for given in (24, 48, 1, None)] == [8, 16, 1, None]
+    monkeypatch.setattr(batch, "_SIZES", {"value": None, "size": 8})
+    assert [batch.replaced(given) for given in (24, 48, None)] == [8, 8, None]
+
+
+def test_a_batch_sampler_of_the_scripts_own_gives_batches_of_this_runs_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Buckets(list[list[int]]):
+        pass
+
+    monkeypatch.setattr(batch, "_SIZES", {"value": None, "size": 2})
+    own = Buckets([[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11], [12]])
+    assert list(batch.sized(own)) == [[0, 1], [6, 7], [12]]
+
+    class Loader:
+        batch_sampler = own
+
+    assert batch.own_of(Loader()) == 6
