@@ -31,6 +31,7 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 SIMULATED = (8, 32)
 """Batch sizes at which the allocator is simulated besides the script's own."""
 MOST_NOTES, LONGEST_NOTE = 20, 300
+NO_STEP = "No optimizer stepped: the peak is that of forward passes."
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 
@@ -288,7 +289,7 @@ def load(
         own_batch=own if isinstance(own, int) and own > 0 else None,
         analysis=analysis,
         flags=tuple(sorted(flags)),
-        notes=_said(document["runs"]),
+        notes=(*_said(document["runs"]), *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
 

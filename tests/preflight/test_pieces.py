@@ -120,5 +120,11 @@ def test_a_script_without_any_batch_size_has_an_estimate_as_it_is() -> None:
     assert peak(one, None) == pytest.approx(100 + 8 + 77)
 
 
+def test_a_measurement_without_a_step_says_so() -> None:
+    runs = [run(b, straight(b), trained=False) for b in (2, 4, 8)]
+    assert measured.NO_STEP in load(*runs).estimate(8).notes
+    assert measured.NO_STEP not in load(run(2, 9), run(4, 10)).estimate(8).notes
+
+
 def test_the_batch_size_of_the_loader_that_trains_needs_no_other_source() -> None:
     assert load(*(run(b, straight(b)) for b in (2, 4, 8))).estimate().batch_size == 50

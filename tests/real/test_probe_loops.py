@@ -182,6 +182,6 @@ def test_the_batch_size_is_found_and_the_peak_is_paddles_own(
     true, told = peak(script, steps) / MIB, found.memory.tensors_peak_mib
     # By chance one gradient is freed late or early, an engine keeps a tensor longer, and waiting
     # batches are there or not at the moment of the peak.
-    chance = 2.0 if text == ENGINE else 0.75
+    chance = 2.1 if text == ENGINE else 0.75
     waiting = found.memory.inputs_mib * 5 / 6
     assert true - chance <= told <= true + waiting + chance

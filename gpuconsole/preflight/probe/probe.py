@@ -73,8 +73,7 @@ def measured(request: Any, out: Any) -> Any:
             answer = batches(dict(request, lazy=False), request["batches"], out)
         return closed(request, answer)
     if request["mode"] == "meta":
-        answer = batches(request, request["batches"], out)
-        return closed(request, at_its_own(request, answer, out))
+        return closed(request, at_its_own(request, out))
     answer = {}
     for factor in DOUBLINGS:
         sizes = [size * factor for size in request["batches"]]
@@ -124,19 +123,23 @@ def further(request: Any, answer: Any, out: Any) -> Any:
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
-def at_its_own(request: Any, answer: Any, out: Any) -> Any:
-    """Run the script again at its own batch size, where small runs were needed to find it: without
-    data that costs little, and nothing has to be told from other sizes."""
-    runs, batch = answer.get("runs"), request["batch"]
-    if runs is None:
-        whole = as_written(request, out) if answer["error"]["kind"] == "script" else answer
+def at_its_own(request: Any, out: Any) -> Any:
+    """Run the script at its own batch size and its double; a small run finds it where nothing else
+    did. Without data that costs little, and nothing has to be told from other sizes."""
+    batch, sizes = request["batch"], request["batches"]
+    if batch["how"] == "loader" and not batch.get("value"):
+        small = run(dict(request, size=sizes[0]), stages(out, sizes[0], 0, 3))
+        own = small["run"]["own_batch"] if "run" in small else None
+        if own:
+            known = dict(request, batch=dict(batch, value=own))
+            answer = batches(known, [own, 2 * own], out)
+            if "runs" in answer:
+                return answer
+    answer = batches(request, sizes, out)
+    if answer.get("error", {}).get("kind") == "script":
+        whole = as_written(request, out)
         return whole if "runs" in whole else answer
-    own = runs[0]["own_batch"]
-    if batch.get("value") or not own or len(runs) < 2:
-        return answer
-    known = dict(request, batch=dict(batch, value=own))
-    again = batches(known, [own, 2 * own], out)
-    return again if "runs" in again else answer
+    return answer
 
 
 def as_written(request: Any, out: Any) -> Any:
