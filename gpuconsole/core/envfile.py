@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuconsole.core.private import read_private
 from gpuconsole.core.text import clean
+from gpuconsole.core.trust import read_private
 from gpuconsole.errors import UsageError
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

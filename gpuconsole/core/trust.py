@@ -1,4 +1,5 @@
-"""Files and folders that decide what the console trusts: only this user and root may change them.
+"""Files and folders that belong to this user: what decides whom the console trusts, which only
+this user and root may change, and what holds secrets, which only they may read.
 
 A path is walked from the root, one descriptor after the other, and each component is checked by the
 descriptor through which the next is opened. What was checked is therefore what is read, whatever is
@@ -25,7 +26,7 @@ from collections import deque
 from pathlib import Path
 
 from gpuconsole.core.text import clean
-from gpuconsole.errors import TrustError
+from gpuconsole.errors import TrustError, UsageError
 
 MAX_LINKS = 40
 """Links in a path at which Linux itself stops."""
@@ -84,6 +85,30 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def read_private(path: Path, what: str, most: int) -> tuple[str, float]:
+    """Return the text of a small file that only this user and root can read, and when it was
+    written (seconds since the epoch). `what` names it in errors; it has `most` bytes at most.
+
+    UsageError when it cannot be read, is no regular file, no UTF-8, too large, somebody else's, or
+    open to others in any way.
+    """
+    name = clean(str(path), _SHOWN)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(handle)
+            _require_unread(found, name, what)
+            data = file.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"{what} cannot be read", f"{name}: {error.strerror}.") from error
+    if len(data) > most:
+        raise UsageError(f"{what} is too large", f"{name} has more than {most} bytes.")
+    try:
+        return data.decode(), found.st_mtime
+    except UnicodeDecodeError:
+        raise UsageError(f"{what} cannot be read", f"{name} is not UTF-8.") from None
+
+
 def _walk(path: Path, last: int) -> tuple[int, Path]:
     """Open a path, its last component with the flags `last`; all before it are checked.
 
@@ -116,6 +141,21 @@ def _walk(path: Path, last: int) -> tuple[int, Path]:
         if here >= 0:
             os.close(here)
         raise
+
+
+def _require_unread(found: os.stat_result, name: str, what: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{what} cannot be read", f"{name} is not a regular file.")
+    if found.st_uid not in (os.geteuid(), 0):
+        raise UsageError(
+            f"{what} is open to others", f"{name} belongs to somebody else.", "Make a copy."
+        )
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(
+            f"{what} is open to others",
+            f"{name} may be read by other users.",
+            f"Run: chmod 600 {shlex.quote(name)}",
+        )
 
 
 def _require_trusted(handle: int, place: Path) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpuconsole.core.private import read_private
+from gpuconsole.core.trust import read_private
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.state.filesystem import make_folder
 

@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gpuconsole.core.private import read_private
-from gpuconsole.core.trust import make_private
+from gpuconsole.core.trust import make_private, read_private
 from gpuconsole.errors import UsageError
 
 SHORTEST_TOKEN = 16
