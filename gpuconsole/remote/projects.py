@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PROJECT_MARKS = (".git", "pyproject.toml", ".gpuconsoleignore")
 _SCRIPT_LIMIT = 2**20
 _LONGEST_NAME = 255
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<of>\w[\w.]*)[ \t]+import\b|import[ \t]+(?P<names>[\w., \t]+))", re.M
+)
 _SYSTEM = frozenset(
     Path(name)
     for name in (
@@ -49,20 +52,20 @@ def _is_from(cwd: Path, folder: Path, name: str) -> bool:
 
 
 def _imported(script: Path) -> Iterator[str]:
-    """Give the files and folders that the modules which a script imports could be."""
+    """Give the files and folders that the modules which a script imports could be.
+
+    Its lines are looked at, and no more: the parser can be made to hold or to end the process that
+    calls it, and this one is the console's.
+    """
     try:
         with open(script, "rb") as file:
-            tree = ast.parse(file.read(_SCRIPT_LIMIT))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            text = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
+    except OSError:
         return
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        for name in names:
-            yield from (name.partition(".")[0], name.partition(".")[0] + ".py")
+    for line in _IMPORT.finditer(text):
+        for name in (line["of"] or line["names"]).split(","):
+            first = name.strip().partition(" ")[0].partition(".")[0]
+            yield from (first, f"{first}.py")
 
 
 def is_too_wide(folder: Path) -> bool:

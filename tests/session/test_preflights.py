@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,12 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.remote.projects import project_of
+from gpuconsole.session.factory import pack_project
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.process import Limits
 from gpuconsole.session.submission import refuse_hopeless
 
 SCRIPT = """
@@ -162,3 +167,31 @@ async def test_what_fits_when_sharding_divides_it_is_not_refused(
             refuse_hopeless(hopeless, report)
     refuse_hopeless(replace(task, distributed_strategy="sharding", devices=2), report)
     refuse_hopeless(replace(task, distributed_strategy="sharding", devices=None), report)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_this_process_parses_no_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    (tmp_path / "suite").mkdir()
+    script = tmp_path / "tools" / "train.py"
+    script.parent.mkdir()
+    script.write_text(f"import suite\n{SCRIPT}")
+    parsed: list[str] = []
+
+    def noted(text: str | bytes, *args: Any, **options: Any) -> Any:
+        parsed.append(str(text))
+        return parse(text, *args, **options)
+
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", noted)
+    monkeypatch.chdir(tmp_path)
+    task = Task("x", script=str(script), assumptions={})
+    with AsyncReader(Limits(wall_s=0.0) if ended else None) as reader:
+        found = await Preflights(reader, tmp_path / "state").report(
+            task, fleet(40960.0, 0.0), LabSettings()
+        )
+    assert (found.estimate.memory is None) == ended
+    pack_project(task, tmp_path / "packed.tar.gz", 16.0)
+    assert project_of(script, (), tmp_path) == tmp_path
+    assert not [text for text in parsed if "import suite" in text]
