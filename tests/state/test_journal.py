@@ -29,6 +29,7 @@ from gpuconsole.state import (
     new_nonce,
 )
 from gpuconsole.state.database import plain_errors
+from gpuconsole.state.journal import CHANGED
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
 from tests.waiting import DEADLINE_S
 
@@ -500,3 +501,8 @@ def test_what_is_saved_together_is_written_at_once_or_not_at_all(
     for seen in (journal, other):
         assert {job.state for job in seen.jobs()} == {JobState.HELD}
     other.close()
+
+
+def test_only_rows_that_changed_are_read(journal: Journal) -> None:
+    (step, *_) = journal._database.query(f"EXPLAIN QUERY PLAN {CHANGED}", (1,))
+    assert "INDEX jobs_by_revision" in step["detail"]
