@@ -38,6 +38,8 @@ RENEW_EVERY_S = 5.0
 """A third of the age at which another console takes over."""
 SWEEP_AGAIN_S = 5.0
 """Rest after a sweep that an engine did not let."""
+LEFT_AGAIN_S = 30.0
+"""Rest before a log that could not be copied is tried again: a disk that is full stays so."""
 AVOID_S = 10.0
 """How long a device is left out after another console took it."""
 RESTART_PAUSE_S = 5.0
@@ -78,7 +80,7 @@ class Dispatcher:
         self._sweeps: dict[str, asyncio.Task[bool]] = {}
         self._releasing: set[tuple[str, str]] = set()
         self._pulse = Pulse(bench, leases.silences, self._engine_changed)
-        self._copies = LogCopies(bench)
+        self._copies = LogCopies(bench, self._left_behind)
         self._adoption = Adoption(bench)
         self._crowding = Crowding(bench, leases.others)
         self._trouble = ""
@@ -210,6 +212,10 @@ class Dispatcher:
         self._leases.silences.note(host, error)
         self._unswept.setdefault(host, 0.0)
 
+    def _left_behind(self, host: str) -> None:
+        """Sweep a host again on which a container waits for the copy of its log."""
+        self._unswept.setdefault(host, self._bench.clock.now() + LEFT_AGAIN_S)
+
     def _engine_changed(self, host: str, error: UnreachableError | None) -> None:
         """Let the jobs on a host say that its engine is silent, or look again as it answers."""
         for runner, _ in self._runners.values():
@@ -336,7 +342,7 @@ class Dispatcher:
 
     def _sweep_back(self) -> None:
         """Remove what a dead console, or a host that failed, left on hosts that are just back; one
-        whose engine does not answer yet is tried again."""
+        whose engine does not answer yet, or a log of which could not be copied, is tried again."""
         assert self._epoch is not None
         now = self._bench.clock.now()
         for name in [name for name, task in self._sweeps.items() if task.done()]:

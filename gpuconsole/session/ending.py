@@ -154,6 +154,13 @@ class Ending:
         # A host that cannot start it may not be able to clear it away either: a sweep does later.
         await self._clear(parts, {})
 
+    async def leave(self, part: Part) -> None:
+        """End one part of an attempt that goes on elsewhere."""
+        self._entry.require_role()
+        await gang.stop([part], self._bench.journal.id, self._bench.settings.stop_grace)
+        await gang.release([part], self._entry.job_id)
+        await self._clear([part], {})
+
     async def undo(self, attempt: Attempt) -> None:
         """Take back a launch of which nothing has run, as this console leaves: what an engine does
         not let go in time is left, with its job, to the next console of this journal, and to all

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gpuconsole.core.containers import LogTail
@@ -33,8 +33,10 @@ TAIL_WITHIN_S = 60.0
 class LogCopies:
     """The copies that this console makes for as long as it dispatches."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, on_left: Callable[[str], None] = lambda host: None) -> None:
+        """`on_left` hears the host of an ended container whose log could not be made whole."""
         self._bench = bench
+        self._on_left = on_left
         self._live: dict[str, asyncio.Task[None]] = {}
         self._rests: dict[str, asyncio.Task[None]] = {}
         self._marks: dict[str, CopyMark] = {}
@@ -127,8 +129,9 @@ class LogCopies:
         except OSError as error:
             with contextlib.suppress(ConsoleError):
                 entry.say(cannot_store(error))
+            self._on_left(part.attempt.host)
         except ConsoleError:
-            return
+            self._on_left(part.attempt.host)
         finally:
             if live is not None:
                 await cancel_all([live])

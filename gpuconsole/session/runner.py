@@ -433,14 +433,13 @@ class Runner:
         return True
 
     async def _clear(self, attempt: Attempt, lost: str) -> None:
-        """Remove what there is of an attempt on the other hosts of its gang."""
+        """End what there is of an attempt on the other hosts of its gang."""
         for rank, alone in enumerate(attempt.parts):
             if alone.host != lost:
                 with contextlib.suppress(UnreachableError, EngineError):
-                    part = Part(rank, alone, await self._bench.hosts.engine(alone.host))
-                    self._entry.require_role()
-                    await gang.remove_own([part], self._bench.journal.id)
-                    await gang.release([part], self._entry.job_id)
+                    engine = await self._bench.hosts.engine(alone.host)
+                    status = await engine.inspect(alone.container_name)
+                    await self._ending.leave(Part(rank, alone, engine, status))
 
     def _out_of_sight(self, error: UnreachableError) -> None:
         job = self.job

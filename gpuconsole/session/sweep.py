@@ -71,7 +71,9 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
             part = None if job is None else _part_of(job, status, engine, host)
             if job is not None and not _is_over(job, status):
                 continue
-            if part is not None and status.state in ("exited", "dead"):
+            if part is not None and status.state != "created":
+                if part.live:
+                    await engine.stop(status.id, bench.settings.stop_grace)
                 entry = Entry(bench, epoch, name)
                 await copies.finish(entry, part, await copies.last(entry, part))
             elif job is not None or _is_old_calibration(name, status):

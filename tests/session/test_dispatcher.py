@@ -305,6 +305,27 @@ async def test_a_log_that_the_disk_does_not_take_stays_on_its_host(
     assert log_file(lab.state, job_id, 1).read_bytes() == b"line\n"
 
 
+async def test_a_log_that_could_not_be_copied_is_copied_while_the_host_is_up(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(follow, "_write_all", full)
+        lab.docker.finish(0, b"line\n")
+        await lab.clock.until(lambda: desk.job(job_id).state.ended)
+        await lab.clock.pass_time(100)
+        assert lab.docker.containers
+    await lab.clock.until(lambda: not lab.docker.containers)
+    assert log_file(lab.state, job_id, 1).read_bytes() == b"line\n"
+
+
 async def test_a_log_whose_console_went_is_copied_by_the_next(lab: Lab) -> None:
     desk = lab.desk()
     job_id = lab.submit(desk)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.session.follow import log_file
 from gpuconsole.session.runner import INTERRUPTED_S
 from tests.session.conftest import Desk, Lab
+from tests.session.fakes import Container
+from tests.session.test_gangs import GANG, gang_lab
 
 TASK = Task("train", script="/p/train.py", image="paddle", checkpoint_dir="checkpoints")
 
@@ -29,6 +35,7 @@ async def test_a_job_goes_on_when_its_host_is_back(lab: Lab) -> None:
     job = await running(lab, desk)
     lab.docker.reachable = False
     lab.docker.notify()
+    lab.docker.write(b"unseen\n")
     await lab.clock.until(lambda: desk.job(job).state is JobState.QUEUED, within=600)
     (lost,) = desk.job(job).attempts
     assert lost.ended_by == "lost-host"
@@ -43,9 +50,35 @@ async def test_a_job_goes_on_when_its_host_is_back(lab: Lab) -> None:
     # What still ran of the lost attempt is gone, and its claim with it.
     assert lab.docker.only().state == "running"
     assert {lease.attempt for lease in lab.docker.leases.values()} == {f"{job}-2"}
+    assert log_file(lab.state, job, 1).read_bytes().startswith(b"unseen\n")
     lab.docker.finish(0)
     await lab.clock.until(lambda: desk.job(job).state is JobState.SUCCEEDED)
     await desk.stop()
+
+
+async def test_the_logs_of_the_other_hosts_of_a_gang_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = gang_lab(tmp_path / "state")
+    desk = lab.desk()
+    interruptible(desk)
+    job = lab.submit(desk, task=GANG)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job).state is JobState.RUNNING)
+    lab.dockers["b"].reachable = False
+    lab.dockers["b"].notify()
+    await lab.clock.pass_time(INTERRUPTED_S / 2)
+    other = lab.dockers["a"]
+    end = other.end
+
+    def saying(container: Container, code: int) -> None:
+        end(container, code, b"last words\n")
+
+    monkeypatch.setattr(other, "end", saying)
+    await lab.clock.until(lambda: desk.job(job).state is JobState.QUEUED, within=600)
+    await lab.clock.until(lambda: not lab.dockers["a"].containers)
+    assert b"last words\n" in log_file(lab.state, job, 1, 0).read_bytes()
+    await lab.close()
 
 
 async def test_a_short_absence_costs_nothing(lab: Lab) -> None:
