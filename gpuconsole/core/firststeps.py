@@ -24,6 +24,22 @@ def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
     return f"{taken}{_of_device(job, snapshot)}; {_predicted(job, attempt.steps_mib)}."
 
 
+def whole_peak_mib(job: Job) -> float | None:
+    """Return the peak of the latest attempt as an estimate counts it, with the context.
+
+    Where the driver did not show the process all there is, is Paddle's own figure: the predicted
+    context is added to it.
+    """
+    attempt = job.attempt
+    if attempt is None or not attempt.peak_mib:
+        return None
+    if attempt.steps_mib is None or attempt.peak_mib > attempt.steps_mib:
+        return attempt.peak_mib
+    memory = (job.estimate or {}).get("memory")
+    context = memory.get("context_mib") if isinstance(memory, dict) else None
+    return attempt.peak_mib + (context if isinstance(context, (int, float)) else 0.0)
+
+
 def _of_device(job: Job, snapshot: FleetSnapshot) -> str:
     attempt = job.attempt
     assert attempt is not None

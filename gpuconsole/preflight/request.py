@@ -56,12 +56,14 @@ def build(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     path: Sequence[Path] = (),
+    size: int | None = None,
 ) -> dict[str, Any]:
     """Return the request for a script.
 
     `root` is the project's folder, the script's own when None. The script is started in `cwd`
     where that is in the project, else in `root`, with the variables `env`, and finds modules in
-    the folders `path`. What the static tier found out tells how a batch size is put in: as an
+    the folders `path`. `size` is the batch size that was asked for, where it is not the script's
+    own. What the static tier found out tells how a batch size is put in: as an
     argument, on the line that writes it, else at the script's loaders.
     """
     script = script.resolve()
@@ -77,6 +79,7 @@ def build(
         "path": [_inside(root, folder) for folder in path],
         "batch": _batch(analysis, root),
         "batches": _batches(analysis, mode),
+        "own": size,
         "steps": STEPS,
         "operators": _operators() if mode != "traced" else {},
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.firststeps import first_steps
+from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 
@@ -49,3 +49,23 @@ def test_until_it_is_known_nothing_is_said() -> None:
 @pytest.mark.parametrize("memory", [None, 7, {}, {"reserved_mib": "x"}, {"reserved_mib": 0}])
 def test_without_an_estimate_it_says_so(memory: Any) -> None:
     assert told(memory=memory).endswith("; its memory was not predicted.")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "whole"),
+    [
+        # The driver saw the process: its figure has the context.
+        ({"steps_mib": 4096.0, "peak_mib": 4700.0}, 4700.0),
+        # Nobody but Paddle told: the predicted context is added.
+        ({"steps_mib": 4096.0, "peak_mib": 4096.0}, 4696.0),
+        ({"peak_mib": 4096.0}, 4096.0),
+        ({}, None),
+    ],
+)
+def test_a_peak_is_counted_with_its_context_as_an_estimate_is(
+    attempt: dict[str, float], whole: float | None
+) -> None:
+    one = Attempt(1, "a", ("GPU-0",), (0,), **attempt)  # type: ignore[arg-type]
+    document = {"memory": {"context_mib": 600.0}}
+    job = Job("1", Task("x"), "ada", JobState.RUNNING, 0.0, attempts=(one,), estimate=document)
+    assert whole_peak_mib(job) == whole

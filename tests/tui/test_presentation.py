@@ -16,7 +16,7 @@ from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.keys import in_area
 from gpuconsole.tui.picture import Gallery, Picture
 from gpuconsole.tui.presentation.cells import fit, wrapped
-from gpuconsole.tui.presentation.device import Lines, sample_lines
+from gpuconsole.tui.presentation.device import Lines, marks_of, sample_lines
 from gpuconsole.tui.presentation.devices import columns_for
 from gpuconsole.tui.presentation.frame import Marks, footer_line, nav_line, status_line
 from gpuconsole.tui.presentation.inspector import device_lines
@@ -25,7 +25,7 @@ from gpuconsole.tui.presentation.maprows import MapView, draw_row
 from gpuconsole.tui.presentation.metrics import METRICS, Cells
 from gpuconsole.tui.presentation.owners import Owners
 from gpuconsole.tui.themes import BUILT_IN
-from tests.tui.fake import FakeSession, job
+from tests.tui.fake import FakeSession, device, job
 
 INK = Ink(BUILT_IN)
 
@@ -138,3 +138,16 @@ def test_a_device_told_by_a_tool_says_how_old_its_reading_is_and_what_the_tool_c
     assert condition(host, told) is Condition.FAULT
     other = words(sample_lines(INK, picture, host, replace(told, sampled_at=None), 120))
     assert "ago" not in other
+
+
+@pytest.mark.parametrize(("own", "share"), [(None, 0.7), (0.5, 0.5), (0.9, 0.7)])
+def test_the_limit_of_a_device_is_the_one_that_jobs_are_placed_by(
+    own: float | None, share: float
+) -> None:
+    card = replace(device("GPU-0"), memory_total_mib=10_000.0)
+    running = job("x", JobState.RUNNING, estimate_mib=6000.0)
+    running = replace(running, task=replace(running.task, memory_threshold=own))
+    predicted, limit = marks_of(card, "memory_used_mib", running, 0.7)
+    assert limit.value == share * 10_000.0
+    assert predicted.bad is (share < 0.6)
+    assert [mark.value for mark in marks_of(card, "memory_used_mib", None, 0.7)] == [7000.0]

@@ -147,7 +147,7 @@ class Requesting(_Refusing[Requested]):
         env = {name: value for name, value in task.env.items() if name != "PYTHONPATH"}
         made = request.build(
             analyses.of(task), script, task.args, self.mode,
-            root=self.root, cwd=self.cwd, env=env, path=self.path,
+            root=self.root, cwd=self.cwd, env=env, path=self.path, size=task.batch_size,
         )  # fmt: skip
         return Requested(made, tuple(map(str, modules(script, self.root))))
 

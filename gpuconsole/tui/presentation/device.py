@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
@@ -144,11 +143,15 @@ def scale_of(device: Device, metric: str) -> Scale:
     return Scale(100.0, lambda value: f"{value:.0f}%")
 
 
-def marks_of(device: Device, metric: str, job: Job | None) -> list[Mark]:
-    """Return the lines across a metric's plot: the limit of memory, and the predicted peak."""
+def marks_of(device: Device, metric: str, job: Job | None, threshold: float) -> list[Mark]:
+    """Return the lines across a metric's plot: the limit of memory, and the predicted peak.
+
+    `threshold` is the share of a device's memory that the lab lets a job fill.
+    """
     if metric != "memory_used_mib" or not device.memory_total_mib:
         return []
-    limit = device.memory_total_mib * MEMORY_THRESHOLD
+    share = threshold if job is None else job.task.threshold(threshold)
+    limit = device.memory_total_mib * share
     marks = [Mark(limit, f"limit {format_mib(limit)}")]
     if job is not None and job.estimate_mib:
         beyond = job.estimate_mib > limit

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from rich.cells import cell_len
 
-from gpuconsole.core.firststeps import first_steps
+from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
@@ -105,7 +105,7 @@ def short_head(ink: Ink, going: Going, width: int) -> Lines:
         words += f"  {done.done:.0%}  {done.word} {done.at:,}/{done.end:,}"
         left = left_s(job, done, going.step_s)
         words += say(f"  ~{format_duration(left)} left") if left is not None else ""
-    peak = attempt.peak_mib if attempt else None
+    peak = whole_peak_mib(job)
     if peak and job.estimate_mib:
         words += say(f"  mem {peak / job.estimate_mib:.0%}")
     elif job.estimate_mib:
@@ -165,8 +165,7 @@ def _foreseen(going: Going) -> tuple[float, float] | None:
 
 
 def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> list[Piece]:
-    attempt = job.attempt
-    peak = attempt.peak_mib if attempt else None
+    peak = whole_peak_mib(job)
     held, shared = _held_now(job, snapshot)
     say = ink.say
     words = say(f"predicted up to {format_mib(job.estimate_mib)}")

@@ -168,7 +168,8 @@ class DeviceScreen(ConsoleScreen):
             if plot.display:
                 series = self.session.history.device(device.uuid, metric, SPANS[self.span])
                 plot.entitle(f"{name}, last {self.span}", "t span  m metric" if one else "")
-                plot.show(series, scale_of(device, metric), marks_of(device, metric, job))
+                marks = marks_of(device, metric, job, self.session.settings.memory_threshold)
+                plot.show(series, scale_of(device, metric), marks)
 
     def _draw_processes(self, host: Host, device: Device) -> None:
         rows = self.query_one(Rows)
