@@ -105,6 +105,7 @@ class OperatorNode(Node):
         """For each edge: operand and place of the input."""
         self.slots: list[Any] = []
         self.specs: Any = ()
+        self.entry: Any = None
         self.saved: dict[int, Any] = {}
         for number in gradient.saved:
             tensor = tensors.get(number)
@@ -122,6 +123,16 @@ class OperatorNode(Node):
         grads.clear()
         return runner.go()
 
+    def origin(self, number: Any) -> Any:
+        """Return the edge of an input, or the node and slot that made a value."""
+        for edge, (operand, place) in zip(self.edges, self.places):
+            if self.step.inputs[operand][place] == number:
+                return edge, edge.node, edge.slot
+        for position, (slot, place) in enumerate(self.slots):
+            if self.step.outputs[slot][place] == number:
+                return None, self, position
+        return None, None, 0
+
     def release(self) -> None:
         """Let go of what was saved."""
         self.saved.clear()
@@ -134,17 +145,22 @@ class _Runner:
     def __init__(self, node: Any, grads: Any, graph: Any) -> None:
         self.node = node
         self.graph = graph
+        # What is to be differentiated again must have all its results.
+        self.gradient = infer.whole(node.entry, node.step) if graph else node.gradient
+        self.unused: set[Any] = set()
         self.env: dict[int, Any] = {}
         self.opened = {number: one.open() for number, one in node.saved.items()}
-        for (slot, place), number in node.gradient.given.items():
+        for (slot, place), number in self.gradient.given.items():
             position = node.slots.index((slot, place)) if (slot, place) in node.slots else None
             if position is not None and grads[position] is not None:
                 self.env[number] = grads[position]
 
     def go(self) -> Any:
-        node, gradient = self.node, self.node.gradient
+        node, gradient = self.node, self.gradient
         wanted = [gradient.results[operand][place] for operand, place in node.places]
         last = _last_uses(gradient.steps, wanted)
+        self.unused = {number for step in gradient.steps for row in step.outputs for number in row
+                       if number not in last and number not in wanted}  # fmt: skip
         for at, step in enumerate(gradient.steps):
             self._run(step, wanted)
             for number in [one for one in self.env if last.get(one, -1) <= at]:
@@ -153,7 +169,7 @@ class _Runner:
         return [None if one is None else self.env.get(one) for one in wanted]
 
     def _run(self, step: Any, wanted: Any) -> None:
-        given = self.node.gradient.given
+        given = self.gradient.given
         for place, numbers in enumerate(step.inputs):
             for number in numbers:
                 # What did not arrive is filled with zeros.
@@ -166,11 +182,42 @@ class _Runner:
         outputs = self._alias(step, wanted)
         for numbers, specs in zip(step.outputs, step.specs):
             for number, spec in zip(numbers, specs):
-                if number is not None and number not in outputs:
-                    outputs[number] = new(spec.shape, spec.dtype, step.name)
+                if number in self.unused or number is None or number in outputs:
+                    continue
+                outputs[number] = new(spec.shape, spec.dtype, step.name)
         STATE.ledger.scratch(kernels.needs(step, self._shapes(step), backward=True), step.name)
         del copies
         self.env.update(outputs)
+        if self.graph:
+            self._hang(step)
+
+    def _hang(self, step: Any) -> None:
+        """Hang the node of the second derivative behind what a gradient's operator has made."""
+        inputs = [[self._shown(number) for number in row] for row in step.inputs]
+        outputs = [[self.env.get(number) for number in row] for row in step.outputs]
+        flowing = any(one is not None and not one.stop_gradient for row in inputs for one in row)
+        if not flowing:
+            return
+        if not STATE.core.has_vjp(step.op):
+            raise Unsupported(f"the second derivative of {self.node.label}")
+        numbers = {number: one for row, shown in zip(step.inputs, inputs)
+                   for number, one in zip(row, shown) if one is not None}  # fmt: skip
+        numbers.update(self.env)
+        attach(self.node.entry, step, inputs, outputs, numbers)
+
+    def _shown(self, number: Any) -> Any:
+        """Return an operand of a gradient's operator with the graph behind it."""
+        if number is None or number in self.env:
+            return self.env.get(number)
+        edge, node, slot = self.node.origin(number)
+        leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
+        if leaf is not None:
+            return leaf
+        spec = self.node.specs[number]
+        made = _in_block(self.opened.get(number), spec)
+        if node is not None:
+            made.m_node, made.m_slot, made.stop_gradient = node, slot, False
+        return made
 
     def _copies(self, step: Any) -> Any:
         """Return the copies that a kernel makes of tensors whose elements are out of order."""
@@ -275,8 +322,6 @@ class PlainNode(Node):
 
     def run(self, grads: Any, graph: Any) -> Any:
         """Make the gradients."""
-        if graph:
-            raise Unsupported(f"the second derivative of {self.label}")
         arrived = next((one for one in grads if one is not None), None)
         copies = [] if self.passes else in_order(grads)
         grads.clear()
@@ -289,6 +334,10 @@ class PlainNode(Node):
             else:
                 made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
         del copies
+        behind = [one for one in made if one is not None and one is not arrived]
+        if graph and arrived is not None and needed([arrived]) and behind:
+            # These operators are linear in the gradient that arrives.
+            PlainNode(f"{self.label}_grad", [arrived], behind)
         return made
 
     def release(self) -> None:
@@ -364,4 +413,4 @@ def attach(entry: Any, step: Any, inputs: Any, outputs: Any, tensors: Any) -> No
     edges = [Edge(inputs[operand][place]) for operand, place in places]
     node = OperatorNode(step, gradient, edges, places, [one for _, _, one in made], tensors)
     node.slots = [(slot, place) for slot, place, _ in made]
-    node.specs = entry.specs
+    node.specs, node.entry = entry.specs, entry

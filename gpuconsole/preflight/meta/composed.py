@@ -172,6 +172,24 @@ def spaced(name: Any) -> Any:
     return call
 
 
+def tensor_unfold(x: Any, axis: Any, size: Any, step: Any, *_: Any) -> Any:
+    """Return sliding windows: a view."""
+    from .views import contiguous, plain
+
+    axis %= max(1, len(x.m_shape))
+    strides = list(x.m_strides or contiguous(x.m_shape))
+    shape = [*x.m_shape, size]
+    shape[axis] = (x.m_shape[axis] - size) // step + 1
+    strides.append(strides[axis])
+    strides[axis] *= step
+    made = x.detach()
+    made.m_shape, made.m_known = tuple(shape), None
+    made.m_strides = plain(made.m_shape, tuple(strides))
+    if autograd.needed([x]):
+        autograd.PlainNode("tensor_unfold", [x], [made])
+    return made
+
+
 def div_scale(x: Any, value: Any, *_: Any) -> Any:
     """Divide by a number."""
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
@@ -182,7 +200,7 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
-    "div_scale": div_scale, "linspace": spaced("linspace"), "logspace": spaced("logspace"),
+    "div_scale": div_scale, "tensor_unfold": tensor_unfold, "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),
 }  # fmt: skip

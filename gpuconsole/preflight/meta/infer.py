@@ -270,10 +270,24 @@ def gradient(entry: Any, step: Any, stops: Any) -> Any:
     return found
 
 
+def whole(entry: Any, step: Any) -> Any:
+    """Return the gradient of a step for all inputs that can have one."""
+    stops = tuple(
+        tuple(
+            number is None or word(entry.specs[number].dtype) not in DIFFERENTIABLE
+            for number in row
+        )
+        for row in step.inputs
+    )
+    return gradient(entry, step, stops)
+
+
 def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
     paddle, core, op = STATE.paddle, STATE.core, step.op
     if not core.has_vjp(op):
         return None
+    if step.name.endswith("_grad") and any(None in row for row in step.outputs):
+        raise Unsupported(f"the derivative of {step.name}")
     made = Gradient()
     with STATE.building(), paddle.static.program_guard(entry.program):
         block = entry.program.global_block()

@@ -13,6 +13,8 @@ from .state import STATE
 
 MOST = 65536
 """Elements of the largest tensor that is computed with."""
+MOST_ONES = 2**24
+"""Elements of unknown numbers that stand in while a size is computed."""
 
 
 def small(shape: Any) -> bool:
@@ -73,7 +75,9 @@ def shapes(name: Any, args: Any, kwargs: Any) -> Any:
     Unknown numbers are taken to be ones; None where an index or a mask is unknown.
     """
     values = [one for one in tensors((args, kwargs)) if one.m_known is None]
-    if any(word(one.m_dtype) not in FLOATS or not small(one.m_shape) for one in values):
+    if any(word(one.m_dtype) not in FLOATS for one in values):
+        return None
+    if sum(count(one.m_shape) for one in values) > MOST_ONES:
         return None
     kept = [(one, one.m_known) for one in values]
     try:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from . import autograd
 from .ledger import Block
 from .sizes import ITEM, word
-from .state import STATE
+from .state import STATE, Unsupported
 from .tensor import new, twin
 
 
@@ -74,6 +74,8 @@ class RecurrentNode(autograd.PlainNode):
 
     def run(self, grads: Any, graph: Any) -> Any:
         """Fill what did not arrive with zeros and make all gradients."""
+        if graph:
+            raise Unsupported("the second derivative of a recurrent net")
         given = [new(shape, dtype, "full_like") if grad is None else grad
                  for grad, (shape, dtype) in zip(grads, self.outputs)]  # fmt: skip
         copies = autograd.in_order(given)
