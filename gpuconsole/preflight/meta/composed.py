@@ -200,7 +200,8 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
-    "div_scale": div_scale, "tensor_unfold": tensor_unfold, "linspace": spaced("linspace"), "logspace": spaced("logspace"),
+    "div_scale": div_scale, "tensor_unfold": tensor_unfold,
+    "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),
 }  # fmt: skip

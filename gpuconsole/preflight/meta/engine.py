@@ -18,8 +18,10 @@ from .tensor import new
 def run_backward(tensors: Any, grads: Any, retain: Any = False, *_: Any) -> None:
     """Run back from some tensors into the gradients of the leaves."""
     given = list(grads) + [None] * (len(tensors) - len(grads))
-    STATE.ran_backward = True
     Pass(retain=bool(retain)).go(tensors, given)
+    hooks, STATE.final_hooks = STATE.final_hooks, []
+    for hook in hooks:
+        hook()
 
 
 def run_partial_grad(

@@ -8,7 +8,7 @@ import importlib.util
 import sys
 from typing import Any
 
-from . import dispatch, engine, indexing, operators, pylayer, updates
+from . import device, dispatch, engine, indexing, operators, pylayer, updates
 from .state import STATE, Unsupported
 from .tensor import Tensor
 
@@ -76,6 +76,10 @@ def replace(library: Any) -> None:
     eager.run_backward = engine.run_backward
     eager.run_partial_grad = engine.run_partial_grad
     eager.get_all_grads = engine.get_all_grads
+    eager.get_grads_lists = device.grads_lists
+    eager.get_grads_types = device.grads_types
+    eager.set_master_grads = device.master_grads
+    eager._add_backward_final_hook = device.final_hook
     eager.register_saved_tensors_hooks = lambda pack, unpack: STATE.hooks.append((pack, unpack))
     eager.reset_saved_tensors_hooks = lambda: STATE.hooks.pop() if STATE.hooks else None
     if hasattr(library, "dygraph_partial_grad"):
@@ -118,6 +122,8 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     STATE.framework = framework
     STATE.rules = rules
     STATE.backend = backend
+    if backend != "cpu":
+        device.install()
     # What a decorator would turn into a program runs as the Python that it is.
     paddle.jit.enable_to_static(False)
     paddle.static.Executor.run = static_program

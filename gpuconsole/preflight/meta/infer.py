@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .sizes import DIFFERENTIABLE, count, word
+from .sizes import DIFFERENTIABLE, HALVES, count, word
 from .state import STATE, Unsupported
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
@@ -51,7 +51,7 @@ class Step:
 class Entry:
     """An operator's call: steps, and how its result is put together of their outputs."""
 
-    __slots__ = ("program", "result", "sizes", "specs", "steps", "values")
+    __slots__ = ("half", "program", "result", "sizes", "specs", "steps", "values")
 
     def __init__(self) -> None:
         self.steps: list[Any] = []
@@ -61,6 +61,7 @@ class Entry:
         self.result: Any = None
         self.program: Any = None
         self.sizes: Any = None
+        self.half: Any = None
 
 
 class Gradient:
@@ -86,10 +87,13 @@ def build(function: Any, args: Any, kwargs: Any, specs: Any, sizes: Any = None) 
     paddle = STATE.paddle
     entry = Entry()
     entry.sizes = list(sizes) if sizes is not None else None
+    entry.half = _half(specs)
+    if entry.half is not None:
+        args, kwargs = _doubled(entry, args), _doubled(entry, kwargs)
     with STATE.building():
         entry.program = paddle.static.Program()
         with paddle.static.program_guard(entry.program):
-            values = [_data(f"x{place}", spec) for place, spec in enumerate(specs)]
+            values = [_data(entry, f"x{place}", spec) for place, spec in enumerate(specs)]
             for value, spec in zip(values, specs):
                 _number(entry, value, spec)
             out = function(*_filled(args, values), **_filled(kwargs, values))
@@ -124,9 +128,31 @@ def _filled(args: Any, values: Any) -> Any:
     return args
 
 
-def _data(name: Any, spec: Any) -> Any:
+def _half(specs: Any) -> Any:
+    """Return the half precision among types, for which CPU kernels are often not registered.
+
+    In the scratch program float64 stands for it: every kernel has that, and nothing else uses it.
+    """
+    words = [word(one.dtype) for one in specs]
+    if "float64" in words:
+        return None
+    return next((one.dtype for one, name in zip(specs, words) if name in HALVES), None)
+
+
+def _doubled(entry: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _doubled(entry, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_doubled(entry, one) for one in value]
+    if type(value) is tuple:
+        return tuple(_doubled(entry, one) for one in value)
+    return STATE.paddle.float64 if value == entry.half else value
+
+
+def _data(entry: Any, name: Any, spec: Any) -> Any:
     core = STATE.core
-    value = STATE.operators["data"](name, list(spec.shape), spec.dtype, core.Place())
+    dtype = STATE.paddle.float64 if spec.dtype == entry.half else spec.dtype
+    value = STATE.operators["data"](name, list(spec.shape), dtype, core.Place())
     value.stop_gradient = word(spec.dtype) not in DIFFERENTIABLE
     return value
 
@@ -177,8 +203,8 @@ def _step(entry: Any, op: Any, returned: Any) -> Any:
         for one in op.operands_source()
     ]
     outputs, specs = [], []
-    for value in results:
-        numbers, made = _results(entry, value, name, inputs)
+    for place, value in enumerate(results):
+        numbers, made = _results(entry, value, name, inputs, place)
         outputs.append(numbers)
         specs.append(made)
     step = Step(name, inputs, outputs, specs)
@@ -208,7 +234,11 @@ def attributes(step: Any) -> Any:
     return step.attrs
 
 
-def _results(entry: Any, value: Any, name: Any, inputs: Any) -> Any:
+NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "group_norm",
+                   "rms_norm", "fused_rms_norm", "sync_batch_norm_"})  # fmt: skip
+
+
+def _results(entry: Any, value: Any, name: Any, inputs: Any, place: Any) -> Any:
     if not value.initialized():
         entry.values[value.hash()] = [None]
         return [None], [None]
@@ -218,19 +248,22 @@ def _results(entry: Any, value: Any, name: Any, inputs: Any) -> Any:
         numbers = []
         made = []
         for part in parts.as_list():
-            spec = Spec(_closed(entry, part.shape, name, inputs), _plain(part.dtype))
+            dtype = part.dtype
+            if entry.half is not None and dtype == STATE.paddle.float64:
+                dtype = entry.half
+            spec = Spec(_closed(entry, part.shape, name, inputs), dtype)
             numbers.append(len(entry.specs))
             entry.specs.append(spec)
             made.append(spec)
         entry.values[value.hash()] = numbers
         return numbers, made
     rows = value.is_selected_row_type()
-    spec = Spec(_closed(entry, value.shape, name, inputs), value.dtype, rows)
+    dtype = value.dtype
+    if entry.half is not None and dtype == STATE.paddle.float64:
+        # Norms keep their statistics in single precision.
+        dtype = STATE.paddle.float32 if name in NORMS and place else entry.half
+    spec = Spec(_closed(entry, value.shape, name, inputs), dtype, rows)
     return [_number(entry, value, spec)], [spec]
-
-
-def _plain(dtype: Any) -> Any:
-    return dtype
 
 
 def _closed(entry: Any, shape: Any, name: Any, inputs: Any) -> Any:
@@ -304,7 +337,7 @@ def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
                 if spec is None:
                     given.append(one)
                     continue
-                data = _data(f"g{slot}_{place}_{len(block.ops)}", spec)
+                data = _data(entry, f"g{slot}_{place}_{len(block.ops)}", spec)
                 made.given[slot, place] = _number(entry, data, spec)
                 given.append(data)
             grads.append(given)

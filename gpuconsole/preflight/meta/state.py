@@ -31,7 +31,7 @@ class State:
         self.real: Any = None
         self.real_init: Any = None
         self.dynamic: Any = None
-        self.ran_backward = False
+        self.final_hooks: list[Any] = []
         """Paddle's own tensor class."""
         self.operators: dict[str, Any] = {}
         """Paddle's own functions of `_C_ops`, by name."""
