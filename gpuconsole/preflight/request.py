@@ -81,7 +81,7 @@ def build(
         "batches": _batches(analysis, mode),
         "own": size,
         "steps": STEPS,
-        "operators": _operators() if mode != "traced" else {},
+        "operators": operators() if mode != "traced" else {},
     }
 
 
@@ -94,7 +94,7 @@ def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
     return list(BATCHES[mode])
 
 
-def _operators() -> dict[str, dict[str, str]]:
+def operators() -> dict[str, dict[str, str]]:
     """Return by kernel what a program does not show: gradients that take their input's memory,
     and what CPU kernels need while they run."""
     text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")

@@ -31,11 +31,27 @@ def put(x: Any, index: Any, value: Any) -> Any:
     x.m_known, x.m_version = None, x.m_version + 1
     given = [one for one in (before, value) if isinstance(one, STATE.tensor)]
     saved = [_tensor(one) for one in parts if _advanced(one)]
+    if isinstance(value, STATE.tensor):
+        saved.append(_written(value))
+        if before.stop_gradient and before.m_node is None and autograd.needed([value]):
+            # Paddle takes what is written into for a leaf then, whose gradient it keeps.
+            before.stop_gradient = False
+            x.m_before = before
     if autograd.needed(given):
         autograd.PlainNode("set_value", given, [x], saved=saved)
     del saved
     _put_known(x, old, index, value)
     return x
+
+
+def _written(value: Any) -> Any:
+    """Return a value as the kernel that writes it has it: in order, with a copy for a moment."""
+    made = value
+    if value.m_strides is not None:
+        made = new(value.m_shape, value.m_dtype, "contiguous")
+    if STATE.backend == "cpu":
+        STATE.ledger.scratch([value.nbytes], "set_value")
+    return made
 
 
 def _before(x: Any) -> Any:

@@ -18,7 +18,7 @@ class Tensor:
     """A tensor without data."""
 
     # Not in `__dict__`, which scripts and Paddle copy.
-    __slots__ = ("__dict__", "__weakref__", "m_block", "m_dtype", "m_grad", "m_hooks", "m_known",
+    __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks", "m_known",
                  "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape", "m_slot",
                  "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
 
@@ -35,6 +35,8 @@ class Tensor:
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
     m_name: Any
     m_place: Any
+    m_before: Any
+    """What it was before a subscript wrote into it, where that was a leaf."""
     m_slot: Any
     m_version: Any
     m_retained: Any
@@ -44,7 +46,7 @@ class Tensor:
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
-        made.m_grad = made.m_hooks = made.m_place = None
+        made.m_grad = made.m_hooks = made.m_place = made.m_before = None
         made.m_shape = ()
         made.m_name = ""
         made.m_slot = made.m_version = 0

@@ -1,0 +1,255 @@
+"""Training loops whose memory the meta tier is held against Paddle's own allocator.
+
+Each function trains three steps and calls `step()` at the end of each. This file runs beside
+Paddle: `python meta_cases.py real|meta` prints, for each case, the peak of each step in bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from typing import Any
+
+CASES: list[Any] = []
+
+
+def case(function: Any) -> Any:
+    """Register a case."""
+    CASES.append(function)
+    return function
+
+
+def train(paddle: Any, net: Any, optimizer: Any, batch: Any, loss_of: Any, step: Any) -> None:
+    """Train three steps."""
+    for _ in range(3):
+        loss = loss_of(net, *batch())
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def convolutions(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(
+        nn.Conv2D(3, 16, 3, padding=1), nn.BatchNorm2D(16), nn.ReLU(), nn.MaxPool2D(2),
+        nn.Conv2D(16, 32, 3, padding=1, bias_attr=False), nn.BatchNorm2D(32), nn.Hardswish(),
+        nn.AdaptiveAvgPool2D(1), nn.Flatten(), nn.Dropout(0.3), nn.Linear(32, 10),
+    )  # fmt: skip
+    optimizer = paddle.optimizer.Momentum(parameters=net.parameters(), weight_decay=1e-4)
+    train(paddle, net, optimizer, lambda: (paddle.rand([8, 3, 32, 32]), paddle.randint(0, 10, [8])),
+          lambda net, x, y: paddle.nn.functional.cross_entropy(net(x), y), step)  # fmt: skip
+
+
+@case
+def residual(paddle: Any, step: Any) -> None:
+    net = paddle.vision.models.resnet18(num_classes=10)
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([4, 3, 64, 64]), paddle.randint(0, 10, [4])),
+          lambda net, x, y: paddle.nn.functional.cross_entropy(net(x), y), step)  # fmt: skip
+
+
+@case
+def attention(paddle: Any, step: Any) -> None:
+    layer = paddle.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, activation="gelu")
+    net = paddle.nn.TransformerEncoder(layer, 2)
+    clip = paddle.nn.ClipGradByGlobalNorm(1.0)
+    optimizer = paddle.optimizer.AdamW(parameters=net.parameters(), grad_clip=clip)
+    train(paddle, net, optimizer, lambda: (paddle.rand([4, 48, 64]),),
+          lambda net, x: net(x).mean(), step)  # fmt: skip
+
+
+@case
+def recurrent(paddle: Any, step: Any) -> None:
+    net = paddle.nn.LSTM(32, 64, num_layers=2, direction="bidirect")
+    head = paddle.nn.Linear(128, 5)
+    both = [*net.parameters(), *head.parameters()]
+    optimizer = paddle.optimizer.RMSProp(0.01, parameters=both)
+    train(paddle, net, optimizer, lambda: (paddle.rand([6, 40, 32]),),
+          lambda net, x: head(net(x)[0][:, -1]).square().sum(), step)  # fmt: skip
+
+
+@case
+def recomputed(paddle: Any, step: Any) -> None:
+    from paddle.distributed.fleet.utils import recompute
+
+    blocks = [paddle.nn.Sequential(paddle.nn.Linear(96, 96), paddle.nn.GELU()) for _ in range(4)]
+    net = paddle.nn.LayerList(blocks)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x = x * 2.0
+        x.stop_gradient = False
+        for block in net:
+            x = recompute(block, x)
+        return x.mean()
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([256, 96]),), loss_of, step)
+
+
+@case
+def adversarial(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    maker = nn.Sequential(nn.Linear(16, 128), nn.BatchNorm1D(128), nn.ReLU(), nn.Linear(128, 200))
+    judge = nn.Sequential(nn.Linear(200, 128), nn.LeakyReLU(0.2), nn.Linear(128, 1))
+    first = paddle.optimizer.Adam(parameters=maker.parameters())
+    second = paddle.optimizer.Adam(parameters=judge.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for _ in range(3):
+        real, noise = paddle.rand([64, 200]), paddle.randn([64, 16])
+        fake = maker(noise)
+        loss = criterion(judge(real), paddle.ones([64, 1]))
+        loss = loss + criterion(judge(fake.detach()), paddle.zeros([64, 1]))
+        loss.backward()
+        second.step()
+        second.clear_grad()
+        made = criterion(judge(fake), paddle.ones([64, 1]))
+        made.backward()
+        first.step()
+        first.clear_grad()
+        second.clear_grad()
+        step()
+
+
+@case
+def sparse_embedding(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    table, head = nn.Embedding(5000, 32, sparse=True), nn.Linear(32, 2)
+    optimizer = paddle.optimizer.SGD(parameters=[*table.parameters(), *head.parameters()])
+    train(paddle, table, optimizer, lambda: (paddle.randint(0, 5000, [32, 20]),),
+          lambda table, ids: head(table(ids).mean(axis=1)).sum(), step)  # fmt: skip
+
+
+@case
+def accumulated(paddle: Any, step: Any) -> None:
+    net = paddle.nn.Sequential(
+        paddle.nn.Linear(64, 256), paddle.nn.Tanh(), paddle.nn.Linear(256, 8)
+    )
+    optimizer = paddle.optimizer.Lamb(parameters=net.parameters())
+    for _ in range(3):
+        for _ in range(4):
+            (net(paddle.rand([32, 64])).square().mean() / 4).backward()
+        optimizer.step()
+        optimizer.clear_grad(set_to_zero=False)
+        step()
+
+
+@case
+def own_backward(paddle: Any, step: Any) -> None:
+    class Cube(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensor()
+            return grad * 3.0 * x * x
+
+    net = paddle.nn.Linear(128, 128)
+    optimizer = paddle.optimizer.Adagrad(0.1, parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([64, 128]),),
+          lambda net, x: Cube.apply(net(x)).mean(), step)  # fmt: skip
+
+
+@case
+def penalised(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(20, 200), nn.Tanh(), nn.Linear(200, 200), nn.Tanh(),
+                        nn.Linear(200, 1))  # fmt: skip
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        out = net(x)
+        (slope,) = paddle.grad(out.sum(), x, create_graph=True)
+        return out.mean() + (slope.square().sum(axis=1).sqrt() - 1.0).square().mean()
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([256, 20]),), loss_of, step)
+
+
+@case
+def subscripts(paddle: Any, step: Any) -> None:
+    net = paddle.nn.Linear(64, 64)
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        h = net(x)
+        parts = h[:, ::2], h[1:-1, :32], h[:, paddle.to_tensor([0, 3, 5])], h.transpose([1, 0])[:8]
+        whole = paddle.zeros([40, 64])
+        whole[:, :32] = h[:, 32:]
+        moved = paddle.concat([one.flatten() for one in parts])
+        return moved.sum() + whole.square().mean() + h.chunk(4, axis=1)[1].exp().mean()
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([40, 64]),), loss_of, step)
+
+
+@case
+def without_gradients(paddle: Any, step: Any) -> None:
+    net = paddle.vision.models.mobilenet_v2(num_classes=10)
+    net.eval()
+    for _ in range(3):
+        with paddle.no_grad():
+            net(paddle.rand([2, 3, 64, 64])).argmax(axis=1)
+        step()
+
+
+def main() -> None:
+    """Run every case and print its peaks above what was held before, in bytes."""
+    if sys.argv[1] == "meta":
+        from gpuconsole.preflight.meta import hook
+        from gpuconsole.preflight.meta.state import STATE
+        from gpuconsole.preflight.request import operators
+
+        hook.install()
+        import paddle
+
+        hook.ready(paddle, operators(), "cpu")
+        ledger = STATE.ledger
+
+        def held() -> int:
+            return int(ledger.live)
+
+        def peak() -> int:
+            return int(ledger.peak)
+
+        def reset() -> None:
+            ledger.peak = ledger.live
+    else:
+        import paddle
+
+        core: Any = paddle.base.core
+
+        def held() -> int:
+            return int(core.host_memory_stat_current_value("Allocated", 0))
+
+        def peak() -> int:
+            return int(core.host_memory_stat_peak_value("Allocated", 0))
+
+        def reset() -> None:
+            core.host_memory_stat_reset_peak_value("Allocated", 0)
+
+    wanted = sys.argv[2:]
+    found: dict[str, Any] = {}
+    for run in CASES:
+        if wanted and run.__name__ not in wanted:
+            continue
+        gc.collect()
+        paddle.seed(1)
+        before, peaks = held(), []
+        reset()
+
+        def step(before: int = before, peaks: Any = peaks) -> None:
+            peaks.append(peak() - before)
+            reset()
+
+        run(paddle, step)
+        found[run.__name__] = peaks
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
