@@ -18,8 +18,8 @@ class Tensor:
     """A tensor without data."""
 
     # Not in `__dict__`, which scripts and Paddle copy.
-    __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks", "m_known",
-                 "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape", "m_slot",
+    __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks",
+                 "m_known", "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape", "m_slot",
                  "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
 
     m_block: Any
