@@ -15,8 +15,6 @@ from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
-APART = {"penalised": 0.05, "subscripts": 0.02}
-"""Shares by which a case may be off; the others agree within a thousandth."""
 
 
 @pytest.fixture(scope="module")
@@ -41,4 +39,4 @@ def test_memory_without_data_is_that_of_a_real_run(
     wanted, got = peaks["real"][name], peaks["meta"][name]
     assert len(got) == len(wanted) == 3
     for real, meta in zip(wanted, got, strict=True):
-        assert meta == pytest.approx(real, rel=APART.get(name, 0.001))
+        assert meta == pytest.approx(real, rel=0.001)

@@ -84,8 +84,11 @@ class Node:
         """Keep the gradient of an output in its tensor."""
         self.retained[tensor.m_slot] = weakref.ref(tensor)
 
-    def run(self, grads: Any, graph: Any) -> Any:
-        """Return the gradients of the inputs, in the order of the edges; clears `grads`."""
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Return the gradients of the inputs, in the order of the edges; clears `grads`.
+
+        `graph`: whether they are to be differentiated again. `wants`: which edges need one.
+        """
         raise NotImplementedError
 
     def release(self) -> None:
@@ -106,6 +109,7 @@ class OperatorNode(Node):
         self.slots: list[Any] = []
         self.specs: Any = ()
         self.entry: Any = None
+        self.kept: Any = ()
         self.saved: dict[int, Any] = {}
         for number in gradient.saved:
             tensor = tensors.get(number)
@@ -113,13 +117,13 @@ class OperatorNode(Node):
                 self.saved[number] = Saved(tensor)
         super().__init__(step.name, edges, outputs)
 
-    def run(self, grads: Any, graph: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the gradient's operators."""
         if self.done:
             raise RuntimeError(
                 f"Trying to backward through {self.label} a second time: specify retain_graph=True"
             )
-        runner = _Runner(self, grads, graph)
+        runner = _Runner(self, grads, graph, wants)
         grads.clear()
         return runner.go()
 
@@ -136,15 +140,25 @@ class OperatorNode(Node):
     def release(self) -> None:
         """Let go of what was saved."""
         self.saved.clear()
+        self.kept = ()
         self.done = True
+
+
+BILINEAR = frozenset({"matmul_double_grad", "multiply_double_grad", "conv2d_grad_grad",
+                      "depthwise_conv2d_double_grad", "conv3d_double_grad"})  # fmt: skip
+"""Second derivatives of products: operands x, y, the gradient, and what arrived for both."""
+
+
+SUMS = frozenset({"add_grad", "subtract_grad"})
 
 
 class _Runner:
     """One run of a gradient's operators."""
 
-    def __init__(self, node: Any, grads: Any, graph: Any) -> None:
+    def __init__(self, node: Any, grads: Any, graph: Any, wants: Any) -> None:
         self.node = node
         self.graph = graph
+        self.wants = wants
         # What is to be differentiated again must have all its results.
         self.gradient = infer.whole(node.entry, node.step) if graph else node.gradient
         self.unused: set[Any] = set()
@@ -157,7 +171,10 @@ class _Runner:
 
     def go(self) -> Any:
         node, gradient = self.node, self.gradient
-        wanted = [gradient.results[operand][place] for operand, place in node.places]
+        wanted = [
+            gradient.results[operand][place] if wants else None
+            for (operand, place), wants in zip(node.places, self.wants)
+        ]
         last = _last_uses(gradient.steps, wanted)
         self.unused = {number for step in gradient.steps for row in step.outputs for number in row
                        if number not in last and number not in wanted}  # fmt: skip
@@ -170,7 +187,9 @@ class _Runner:
 
     def _run(self, step: Any, wanted: Any) -> None:
         given = self.gradient.given
-        for place, numbers in enumerate(step.inputs):
+        bilinear = step.name in BILINEAR
+        lacking = self._lacking(step) if bilinear else set()
+        for place, numbers in enumerate(step.inputs if not bilinear else ()):
             for number in numbers:
                 # What did not arrive is filled with zeros.
                 if number in given.values() and number not in self.env:
@@ -180,9 +199,9 @@ class _Runner:
                     self.env[number] = new(spec.shape, spec.dtype, "full_like")
         copies = self._copies(step)
         outputs = self._alias(step, wanted)
-        for numbers, specs in zip(step.outputs, step.specs):
+        for slot, (numbers, specs) in enumerate(zip(step.outputs, step.specs)):
             for number, spec in zip(numbers, specs):
-                if number in self.unused or number is None or number in outputs:
+                if slot in lacking or number in self.unused or number is None or number in outputs:
                     continue
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
         STATE.ledger.scratch(kernels.needs(step, self._shapes(step), backward=True), step.name)
@@ -190,6 +209,13 @@ class _Runner:
         self.env.update(outputs)
         if self.graph:
             self._hang(step)
+
+    def _lacking(self, step: Any) -> Any:
+        """Return the results of a second derivative of a product that cannot be made: each needs
+        what has arrived for the other factor."""
+        arrived = [any(number in self.env for number in row) for row in step.inputs]
+        first, second = arrived[3], arrived[4]
+        return {place for place, there in ((0, second), (1, first)) if not there}
 
     def _hang(self, step: Any) -> None:
         """Hang the node of the second derivative behind what a gradient's operator has made."""
@@ -204,6 +230,11 @@ class _Runner:
                    for number, one in zip(row, shown) if one is not None}  # fmt: skip
         numbers.update(self.env)
         attach(self.node.entry, step, inputs, outputs, numbers)
+        if step.name in SUMS:
+            made = next((one for row in outputs for one in row if one is not None), None)
+            if made is not None and isinstance(made.m_node, OperatorNode):
+                # Measured: it keeps the gradient it was given though it reads nothing of it.
+                made.m_node.kept = inputs[-1]
 
     def _shown(self, number: Any) -> Any:
         """Return an operand of a gradient's operator with the graph behind it."""
@@ -320,14 +351,14 @@ class PlainNode(Node):
         self.passes = passes
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
 
-    def run(self, grads: Any, graph: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make the gradients."""
         arrived = next((one for one in grads if one is not None), None)
         copies = [] if self.passes else in_order(grads)
         grads.clear()
         made: list[Any] = []
-        for edge in self.edges:
-            if edge is None:
+        for edge, wanted in zip(self.edges, wants):
+            if edge is None or not wanted:
                 made.append(None)
             elif self.passes and arrived is not None:
                 made.append(_shared(arrived, edge, arrived.m_strides))
@@ -349,7 +380,7 @@ class PlainNode(Node):
 class RowsNode(PlainNode):
     """Rows looked up: the gradient holds as many rows as were asked for."""
 
-    def run(self, grads: Any, graph: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make a gradient of rows."""
         arrived = next(one for one in grads if one is not None)
         grads.clear()
@@ -408,7 +439,7 @@ def attach(entry: Any, step: Any, inputs: Any, outputs: Any, tensors: Any) -> No
         (operand, place)
         for operand, row in enumerate(inputs)
         for place, one in enumerate(row)
-        if not stops[operand][place]
+        if not stops[operand][place] and gradient.results[operand][place] is not None
     ]
     edges = [Edge(inputs[operand][place]) for operand, place in places]
     node = OperatorNode(step, gradient, edges, places, [one for _, _, one in made], tensors)

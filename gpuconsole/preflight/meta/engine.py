@@ -103,7 +103,7 @@ class Pass:
         del roots
         while ready:
             node = ready.popleft()
-            results = self._step(node)
+            results = self._step(node, needed)
             self._release(node)
             self._pass_on(node, results, degrees, needed, ready)
 
@@ -136,7 +136,7 @@ class Pass:
             else:
                 self._at_leaf(edge.leaf(), self.arrived.pop(edge.key, [None])[0])
 
-    def _step(self, node: Any) -> Any:
+    def _step(self, node: Any, needed: Any) -> Any:
         """Run one node; its output gradients are dropped."""
         grads = self.arrived.pop(id(node), None) or [None] * len(node.outputs)
         for slot, hooks in node.hooks.items():
@@ -152,7 +152,8 @@ class Pass:
             grad = None
         if all(one is None for one in grads):
             return deque([None] * len(node.edges))
-        return deque(node.run(grads, self.graph))
+        wants = [edge is not None and (needed is None or edge.key in needed) for edge in node.edges]
+        return deque(node.run(grads, self.graph, wants))
 
     def _collect(self, edge: Any, grad: Any) -> None:
         """Add a gradient, in place, to those that have arrived for a node or a leaf."""

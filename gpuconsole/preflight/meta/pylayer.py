@@ -73,7 +73,7 @@ class PyNode(Node):
         self.dtypes = [(one.m_shape, one.m_dtype) for one in inputs]
         super().__init__(cls.__name__, [edge_of(one) for one in inputs], outputs)
 
-    def run(self, grads: Any, graph: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the backward written in Python."""
         given = []
         for slot, (shape, dtype) in enumerate(self.outputs):

@@ -72,7 +72,7 @@ class RecurrentNode(autograd.PlainNode):
         self.blocks = blocks
         self.work = work
 
-    def run(self, grads: Any, graph: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Fill what did not arrive with zeros and make all gradients."""
         if graph:
             raise Unsupported("the second derivative of a recurrent net")
@@ -80,7 +80,7 @@ class RecurrentNode(autograd.PlainNode):
                  for grad, (shape, dtype) in zip(grads, self.outputs)]  # fmt: skip
         copies = autograd.in_order(given)
         grads.clear()
-        made = super().run([], graph)
+        made = super().run([], graph, wants)
         STATE.ledger.scratch([self.work], "rnn_grad")
         del given, copies
         return made

@@ -19,8 +19,8 @@ class Tensor:
 
     # Not in `__dict__`, which scripts and Paddle copy.
     __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks",
-                 "m_known", "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape", "m_slot",
-                 "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
+                 "m_known", "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape",
+                 "m_slot", "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
 
     m_block: Any
     m_shape: Any
