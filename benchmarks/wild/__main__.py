@@ -2,14 +2,15 @@
 
     python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
     python -m benchmarks.wild --corpus FOLDER --batch third-party-1 [--tier static|meta|traced]
-                              [--only ID,ID] [--record] [--product CHECKOUT] [--before]
+                              [--only ID,ID] [--record | --latest] [--product CHECKOUT] [--before]
                               [--python PYTHON --libraries TEXT]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
 run as its README says, from its own working folder, with no help: no assumptions, no batch size but
 where truth was measured at it. `--record` keeps the run as the first of its batch and tier; it is
-refused where there is one. Batches that are held out are run only with `--record`.
+refused where there is one. `--latest` keeps it as the latest, beside the first. A batch that is
+held out is run only with `--record` until it has its first run.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="the Python that runs it")
     parser.add_argument("--libraries", default="Paddle only", help="what it has, for the record")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--latest", action="store_true")
     parser.add_argument("--before", action="store_true", help="record it as the state before")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args(argv)
@@ -64,8 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _refusal(corpus: manifest.Manifest, options: argparse.Namespace) -> str:
     """Return why this run may not be, empty where it may."""
-    if options.record and options.only:
-        return "a first run is one of the whole batch"
+    if (options.record or options.latest) and options.only:
+        return "a run that is kept is one of the whole batch"
+    if options.latest and not _has_first_run(options.batch, options.tier):
+        return f"{options.batch} has no first run with {options.tier} yet (--record)"
     held_out = options.batch in corpus.held_out and not options.before
     if held_out and not options.record and not _has_first_run(options.batch, options.tier):
         return f"{options.batch} is held out: its first run is recorded (--record)"
@@ -103,15 +107,19 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
             print(f"{entry.id}: {result.outcome} {result.cause}", file=sys.stderr, flush=True)
             results.append(result)
     print(judging.report(options.batch, options.tier, results))
-    if options.record:
-        date = datetime.now(timezone.utc).date().isoformat()
-        commit = _commit(options.product)
-        records.append(
+    if options.record or options.latest:
+        keep = records.append if options.record else records.replace
+        keep(
             records.run_of(
-                options.batch, options.tier, results, date=date, commit=commit,
-                before=options.before, libraries=options.libraries,
+                options.batch,
+                options.tier,
+                results,
+                date=datetime.now(timezone.utc).date().isoformat(),
+                commit=_commit(options.product),
+                before=options.before,
+                libraries=options.libraries,
             )
-        )  # fmt: skip
+        )
     return 0
 
 

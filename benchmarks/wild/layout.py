@@ -38,6 +38,8 @@ def lay_out(repository: Repository, folder: Path, mirrors: Path | None) -> Path:
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+    # A user has a clone; its mark says where the project begins.
+    (target / ".git").mkdir(exist_ok=True)
     finished.touch()
     return target
 

@@ -1,4 +1,4 @@
-"""Writes the table of first runs into docs/accuracy.md, from the records."""
+"""Writes the table of runs into docs/accuracy.md, from the records."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from benchmarks.wild import records
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
 _COLUMNS = (
-    "batch", "tier", "first run", "libraries", "answered", "“will fail”", "points", "median",
+    "batch", "tier", "run", "version", "libraries", "answered", "“will fail”", "points", "median",
     "90 %", ">10 % too low", "in range", "time",
 )  # fmt: skip
 _HEAD = f"| {' | '.join(_COLUMNS)} |\n|{' --- |' * len(_COLUMNS)}\n"
 
 
-def table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of first runs as Markdown."""
-    return _HEAD + "".join(_row(run) for run in runs)
+def table(first: Sequence[Mapping[str, Any]], latest: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of first runs, each with the latest one below it, as Markdown."""
+    rows = [_HEAD]
+    for run in first:
+        rows.append(_row(run, "before" if run["before"] else "first"))
+        if not run["before"]:
+            same = [other for other in latest if _of(other) == _of(run)]
+            rows += [_row(other, "latest") for other in same]
+    return "".join(rows)
 
 
-def _row(run: Mapping[str, Any]) -> str:
+def _of(run: Mapping[str, Any]) -> tuple[str, str]:
+    return run["batch"], run["tier"]
+
+
+def _row(run: Mapping[str, Any], which: str) -> str:
     figures = run["figures"]
     points = figures["points"]
     cells = [
         run["batch"],
         run["tier"],
-        f"{run['date']}, {run['commit']}" + (", before" if run.get("before") else ""),
+        which,
+        f"{run['date']}, {run['commit']}",
         run["libraries"],
         f"{figures['answered']} of {figures['can_run']}",
         f"{figures['accused']}",
@@ -46,15 +57,18 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f} %"
 
 
-def with_table(text: str, runs: Sequence[Mapping[str, Any]]) -> str:
+def with_table(
+    text: str, first: Sequence[Mapping[str, Any]], latest: Sequence[Mapping[str, Any]]
+) -> str:
     """Return a page with the table between its marks; raises ValueError where they are missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table(runs)}{END}{after}"
+    return f"{before}{BEGIN}\n{table(first, latest)}{END}{after}"
 
 
 def write() -> None:
     """Write the table of the recorded runs into the page."""
-    PAGE.write_text(with_table(PAGE.read_text("utf-8"), records.load()), "utf-8")
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(with_table(text, records.load(), records.load(records.LATEST)), "utf-8")

@@ -2,8 +2,8 @@
 
 A batch that has been run is no longer unseen: what is corrected after it makes later figures better
 than those for code that nobody has looked at. So its first run is what counts, and a later run of
-the same batch with the same tier is printed but cannot take its place. A run of a version as it was
-before (the column "before") is named by its commit and has a place of its own.
+the same batch with the same tier cannot take its place: it is kept beside it as the latest. A run
+of an older version for comparison ("before") has a place of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from benchmarks.wild import judging
 from benchmarks.wild.judging import Result
 
 RECORDS = Path(__file__).resolve().with_name("first-runs.json")
+LATEST = RECORDS.with_name("latest-runs.json")
 
 
 class AlreadyRunError(Exception):
@@ -37,7 +38,17 @@ def append(run: Mapping[str, Any], path: Path = RECORDS) -> None:
     place = _place(run)
     if any(_place(other) == place for other in runs):
         raise AlreadyRunError(f"{run['batch']} has its first run with {run['tier']}")
-    text = json.dumps({"runs": [*runs, dict(run)]}, indent=1, ensure_ascii=False)
+    _write([*runs, dict(run)], path)
+
+
+def replace(run: Mapping[str, Any], path: Path = LATEST) -> None:
+    """Keep a run as the latest of its batch and tier."""
+    others = [other for other in load(path) if _place(other) != _place(run)]
+    _write(sorted([*others, dict(run)], key=_place), path)
+
+
+def _write(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
+    text = json.dumps({"runs": runs}, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", "utf-8")
 
 

@@ -31,6 +31,7 @@ from benchmarks import truth
 from benchmarks.wild import manifest
 from benchmarks.wild.manifest import MANIFEST, Entry
 
+HERE = Path(__file__).resolve().parents[2]
 WORKDIR = "BENCHMARK_WORKDIR"
 NEEDS = "BENCHMARK_NEEDS"
 LIMIT_S = 420
@@ -99,7 +100,7 @@ def measure(entry: Entry, plan: Plan, batch: int, corpus: Path, harness: Path) -
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
-            "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "GLOG_minloglevel": "2",
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(root)]), "GLOG_minloglevel": "2",
             truth.HARNESS_AT: str(harness), WORKDIR: str(root / entry.workdir),
             NEEDS: " ".join(entry.needs),
         }  # fmt: skip
