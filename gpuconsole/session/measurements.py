@@ -19,6 +19,7 @@ from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Requesting
 from gpuconsole.session.reading.recordings import Mode
+from gpuconsole.session.spec import require_safe_source
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
 from gpuconsole.state.turns import measuring_turn
@@ -85,7 +86,7 @@ class Measurements:
             engine = await hosts.engine(host)
             place = measuring.Place(
                 engine, image, await _user(engine, task), f"gpuconsole-measure-{journal}",
-                task.mounts, task.env,
+                task.mounts,
             )  # fmt: skip
             async with self._turn(progress):
                 document = await measuring.on_host(place, bundle, asked.request, progress)
@@ -108,6 +109,8 @@ async def _user(engine: Engine, task: Task) -> str:
     what it will read then; never root."""
     if not task.mounts:
         return NOBODY
+    for mount in task.mounts:
+        require_safe_source(mount)
     account = await engine.prepare(CALIBRATION_FOLDER)
     return f"{account.uid}:{account.gid}" if account.uid else NOBODY
 

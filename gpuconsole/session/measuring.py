@@ -8,7 +8,7 @@ import json
 import tarfile
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +34,8 @@ WRITTEN_MIB = 1024.0
 LONGEST_LINE = 256 * 2**20
 """Bytes; a recording, which is one line, is far smaller."""
 
-_OF_PLACE = ("paddle", "request", "download")
-"""Kinds of errors of the probe that are due to where it runs."""
-_MISSING = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "PermissionError")
-"""Exceptions of a script that another place may not give."""
+_OF_PLACE = ("paddle", "request", "download", "library", "data")
+"""Kinds of errors of the probe that are due to where it runs: another place may not give them."""
 
 _NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -61,8 +59,6 @@ class Place:
     """A name that no other container has: one measurement of a journal at a time."""
     mounts: tuple[Mount, ...] = ()
     """The job's own folders of the host; they can only be read."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """The job's variables, of which none is secret."""
 
 
 async def on_host(
@@ -85,7 +81,7 @@ async def on_host(
         command=("timeout", "-k", "5", str(WALL_S), "python", f"{PROBE_FOLDER}/probe.py",
                  f"{PROBE_FOLDER}/request.json"),
         working_dir=WORKING_DIR,
-        env={**place.env, "HOME": WORKING_DIR, **_NO_DEVICES},
+        env={"HOME": WORKING_DIR, **_NO_DEVICES},
         labels={"gpuconsole.measurement": "true"},
         backend="cpu",
         user=place.user,
@@ -217,6 +213,5 @@ def _refused(error: Mapping[str, Any]) -> RefusedError:
     said = clean(f"{place}{error.get('message', 'no reason was given')}", 500)
     tail = [clean(line, 200) for line in str(error.get("output", "")).splitlines() if line.strip()]
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
-    missing = str(error.get("message", "")).startswith(_MISSING)
-    kind = NotHereError if missing or error.get("kind") in _OF_PLACE else RefusedError
+    kind = NotHereError if error.get("kind") in _OF_PLACE else RefusedError
     return kind("The script cannot be measured", said, hint)

@@ -10,7 +10,7 @@ import pytest
 
 from gpuconsole.errors import RefusedError
 from gpuconsole.session import measuring
-from gpuconsole.session.measuring import _answer, _lines
+from gpuconsole.session.measuring import NotHereError, _answer, _lines
 
 Told = list[tuple[float, str]]
 
@@ -76,6 +76,12 @@ async def test_an_error_is_said_with_its_place_and_the_last_words() -> None:
     )  # fmt: skip
     assert error.message == "train.py:7: ValueError: no such file"
     assert error.hint == "It said last: reading data"
+
+
+@pytest.mark.parametrize("kind", ["paddle", "library", "data", "script", ["data"], None])
+async def test_what_a_place_lacks_is_told_from_what_the_script_does(kind: object) -> None:
+    error = await refusal({"error": {"kind": kind, "message": "no"}})
+    assert isinstance(error, NotHereError) is (kind in ("paddle", "library", "data"))
 
 
 @pytest.mark.parametrize(
