@@ -293,6 +293,8 @@ class LabSettings(Section):
     once on a host that has the image, `ask` once the user agrees, `never`."""
     measure_limit: Seconds = Field(180.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
+    measure_on_device: bool = False
+    """Whether a script that no other tier could tell may take an idle device for up to a minute."""
     unknown_memory: Literal["alone", "refuse"] = "alone"
     """What becomes of a job whose memory no tier can tell: `alone` on a device, or `refuse`."""
     network: NetworkPolicy = "none"

@@ -13,6 +13,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import Backend
 
 MeasuredTier = Literal[
+    "device",
     "meta",
     "traced",
     "symbolic",

@@ -14,7 +14,14 @@ from gpuconsole.preflight.backends import terms
 CONTEXT_MIB = terms("gpu").context_mib
 CONTEXT_SPREAD_MIB = terms("gpu").context_spread_mib
 MARGINS: Mapping[Tier, float] = MappingProxyType(
-    {"static": 0.25, "formula": 0.50, "meta": 0.10, "traced": 0.10, "symbolic": 0.15}
+    {
+        "static": 0.25,
+        "formula": 0.50,
+        "device": 0.10,
+        "meta": 0.10,
+        "traced": 0.10,
+        "symbolic": 0.15,
+    }
 )
 """Half-width of the range of each tier, as a share of what the allocator reserves."""
 WORKSPACE_CAP_MIB = terms("gpu").conv_workspace_cap_mib

@@ -20,7 +20,7 @@ from gpuconsole.core.estimate import (
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
-MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0})
+MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0, "device": 90.0})
 """Longest time for a tier, where the next one must still have its turn, seconds."""
 
 
@@ -50,6 +50,8 @@ class Means:
     """Why there is no other site, as a sentence."""
     limit_s: float = float("inf")
     """Longest time for all tiers together, seconds."""
+    tiers: tuple[MeasuredTier, ...] = CLIMBED
+    """What is tried, in this order."""
     insist: bool = False
     """Whether to measure although the memory is known."""
 
@@ -131,13 +133,13 @@ def next_move(
     left_s = means.limit_s - sum(one.seconds for one in measured)
     if left_s <= 0:
         return Stop(f"the time for measuring is used up ({means.limit_s:.0f} s)")
-    for tier in CLIMBED:
+    for tier in means.tiers:
         mine = [one for one in measured if one.tier == tier]
         if any(one.outcome == "unknown" for one in mine):
             continue
         tried = {one.host for one in mine}
         for site in means.sites:
-            if site.host not in tried:
+            if site.host not in tried and (site.host or tier != "device"):
                 ask = (means.measure == "ask" or site.consent) and site not in agreed
                 return Run(tier, site, min(left_s, MOST_S.get(tier, left_s)), ask)
     return Stop("no further tier is left to try")
@@ -152,7 +154,9 @@ def sentence(trial: Trial) -> str:
     return f"{trial.tier}{place}: {ended}{why}{seconds}"
 
 
-def left_out(trials: Sequence[Trial], why: str) -> tuple[Trial, ...]:
-    """Return a trial for each tier of the ladder that was not tried, with the reason."""
+def left_out(
+    trials: Sequence[Trial], why: str, tiers: Sequence[MeasuredTier] = CLIMBED
+) -> tuple[Trial, ...]:
+    """Return a trial for each tier that was not tried, with the reason."""
     tried = {one.tier for one in trials}
-    return tuple(Trial(tier, "impossible", why) for tier in CLIMBED if tier not in tried)
+    return tuple(Trial(tier, "impossible", why) for tier in tiers if tier not in tried)

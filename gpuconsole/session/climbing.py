@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier, Report, Trial, TrialOutcome
 from gpuconsole.core.text import clean
-from gpuconsole.errors import ConsoleError, EngineError, UnreachableError, UsageError
+from gpuconsole.errors import (
+    ConsoleError,
+    EngineError,
+    LeaseTakenError,
+    UnreachableError,
+    UsageError,
+)
 from gpuconsole.preflight.ladder import (
-    CLIMBED,
     Means,
     Run,
     Site,
@@ -79,7 +84,7 @@ class Climb:
         """Return the trials that need not be made again for the same script: of each tier that was
         measured and told nothing, and of all where the user cancelled."""
         if self._skipped:
-            return tuple(Trial(tier, "unknown", CANCELLED) for tier in CLIMBED)
+            return tuple(Trial(tier, "unknown", CANCELLED) for tier in self._means.tiers)
         return tuple(
             one for one in trials if one.tier in MEASURED_TIERS and one.outcome == "unknown"
         )
@@ -106,7 +111,7 @@ class Climb:
             if isinstance(move, Run) and self._skipped:
                 move = Stop(CANCELLED)
             if isinstance(move, Stop):
-                rest = left_out(trials, move.why) if move.why else ()
+                rest = left_out(trials, move.why, self._means.tiers) if move.why else ()
                 return replace(report, trials=(*trials, *rest))
             if move.ask and not await self._asked(move, user.agree):
                 continue
@@ -169,6 +174,9 @@ def _finite(seconds: float) -> float | None:
     return None if seconds == float("inf") else seconds
 
 
+_OF_SITE = (NotHereError, EngineError, LeaseTakenError, UnreachableError, UsageError)
+
+
 def _is_of_site(error: ConsoleError) -> bool:
     """Tell whether an error is due to the place: another place may do."""
-    return isinstance(error, (NotHereError, EngineError, UnreachableError, UsageError))
+    return isinstance(error, _OF_SITE)

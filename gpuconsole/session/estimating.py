@@ -16,6 +16,7 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import Means, Site, is_settled
+from gpuconsole.session.bench import bench_of
 from gpuconsole.session.climbing import Climb, Effects, Watching
 from gpuconsole.session.history import History
 from gpuconsole.session.measurements import Measurements, choose_host
@@ -121,7 +122,9 @@ class Estimating:
         known = report or await ask("")
         seconds = 0.0 if report is not None else round(time.monotonic() - begun, 3)
         most = self._parts.settings.measure_limit if limit_s is None else limit_s
-        means = await self._means(task, known, Means(self._allowed(task), (), "", most, insist))
+        means = await self._means(
+            task, known, Means(self._allowed(task), limit_s=most, insist=insist)
+        )
         key = (known.estimate.digest, task.args, task.image, task.mounts, task.backend)
 
         async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
@@ -166,6 +169,8 @@ class Estimating:
             task, self._parts.hosts, self._snapshot(), lambda one: task.image or image_of(one)
         )
         here, not_here = local_sites(consent=self.consent.given)
+        if self._parts.settings.measure_on_device and task.backend != "cpu":
+            means = replace(means, tiers=(*means.tiers, "device"))
         return replace(means, sites=(*hosts, *here), absent=joined((no_host, not_here)))
 
     async def measure(
@@ -186,11 +191,31 @@ class Estimating:
                 "Its hosts run no containers.",
                 "`gpuconsole preflight SCRIPT --tier traced --local` measures on this machine.",
             )
+        if mode == "device" and not host:
+            host = await self._idlest(task)
         chosen, image = self._place(task, host)
+        if mode == "device":
+            there = self._snapshot().host(chosen)
+            assert there is not None
+            await self._measurements.on_device(
+                task, progress, bench=bench_of(parts, parts.hosts), host=there, image=image,
+                pack=parts.pack,
+            )  # fmt: skip
+            return
         await self._measurements.on_host(
             task, mode, progress, hosts=parts.hosts, host=chosen, image=image,
             journal=parts.journal.id, pack=parts.pack, limit_mib=parts.settings.code_size_limit,
         )  # fmt: skip
+
+    async def _idlest(self, task: Task) -> str:
+        """Return the host on which a device is taken; UsageError without one."""
+        image_of = self._parts.default_image
+        found, why = await host_sites(
+            task, self._parts.hosts, self._snapshot(), lambda one: task.image or image_of(one)
+        )
+        if not found:
+            raise UsageError("No device to measure on", f"{why}.", "Name a host with --host.")
+        return found[0].host
 
     def _place(self, task: Task, host: str) -> tuple[str, str]:
         image_of = self._parts.default_image

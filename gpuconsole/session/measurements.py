@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Hosts
-from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session import measuring
+from gpuconsole.session.bench import Bench
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.beside import AsyncReader
-from gpuconsole.session.reading.questions import Checking, Requesting
+from gpuconsole.session.reading.questions import Checking, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.spec import require_safe_source
 from gpuconsole.session.submission import Packer
@@ -38,7 +39,14 @@ class Measurements:
         self._reader = reader
 
     async def here(self, task: Task, mode: Mode, progress: Progress) -> None:
-        """Measure on this machine, in its sandbox, and store the recording."""
+        """Measure on this machine, in its sandbox, and store the recording. UsageError for a tier
+        that needs a device."""
+        if mode == "device":
+            raise UsageError(
+                "Not on this machine",
+                "The device tier takes a device of a host.",
+                "Leave out --local, or name a host with --host.",
+            )
         from gpuconsole.remote.sandbox import Sandbox
         from gpuconsole.remote.sandbox_view import is_shared
 
@@ -76,13 +84,8 @@ class Measurements:
         limit_mib: float,
     ) -> None:
         """Measure in a container on a host, and keep the recording."""
-        script = Path(task.script)
-        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
-            bundle = Path(folder) / "project.tar.gz"
-            packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
-            root = script.parents[len(Path(packed.script).parts) - 1]
-            paths = tuple(path for path in _python_path(task) if path.is_relative_to(root))
-            asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
+        async with self._packed(task, mode, pack, limit_mib) as packed:
+            bundle, asked = packed
             engine = await hosts.engine(host)
             place = measuring.Place(
                 engine, image, await _user(engine, task), f"gpuconsole-measure-{journal}",
@@ -91,6 +94,34 @@ class Measurements:
             async with self._turn(progress):
                 document = await measuring.on_host(place, bundle, asked.request, progress)
         await self._store(task, mode, asked.request, document)
+
+    async def on_device(
+        self, task: Task, progress: Progress, *, bench: Bench, host: Host, image: str, pack: Packer
+    ) -> None:
+        """Measure on an idle device of a host, and keep the recording."""
+        from gpuconsole.session.ondevice import measure_on_device
+
+        async with self._packed(task, "device", pack, bench.settings.code_size_limit) as packed:
+            bundle, asked = packed
+            async with self._turn(progress):
+                document = await measure_on_device(
+                    bench, task, host, image, bundle, asked.request, progress
+                )
+        await self._store(task, "device", asked.request, document)
+
+    @asynccontextmanager
+    async def _packed(
+        self, task: Task, mode: Mode, pack: Packer, limit_mib: float
+    ) -> AsyncIterator[tuple[Path, Requested]]:
+        """Give the packed project and what the probe is asked of it."""
+        script = Path(task.script)
+        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
+            bundle = Path(folder) / "project.tar.gz"
+            packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
+            root = script.parents[len(Path(packed.script).parts) - 1]
+            paths = tuple(path for path in _python_path(task) if path.is_relative_to(root))
+            asked = Requesting(task, mode, root, Path.cwd(), paths)
+            yield bundle, await self._reader.asked(asked)
 
     def _turn(self, progress: Progress) -> AbstractAsyncContextManager[None]:
         words = "waiting for another measurement"

@@ -77,9 +77,7 @@ async def on_host(
     spec = ContainerSpec(
         name=name,
         image=place.image,
-        # The container ends by itself, also where the console is gone.
-        command=("timeout", "-k", "5", str(WALL_S), "python", f"{PROBE_FOLDER}/probe.py",
-                 f"{PROBE_FOLDER}/request.json"),
+        command=command(WALL_S),
         working_dir=WORKING_DIR,
         env={"HOME": WORKING_DIR, **_NO_DEVICES},
         labels={"gpuconsole.measurement": "true"},
@@ -94,6 +92,24 @@ async def on_host(
         scratch=(SOURCE_FOLDER, PROBE_FOLDER),
         memory_folders={WORKING_DIR: WRITTEN_MIB},
     )  # fmt: skip
+    return await in_container(engine, spec, bundle, request, progress)
+
+
+def command(limit_s: int) -> tuple[str, ...]:
+    """Return the command of a measurement's container, which ends by itself, also where the console
+    is gone."""
+    probe, request = f"{PROBE_FOLDER}/probe.py", f"{PROBE_FOLDER}/request.json"
+    return ("timeout", "-k", "5", str(limit_s), "python", probe, request)
+
+
+async def in_container(
+    engine: Engine,
+    spec: ContainerSpec,
+    bundle: Path,
+    request: Mapping[str, Any],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Measure in a container that is made for it and removed afterwards."""
     request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER}
     container = await engine.create(spec)
     try:

@@ -197,6 +197,12 @@ def test_who_insists_measures_what_is_known_until_a_measured_tier_answers() -> N
     assert next_move(KNOWN, (first, ANSWERED), means) == Stop()
 
 
+def test_a_device_is_taken_last_and_on_hosts_alone() -> None:
+    means = replace(MEANS, tiers=("meta", "traced", "device"))
+    tried, _ = climbed(means, [TOLD_NOTHING, TOLD_NOTHING, IMPOSSIBLE])
+    assert tried == [("meta", "gpu-1"), ("traced", "gpu-1"), ("device", "gpu-1")]
+
+
 def test_a_script_that_names_paddle_nowhere_is_not_run_for_anyone() -> None:
     move = next_move(report(flags=("without-paddle",)), (), replace(MEANS, insist=True))
     assert isinstance(move, Stop)

@@ -288,3 +288,38 @@ def test_the_first_steps_are_told_while_it_runs_and_stay_when_it_is_removed(desk
     (seen,) = desk.seen()
     assert seen.reserved_mib == taken
     assert desk.json("preflight", str(desk.script))["tier"] == "history"
+
+
+def test_an_idle_device_measures_and_is_given_back(desk: Desk) -> None:
+    device = ("--tier", "device", "--host", desk.host.name)
+    found = desk.json("preflight", str(desk.script), *device)
+    assert found["tier"] == "device"
+    notes = " ".join(found["notes"])
+    assert "NVIDIA A100-SXM4-40GB (driver " in notes
+    assert "at batch 2" in notes
+    assert "at batch 8" in notes
+    # The stand-in's figures are those of Paddle's allocator on the processor.
+    read = desk.json("preflight", str(desk.script), "--tier", "static")
+    peak = read["memory"]["tensors_peak_mib"]
+    assert found["memory"]["tensors_peak_mib"] == pytest.approx(peak, rel=0.05)
+    assert found["memory"]["reserved_mib"] >= found["memory"]["tensors_peak_mib"]
+    assert not desk.engine.client().containers(all=True)
+    assert desk.json("preflight", str(desk.script))["tier"] == "device"
+
+
+def test_a_device_that_is_in_use_is_not_taken(desk: Desk) -> None:
+    for index in range(len(desk.host.uuids)):
+        desk.host.driver.set({f"{index}.procs": "1:900", f"{index}.used_mib": 900})
+    refused = desk.json(
+        "preflight", str(desk.script), "--tier", "device", "--host", desk.host.name, status=1
+    )
+    assert refused["error"]["title"] == "No device is idle"
+
+
+def test_without_a_device_in_sight_it_says_so(desk: Desk) -> None:
+    desk.image(PADDLE_IMAGE)
+    refused = desk.json(
+        "preflight", str(desk.script), "--tier", "device", "--host", desk.host.name, status=1
+    )
+    assert "computes on the processor here" in refused["error"]["message"]
+    assert not desk.engine.client().containers(all=True)

@@ -16,7 +16,7 @@ from typing import Any
 import probe_line
 
 VERSION = 1
-MODES = ("traced", "symbolic", "meta")
+MODES = ("traced", "symbolic", "meta", "device")
 TAIL = 8000
 """Characters kept of what the script prints."""
 DOUBLINGS = (1, 4)
@@ -74,6 +74,8 @@ def measured(request: Any, out: Any) -> Any:
         return closed(request, answer)
     if request["mode"] == "meta":
         return closed(request, at_its_own(request, out))
+    if request["mode"] == "device":
+        return closed(request, peaks(request, out))
     answer = {}
     for factor in DOUBLINGS:
         sizes = [size * factor for size in request["batches"]]
@@ -85,6 +87,18 @@ def measured(request: Any, out: Any) -> Any:
         whole = as_written(request, out)
         return closed(request, whole if "runs" in whole else answer)
     return closed(request, further(request, answer, out))
+
+
+def peaks(request: Any, out: Any) -> Any:
+    """Run the script on its device once for each batch size; return the runs, or an error."""
+    runs = []
+    sizes = request["batches"]
+    for place, size in enumerate(sizes):
+        answer = run(dict(request, size=size), stages(out, size, place, len(sizes)))
+        if "error" in answer:
+            return answer
+        runs.append(answer["run"])
+    return {"runs": runs}
 
 
 def batches(request: Any, sizes: Any, out: Any) -> Any:
@@ -271,16 +285,19 @@ _MOUNTED: dict[Any, Any] = {}
 
 
 def environment(request: Any) -> Any:
-    """Return the child's environment: the task's own variables, one thread, no accelerator,
-    nothing written beside code."""
+    """Return the child's environment: the task's own variables, one thread, no accelerator
+    but where it is measured on one, nothing written beside code."""
     own = {**os.environ, **request.get("env", {})}
     folders = [os.path.join(request["root"], one) for one in request.get("path", ())]
     folders += [one for one in own.get("PYTHONPATH", "").split(os.pathsep) if one]
     own["PYTHONPATH"] = os.pathsep.join(folders)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         own[name] = "1"
+    if request["mode"] == "device":
+        own["FLAGS_gpu_memory_limit_mb"] = str(request["limit_mib"])
+    else:
+        own["CUDA_VISIBLE_DEVICES"] = ""
     own.update(
-        CUDA_VISIBLE_DEVICES="",
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONHASHSEED="0",
         PYTHONUNBUFFERED="1",

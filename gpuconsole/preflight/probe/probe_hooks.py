@@ -268,7 +268,7 @@ class Session:
 
             setattr(cls, name, step)
 
-        for cls in _subclasses(self.paddle.optimizer.Optimizer):
+        for cls in subclasses(self.paddle.optimizer.Optimizer):
             if "__init__" in cls.__dict__:
                 wrap_init(cls)
             for name in ("step", "minimize"):
@@ -377,8 +377,8 @@ def watch_attention(paddle: Any, flags: Any) -> None:
     functional.scaled_dot_product_attention = attention
 
 
-def _subclasses(cls: Any) -> Any:
+def subclasses(cls: Any) -> Any:
     found = [cls]
     for one in cls.__subclasses__():
-        found += _subclasses(one)
+        found += subclasses(one)
     return found

@@ -52,6 +52,7 @@ def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     # Imported before the script's folder takes this one's place.
     import probe_batch
+    import probe_device
     import probe_files
     import probe_hooks
     import probe_imports
@@ -66,7 +67,7 @@ def main() -> None:
     if request.get("source"):
         probe_tree.guard_links(request["source"])
     probe_batch.install(request, paddle)
-    probe_standins.install(paddle)
+    probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])
     probe_network.install()
     if request.get("source"):
@@ -77,8 +78,8 @@ def main() -> None:
         meta.values.install(request["root"])
         session: Any = meta.session.Session(paddle, request, channel)
     else:
-        kind = probe_symbolic.Session if request["mode"] == "symbolic" else probe_hooks.Session
-        session = kind(paddle, request, channel)
+        kinds: Any = {"symbolic": probe_symbolic.Session, "device": probe_device.Session}
+        session = kinds.get(request["mode"], probe_hooks.Session)(paddle, request, channel)
     session.install()
     try:
         start(script, probe_batch.arguments(request), request["root"])

@@ -20,9 +20,10 @@ def wants_network(error: Any) -> Any:
     return any(sign in words for sign in signs)
 
 
-def install(paddle: Any) -> None:
-    """Replace what would reach for a device or the network."""
-    _on_the_cpu(paddle)
+def install(paddle: Any, on_device: Any = False) -> None:
+    """Replace what would reach for the network, and for a device where there is none to use."""
+    if not on_device:
+        _on_the_cpu(paddle)
     _weights(paddle)
     _data_sets(paddle)
 

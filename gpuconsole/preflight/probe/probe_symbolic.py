@@ -17,7 +17,7 @@ from typing import Any
 
 import probe_loader
 import probe_program
-from probe_hooks import _subclasses, tensors, watch_attention
+from probe_hooks import subclasses, tensors, watch_attention
 from probe_notes import notes
 
 OWN = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
@@ -221,7 +221,7 @@ class Session:
 
     def _optimizers(self) -> None:
         session = self
-        for cls in _subclasses(self.paddle.optimizer.Optimizer):
+        for cls in subclasses(self.paddle.optimizer.Optimizer):
             if "__init__" in cls.__dict__:
                 self._wrap_init(cls)
             for name in ("step", "minimize"):

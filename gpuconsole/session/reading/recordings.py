@@ -13,6 +13,7 @@ from gpuconsole.errors import RefusedError
 
 if TYPE_CHECKING:
     from gpuconsole import preflight
+    from gpuconsole.preflight.ondevice import OnDevice
 
 Mode = MeasuredTier
 MODES = MEASURED_TIERS
@@ -20,7 +21,7 @@ MODES = MEASURED_TIERS
 
 def recorded(
     state: Path, task: Task, analysis: preflight.Analysis | None, tier: str = ""
-) -> preflight.Measured | None:
+) -> preflight.Measured | OnDevice | None:
     """Return the best recording in a state folder of a task's script as it is now, or None.
 
     With a tier that has to be measured, RefusedError when it was not.
@@ -37,7 +38,7 @@ def recorded(
         document = stored.get(key(task, batch, mode))
         found = None if document is None else read(task, document, analysis)
         # One that says less than reading the script does counts only where it was asked for.
-        if found is not None and (tier or not found.refusal):
+        if found is not None and (tier or _answers(found, task)):
             return found
     if tier:
         raise RefusedError(
@@ -48,12 +49,19 @@ def recorded(
     return None
 
 
+def _answers(found: preflight.Measured | OnDevice, task: Task) -> bool:
+    """Tell whether a recording tells the memory, for the kind of device that is asked about."""
+    return not found.refusal and getattr(found, "backend", task.backend) == task.backend
+
+
 def read(
     task: Task, document: Mapping[str, Any], analysis: preflight.Analysis | None = None
-) -> preflight.Measured:
+) -> preflight.Measured | OnDevice:
     """Return what a recording says; UsageError when it is none."""
-    from gpuconsole.preflight import measured
+    from gpuconsole.preflight import measured, ondevice
 
+    if document.get("mode") == "device":
+        return ondevice.load(document, script=task.script, analysis=analysis)
     return measured.load(dict(document), script=task.script, analysis=analysis)
 
 
