@@ -65,6 +65,8 @@ class _Pass:
         self.found: dict[tuple[int, int], Gradient] = {}
         self.wanted = {_where(one) for one in targets or ()}
         self.groups: list[Storage] = []
+        self.parts: dict[tuple[int, int], list[Gradient]] = {}
+        """Further gradients of one tensor, which a static program adds up at once."""
         self.done: list[Node] = []
         self.count = 0
         self.updating: deque[tuple[int, Storage]] = deque()
@@ -145,12 +147,16 @@ class _Pass:
                 else:
                     self.arrived.pop(id(edge.node), None)
             else:
-                self._at_leaf(edge.leaf, self.arrived.pop(edge.key, [None])[0])
+                whole = self._whole(edge.key, 0, self.arrived.pop(edge.key, [None])[0])
+                self._at_leaf(edge.leaf, whole)
+                whole = None
 
     def _step(self, node: Node) -> deque[Gradient | None]:
         """Run one node: the input gradients it makes; its output gradients are dropped."""
         run = self.run
         grads = self.arrived.pop(id(node))
+        for slot in range(len(grads)):
+            grads[slot] = self._whole(id(node), slot, grads[slot])
         for slot in node.hooks:
             for hook in node.hooks[slot]:
                 grads[slot] = _hooked(run, hook, grads[slot], node.outputs[slot])
@@ -188,6 +194,16 @@ class _Pass:
             slots[slot] = self._joined(before, grad)
         elif self.graph:
             slots[slot] = summed(self.run, before, grad)
+        elif self.run.in_program:
+            key = edge.key if edge.node is None else id(edge.node)
+            self.parts.setdefault((key, slot), []).append(grad)
+
+    def _whole(self, key: int, slot: int, first: Gradient | None) -> Gradient | None:
+        """Return the gradient of a tensor; that of several users in a block beside its parts."""
+        parts = self.parts.pop((key, slot), None)
+        if first is None or parts is None:
+            return first
+        return Gradient(self.run.storage(first.storage.nbytes, "gradients"))
 
     def _joined(self, before: Gradient, grad: Gradient) -> Gradient:
         """Add to a gradient of rows: rows are put behind rows, and dense tensors take them in."""

@@ -65,6 +65,10 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
             x.shape,
             weight.shape,
         )
+    in_program = rank == 1 and run.drafting is not None
+    if in_program:
+        # A program runs it as a 2-D one, between two views that are tensors of their own.
+        x = ops.view(run, x, x.shape)
     spatial = x.shape[1:-1] if last else x.shape[2:]
     kernel = weight.shape[2:]
     strides, dilations = spread(stride, rank), spread(dilation, rank)
@@ -86,7 +90,8 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
     if prod(kernel) == 1 and all(one == 1 for one in strides):
         unfold = 0
     flops = 2.0 * prod(out_shape) * weight.shape[1] * prod(kernel)
-    return _biased(run, row_of(x, weight), x, weight, bias, out_shape, unfold, flops, last)
+    out = _biased(run, row_of(x, weight), x, weight, bias, out_shape, unfold, flops, last)
+    return ops.view(run, out, out_shape) if in_program else out
 
 
 def _biased(run: Run, row: str, x: Tensor, weight: Tensor, bias: Tensor | None,

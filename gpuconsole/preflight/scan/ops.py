@@ -132,7 +132,15 @@ def apply(
 def view(
     run: Run, x: Tensor, shape: Sequence[int], *, strided: bool = False, order: bool = False
 ) -> Tensor:
-    """Look at the same storage with another shape; `order` when the elements' order changes."""
+    """Look at the same storage with another shape; `order` when the elements' order changes.
+
+    The executor of static programs has no views: each is a tensor of its own.
+    """
+    if run.drafting is not None:
+        out = run.tensor(tuple(shape), x.dtype)
+        out.high = x.high
+        attach(run, [x], [out], (), "new" if order else "view")
+        return out
     out = Tensor(tuple(shape), x.dtype, x.storage)
     out.strided = strided
     out.high = x.high

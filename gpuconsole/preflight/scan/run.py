@@ -149,6 +149,8 @@ class Run:
     """Whether a parameter is updated, and its gradient gone, as soon as the gradient is there."""
     draft: Any = None
     """What a script in static mode has written down so far."""
+    in_program: bool = False
+    """Whether a backward pass is that of a static program."""
     drafting: Ledger | None = None
     """Where tensors are drafted while a static program is written, without taking memory."""
     fed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -285,8 +285,9 @@ class _Replay:
         at_once = not isinstance(optimizer.clip, Clip)
         run.kept, run.at_once = (set() if at_once else None), at_once
         run.backwards += 1
+        run.in_program = True
         backward(run, loss)
-        run.kept, run.at_once = None, False
+        run.kept, run.at_once, run.in_program = None, False, False
         for node, saved in drafted:
             node.saved = saved
         optimizer.do_step(run)
@@ -313,7 +314,7 @@ def fc(run: Run, x: Tensor, size: int, num_flatten_dims: int = 1, weight_attr: V
     """`paddle.static.nn.fc`: a linear layer over all axes from `num_flatten_dims` on."""
     lead = num_flatten_dims if num_flatten_dims > 0 else len(x.shape) + num_flatten_dims
     width = prod(x.shape[lead:])
-    flat = ops.reshape(run, x, [*x.shape[:lead], width]) if len(x.shape) > lead + 1 else x
+    flat = ops.reshape(run, x, [*x.shape[:lead], width]) if len(x.shape) > 2 else x
     return _apply(run, weighted.Linear, flat, activation, width, size, weight_attr, bias_attr)
 
 
