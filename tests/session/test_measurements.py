@@ -13,6 +13,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.digest import script_digest, settings_of
 from gpuconsole.session.measurements import choose_host
+from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.questions import Checking, Estimating
 from gpuconsole.session.reading.recordings import recorded
 from gpuconsole.state.measured import MeasuredScripts, key_of
 
@@ -110,6 +112,34 @@ def test_other_arguments_or_another_text_are_another_script(tmp_path: Path, scri
     assert recorded(tmp_path, *asked(script, "--width", "8")) is None
     script.write_text(SCRIPT.replace("Linear(args.width, 1)", "Linear(args.width, 2)"))
     assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_a_recording_holds_for_the_modules_of_the_project_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "project"
+    (root / "tools").mkdir(parents=True)
+    (root / "tools" / "train.py").write_text("import net\n" + SCRIPT)
+    (root / "net.py").write_text("import paddle\n")
+    monkeypatch.chdir(root)
+    task = Task("x", script=str(root / "tools" / "train.py"))
+    name = Checking(task, document("traced"), 8, "traced").answer(Analyses())
+    (root / "net.py").write_text("import paddle as other\n")
+    assert Checking(task, document("traced"), 8, "traced").answer(Analyses()) != name
+
+
+def test_a_script_whose_project_uses_paddle_is_not_said_to_have_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "project"
+    (root / "tools").mkdir(parents=True)
+    (root / "tools" / "train.py").write_text("import net\nnet.main()\n")
+    (root / "net.py").write_text("import paddle\ndef main():\n    print(paddle.__version__)\n")
+    monkeypatch.chdir(root)
+    task = Task("x", script=str(root / "tools" / "train.py"))
+    assert Estimating(task, ()).answer(Analyses()).estimate.flags == ()
+    (root / "net.py").write_text("def main():\n    print(1)\n")
+    assert "without-paddle" in Estimating(task, ()).answer(Analyses()).estimate.flags
 
 
 def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(

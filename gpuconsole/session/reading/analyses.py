@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,13 @@ class Analyses:
     def clear(self) -> None:
         """Forget all of them."""
         self._known.clear()
+
+
+def located(task: Task) -> Task:
+    """Return a task with the folder that is read with its script: a digest covers the same files,
+    and what was recorded holds for no other."""
+    project = _project(task) if task.script else None
+    return replace(task, project=str(project)) if project is not None else task
 
 
 def _project(task: Task) -> Path | None:

@@ -20,6 +20,7 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session.reading import recordings
+from gpuconsole.session.reading.analyses import located
 from gpuconsole.session.reading.recordings import Mode
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Estimating:
     def answer(self, analyses: Analyses) -> Report:
         """Estimate. UsageError for a script that cannot be read, or a task's own answer that is
         for nothing in it; RefusedError for a tier that was not measured."""
-        task = self._completed()
+        task = located(self._completed())
         analysis = analyses.of(task) if task.script else None
         if analysis is not None:
             preflight.require_known(analysis, self.task.assumptions)
@@ -165,7 +166,7 @@ class Checking(_Refusing[str]):
     def answer(self, analyses: Analyses) -> str:
         """Read the document, so that one that is none never waits for later estimates."""
         recordings.read(self.task, self.document)
-        return recordings.key(self.task, self.batch, self.mode)
+        return recordings.key(located(self.task), self.batch, self.mode)
 
 
 @dataclass(frozen=True, slots=True)
