@@ -112,8 +112,8 @@ def notes(script: Path) -> tuple[str, ...]:
 
 def test_libraries_that_log_are_stood_in_for_and_named(write: Any) -> None:
     said = "\n".join(notes(write(LOGS)))
-    assert "nolib_progress is not installed here" in said
-    assert "nolib_board" in said
+    assert "Not installed here" in said
+    assert "nolib_board, nolib_plot, nolib_progress." in said
     assert "nolib_optional" not in said
     assert "nolib_fused" not in said
 
@@ -258,7 +258,7 @@ def test_data_that_is_missing_is_made_up_in_the_copy_and_named(
     script.write_text(text)
     last = overlaid(script, mode)
     assert "document" in last, last
-    assert [run["cycles_seen"] for run in last["document"]["runs"]] == [3, 3]
+    assert all(run["cycles_seen"] >= 3 for run in last["document"]["runs"])
     said = "\n".join(measured.load(last["document"]).notes)
     for word in words:
         assert word in said

@@ -43,6 +43,9 @@ def nbytes(tensor: Any) -> Any:
 class Session:
     """One run: names blocks, and ends the run when enough cycles were seen."""
 
+    sparing = False
+    """Whether a batch may be filled with its first samples, because only shapes count."""
+
     def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
         self.paddle = paddle
         self.request = request

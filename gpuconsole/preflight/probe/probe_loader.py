@@ -6,12 +6,17 @@ batches that a reader keeps ready are added by whoever reads the recording.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import probe_batch
+
+FIRST, LATER = 8, 2
+"""Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
+of one form."""
 
 
 def install(paddle: Any, session: Any) -> None:
@@ -30,7 +35,9 @@ def install(paddle: Any, session: Any) -> None:
 
     def iterate(self: Any) -> Any:
         number = next(numbers)
-        inner = batches(paddle, self) if paddle.in_dynamic_mode() else iter(old_iter(self))
+        sparing = Sparing() if session.sparing else list
+        dynamic = paddle.in_dynamic_mode()
+        inner = batches(paddle, self, sparing) if dynamic else iter(old_iter(self))
         return Watched(inner, session, number, self)
 
     cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
@@ -100,8 +107,8 @@ def lengths(loader: Any) -> Any:
     return found
 
 
-def batches(paddle: Any, loader: Any) -> Iterator[Any]:
-    """Yield the batches of a loader as tensors."""
+def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
+    """Yield the batches of a loader as tensors; `taken` makes a list of samples of a batch."""
     from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
 
     dataset, sampler = loader.dataset, loader.batch_sampler
@@ -116,7 +123,50 @@ def batches(paddle: Any, loader: Any) -> Iterator[Any]:
             yield as_tensors(paddle, collate(dataset[index]))
         return
     for indices in probe_batch.sized(sampler):
-        yield as_tensors(paddle, collate([dataset[index] for index in indices]))
+        yield as_tensors(paddle, collate(taken(Lazy(indices, dataset))))
+
+
+class Lazy:
+    """Samples of a batch, each fetched when it is asked for."""
+
+    def __init__(self, indices: Any, dataset: Any) -> None:
+        self.indices = indices
+        self.dataset = dataset
+
+    def __len__(self) -> Any:
+        return len(self.indices)
+
+    def __iter__(self) -> Any:
+        return (self.dataset[index] for index in self.indices)
+
+
+class Sparing:
+    """Takes the first samples of a batch in place of all, where these are of one form: for a run in
+    which shapes alone count."""
+
+    def __init__(self) -> None:
+        self.form: Any = None
+
+    def __call__(self, rows: Any) -> Any:
+        """Return as many samples as there are rows."""
+        size, rest = len(rows), iter(rows)
+        first = list(itertools.islice(rest, FIRST if self.form is None else LATER))
+        forms = {form(one) for one in first}
+        if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
+            self.form = False
+            return [*first, *rest]
+        (self.form,) = forms
+        return [*first, *(copy.copy(first[-1]) for _ in range(size - len(first)))]
+
+
+def form(sample: Any) -> Any:
+    """Return what samples of one form have in common: shapes, types, sizes of pictures."""
+    if isinstance(sample, dict):
+        return tuple((key, form(value)) for key, value in sample.items())
+    if isinstance(sample, (list, tuple)):
+        return tuple(map(form, sample))
+    shape = getattr(sample, "shape", None) or getattr(sample, "size", None)
+    return type(sample).__name__, str(getattr(sample, "dtype", "")), str(shape)
 
 
 def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:

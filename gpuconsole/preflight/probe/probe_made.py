@@ -51,15 +51,15 @@ def content_of(path: Any) -> Any:
     return pickle.dumps({}, protocol=2)
 
 
-def picture(mask: Any) -> Any:
+def picture(mask: Any, size: Any = (WIDTH, HEIGHT)) -> Any:
     """Return a picture, or one of class numbers."""
     from PIL import Image
 
     made = io.BytesIO()
     if mask:
-        Image.new("L", (WIDTH, HEIGHT)).save(made, "PNG")
+        Image.new("L", size).save(made, "PNG")
     else:
-        Image.new("RGB", (WIDTH, HEIGHT), (120, 120, 120)).save(made, "JPEG")
+        Image.new("RGB", size, (120, 120, 120)).save(made, "JPEG")
     return made.getvalue()
 
 

@@ -48,6 +48,7 @@ class Session:
         self.held: list[Any] = []
         self.gradients: dict[Any, Any] = {}
         self.record = self
+        self.sparing = False
         self.flags: set[Any] = set()
 
     def install(self) -> None:

@@ -1,0 +1,151 @@
+"""Parts of the probe that need no Paddle: samples of a batch, made-up files, what code requires."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import pickle
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuconsole.preflight import request
+
+
+@pytest.fixture
+def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(request.PROBE))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if name.startswith("probe_"):
+            del sys.modules[name]
+
+
+class Counted:
+    """Samples with the lengths that are given; counts what is fetched."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths = lengths
+        self.fetched = 0
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        self.fetched += 1
+        return np.zeros(self.lengths[index]), index
+
+
+def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None:
+    loader = part("probe_loader")
+    data, take = Counted([5] * 200), loader.Sparing()
+    assert len(take(loader.Lazy(list(range(100)), data))) == 100
+    assert data.fetched == loader.FIRST
+    assert len(take(loader.Lazy(list(range(100, 200)), data))) == 100
+    assert data.fetched == loader.FIRST + loader.LATER
+
+
+def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
+    loader = part("probe_loader")
+    data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing()
+    assert len(take(loader.Lazy(list(range(100)), data))) == 100
+    rows = take(loader.Lazy(list(range(100, 200)), data))
+    assert [len(row[0]) for row in rows] == [7, 8] * 50
+    assert [row[1] for row in take(loader.Lazy([1, 2, 3], data))] == [1, 2, 3]
+
+
+def test_made_up_files_are_of_their_kind(part: Any) -> None:
+    made = part("probe_made")
+    image = pytest.importorskip("PIL.Image")
+    assert image.open(io.BytesIO(made.content_of("a/img/1.png"))).mode == "RGB"
+    mask = image.open(io.BytesIO(made.content_of("a/labels/x/1.png")))
+    assert (mask.mode, mask.size) == ("L", (500, 375))
+    rows = made.content_of("train_list.txt").decode().splitlines()
+    for parts in (rows[1].split(), rows[1].split(" "), rows[1].split("\t")):
+        assert (parts[0].strip(), int(parts[1])) == ("made1.jpg", 1)
+    found = json.loads(made.content_of("instances_train.json"))
+    assert {one["image_id"] for one in found["annotations"]} == {
+        one["id"] for one in found["images"]
+    }
+    with tarfile.open(fileobj=io.BytesIO(made.content_of("w/Net_v1.tar.gz"))) as tar:
+        assert tar.getnames() == ["Net_v1", "Net_v1/model.pdparams"]
+    assert pickle.loads(made.content_of("net.pdparams")) == {}
+    assert made.kind_of("table.csv") is None
+
+
+REQUIRED = """
+import os
+def asserted(path):
+    assert os.path.exists(path), path
+def raised(path):
+    if not os.path.exists(path):
+        raise ValueError(path)
+def otherwise(path):
+    if os.path.exists(path):
+        pass
+    else:
+        raise ValueError(path)
+def optional(path):
+    if not os.path.exists(path):
+        os.makedirs(path)
+def fresh(path):
+    assert not os.path.exists(path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "required"),
+    [("asserted", True), ("raised", True), ("otherwise", True), ("optional", False),
+     ("fresh", False)],
+)  # fmt: skip
+def test_a_path_is_required_where_the_code_ends_without_it(
+    part: Any, tmp_path: Path, name: str, required: bool
+) -> None:
+    guard = part("probe_guard")
+    script = tmp_path / "asks.py"
+    script.write_text(REQUIRED)
+    seen: list[Any] = []
+
+    class Asked:
+        @staticmethod
+        def exists(path: str) -> bool:
+            seen.append(guard.is_required(sys._getframe(1)))
+            return name not in ("fresh", "optional")
+
+        @staticmethod
+        def makedirs(path: str) -> None:
+            """Nothing is made."""
+
+    space: dict[str, Any] = {}
+    exec(compile(REQUIRED, str(script), "exec"), space)
+    space["os"] = Asked
+    Asked.path = Asked  # type: ignore[attr-defined]
+    space[name]("somewhere")
+    assert seen == [required]
+
+
+@pytest.mark.parametrize(
+    ("handler", "caught"),
+    [("except OSError:\n        pass", True), ("except Exception as e:\n        raise", False),
+     ("except (KeyError, FileNotFoundError):\n        pass", True),
+     ("except KeyError:\n        pass", False), ("except:\n        x = 1", True),
+     ("except OSError:\n        sys.exit(1)", False)],
+)  # fmt: skip
+def test_an_error_is_caught_where_its_handler_goes_on(
+    part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: str, caught: bool
+) -> None:
+    guard = part("probe_guard")
+    # This file runs the script, as the probe does.
+    monkeypatch.setattr(guard, "_RUNNER", __file__)
+    script = tmp_path / "tries.py"
+    script.write_text(f"def run():\n    try:\n        ask()\n    {handler}\n")
+    seen: list[Any] = []
+    names = ("OSError", "FileNotFoundError")
+    space = {"ask": lambda: seen.append(guard.is_caught(sys._getframe(1), names))}
+    exec(compile(script.read_text(), str(script), "exec"), space)
+    space["run"]()  # type: ignore[operator]
+    assert seen == [caught]

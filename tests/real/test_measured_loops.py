@@ -1,0 +1,148 @@
+"""Training loops as people write them: the cycle is found, and the tiers agree on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.preflight import measured
+from tests.real.test_probe import messages
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(
+        importlib.util.find_spec("paddle") is None, reason="paddlepaddle is not installed"
+    ),
+]
+
+HEAD = """
+import numpy as np
+import paddle
+from paddle import nn
+import paddle.nn.functional as F
+class Samples(paddle.io.Dataset):
+    def __init__(self, count=400):
+        self.count = count
+    def __getitem__(self, i):
+        return np.zeros([64], "float32"), np.int64(i % 3)
+    def __len__(self):
+        return self.count
+net = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 3))
+def step(x, y):
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+    return loss
+"""
+EVALUATED_FIRST = """
+loader = paddle.io.DataLoader(Samples(), batch_size=16)
+first = next(iter(loader))
+assert first[0].shape[1] == 64
+@paddle.no_grad()
+def evaluate():
+    net.eval()
+    right = [float((net(x).argmax(-1) == y).astype("float32").mean())
+             for x, y in paddle.io.DataLoader(Samples(), batch_size=32)]
+    net.train()
+    return np.mean(right)
+best = evaluate()
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for x, y in loader:
+    step(x, y)
+"""
+SHORT_EPOCHS = """
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for epoch in range(5):
+    for x, y in paddle.io.DataLoader(Samples(6), batch_size=16):
+        loss = step(x, y)
+    with paddle.no_grad():
+        for x, y in paddle.io.DataLoader(Samples(), batch_size=16):
+            net(x)
+    if loss.item() < 0.5 or paddle.isnan(loss).any():
+        paddle.save(net.state_dict(), "best.pdparams")
+"""
+TWO_LOADERS = """
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+sampler = paddle.io.BatchSampler(Samples(), batch_size=16, shuffle=True)
+one = paddle.io.DataLoader(Samples(), batch_sampler=sampler, num_workers=4)
+two = paddle.io.DataLoader(Samples(), batch_size=16, collate_fn=lambda rows: [
+    np.stack([row[0] for row in rows]), np.array([row[1] for row in rows])])
+for (x, y), (z, t) in zip(one, two):
+    step(paddle.concat([x, z]), paddle.concat([y, t]))
+"""
+GAN = """
+class Stream(paddle.io.IterableDataset):
+    def __iter__(self):
+        for number in range(300):
+            yield np.zeros([64], "float32")
+judge = nn.Sequential(nn.Linear(3, 256), nn.ReLU(), nn.Linear(256, 1))
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+other = paddle.optimizer.Adam(parameters=judge.parameters())
+for real in paddle.io.DataLoader(Stream(), batch_size=16, drop_last=True):
+    made = net(real)
+    judge(made.detach()).mean().backward()
+    other.step()
+    other.clear_grad()
+    judge(made).mean().backward()
+    opt.step()
+    opt.clear_grad()
+"""
+HAPI = """
+model = paddle.Model(net)
+paddle.summary(net, (1, 64))
+model.prepare(paddle.optimizer.Adam(parameters=model.parameters()), nn.CrossEntropyLoss(),
+              paddle.metric.Accuracy())
+model.evaluate(Samples(), batch_size=16, verbose=0)
+model.fit(Samples(), Samples(), epochs=2, batch_size=16, verbose=0, save_dir="output")
+"""
+BY_HAND = """
+model = paddle.Model(net)
+model.prepare(paddle.optimizer.Adam(parameters=model.parameters()), nn.CrossEntropyLoss())
+for x, y in paddle.io.DataLoader(Samples(), batch_size=16):
+    model.train_batch([x], [y])
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [EVALUATED_FIRST, SHORT_EPOCHS, TWO_LOADERS, GAN, HAPI, BY_HAND],
+    ids=["evaluated-first", "short-epochs", "two-loaders", "gan", "hapi", "by-hand"],
+)
+def test_the_cycle_is_that_of_the_training_and_the_tiers_agree(tmp_path: Path, text: str) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(HEAD + text)
+    found: dict[str, Any] = {}
+    for mode in ("traced", "meta"):
+        copy = str(tmp_path / mode)
+        batch = {"how": "loader", "value": 16 if mode == "traced" else None}
+        sizes = {"batches": [16, 32]} if mode == "traced" else {}
+        last = messages(script, mode, source=str(script.parent), root=copy, batch=batch, **sizes)[
+            -1
+        ]
+        assert "document" in last, last
+        # The size of the loader that trains, found where nobody told it.
+        assert [run["batch"] for run in last["document"]["runs"]] == [16, 32]
+        assert all(run["trained"] for run in last["document"]["runs"])
+        assert all(run["cycles_seen"] >= 3 for run in last["document"]["runs"])
+        memory = measured.load(last["document"]).estimate(64, backend="cpu").memory
+        assert memory is not None
+        found[mode] = memory.tensors_peak_mib
+    assert found["meta"] == pytest.approx(found["traced"], rel=0.02)
+
+
+def test_a_decision_by_unknown_data_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + SHORT_EPOCHS)
+    notes = "\n".join(measured.load(messages(script, "meta")[-1]["document"]).notes)
+    line = next(
+        number
+        for number, text in enumerate(script.read_text().splitlines(), 1)
+        if "loss.item() < 0.5" in text
+    )
+    assert f"train.py:{line}: a comparison with a number of unknown data is False" in notes
+    assert f"train.py:{line}: a test of unknown data is False" in notes
