@@ -89,7 +89,7 @@ class Measured:
             return plain
         return replace(
             plain,
-            batch_source=static.batch_source,
+            batch_source=static.batch_source if static.batch_size == size else source,
             flops_per_step=static.flops_per_step,
             bytes_per_step=static.bytes_per_step,
             kernels_per_step=static.kernels_per_step,
@@ -265,13 +265,15 @@ def load(
         if mode not in MEASURED_TIERS or not runs or (len(runs) < 2 and not runs[0].fixed):
             raise ValueError("not a measurement")
         own = next((one["own_batch"] for one in document["runs"] if one.get("own_batch")), None)
+        seen = own is not None and document["runs"][0].get("how") in ("loader", "fixed")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             "Cannot read the measurement",
             f"What the probe wrote is not a measurement: {str(error)[:200]}.",
             "Measure again.",
         ) from None
-    if analysis is not None:
+    if analysis is not None and not seen:
+        # A loader that was seen to train knows better than what was read.
         own = analysis.outcome(None, "gpu").batch or own
     recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
     try:

@@ -473,3 +473,35 @@ def test_the_older_batch_norm_is_called_by_its_own_names(
 
     newer = "paddle.nn.BatchNorm1D(8), paddle.nn.ReLU()"
     assert size(f"paddle.nn.BatchNorm({written})") == size(newer)
+
+
+def test_the_batch_size_is_that_of_the_loader_which_trains(write: Callable[..., Path]) -> None:
+    path = write(
+        """
+        import numpy as np
+        import paddle
+        from paddle.io import DataLoader, Dataset
+
+        class Rows(Dataset):
+            def __getitem__(self, i):
+                return np.zeros([64], "float32")
+            def __len__(self):
+                return 4000
+
+        net = paddle.nn.Linear(64, 5)
+        optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+        for x in DataLoader(Rows(), batch_size=96):
+            with paddle.no_grad():
+                net(x)
+        for x in DataLoader(Rows(), batch_size=24):
+            net(x).mean().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+        """
+    )
+    analysis = analyse(path)
+    found = analysis.estimate(backend="cpu")
+    assert found.batch_size == 24
+    assert found.batch_source is not None
+    assert "batch_size=24" in path.read_text().splitlines()[found.batch_source.line - 1]
+    assert analysis.estimate(8, backend="cpu").batch_size == 8

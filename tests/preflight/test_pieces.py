@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import measured
+from gpuconsole.preflight import analyse, measured
 from gpuconsole.preflight.advice import largest_batch
 from gpuconsole.preflight.card import Card
 
@@ -124,6 +125,22 @@ def test_a_measurement_without_a_step_says_so() -> None:
     runs = [run(b, straight(b), trained=False) for b in (2, 4, 8)]
     assert measured.NO_STEP in load(*runs).estimate(8).notes
     assert measured.NO_STEP not in load(run(2, 9), run(4, 10)).estimate(8).notes
+
+
+def test_a_loader_that_was_seen_to_train_knows_better_than_what_was_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\nnet = paddle.nn.Linear(4, 4)\n"
+        "optimizer = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "for turn in range(3):\n    net(paddle.rand([6, 4])).mean().backward()\n"
+        "    optimizer.step()\n    optimizer.clear_grad()\n"
+    )
+    document = {"mode": "traced", "script": "train.py", "paddle": "3.3.1"}
+    for how, own in (("loader", 50), ("edit", 6)):
+        runs = [run(b, straight(b), how=how) for b in (2, 4, 8)]
+        found = measured.load({**document, "runs": runs}, analysis=analyse(script)).estimate()
+        assert found.batch_size == own
+        assert (found.batch_source is None) is (own == 50)
 
 
 def test_the_batch_size_of_the_loader_that_trains_needs_no_other_source() -> None:

@@ -69,6 +69,14 @@ def test_a_size_that_changes_nothing_leaves_the_scripts_own() -> None:
     assert (only["batch"], only["fixed"]) == (32, True)
 
 
+def test_a_number_that_does_not_reach_the_training_batches_is_the_wrong_one() -> None:
+    same = [run(b, 10 * b, trained_on=24) for b in (2, 4)]
+    assert line.misplaced(*same, {"how": "edit"})
+    assert not line.misplaced(*same, {"how": "loader"})
+    assert not line.misplaced(*(run(b, b, trained_on=3 * b) for b in (2, 4)), {"how": "edit"})
+    assert not line.misplaced(run(2, 1), run(4, 1), {"how": "argument"})
+
+
 def test_loaders_keep_their_proportion_to_the_one_that_trains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -116,6 +116,9 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
         if place == 0 and probe_line.other_sizes(runs[0], request["batch"]):
             own = dict(request["batch"], value=runs[0]["own_batch"])
             return batches(dict(request, batch=own), sizes, out)
+        if place == 1 and probe_line.misplaced(*runs, request["batch"]):
+            loaders = {"how": "loader", "value": runs[0]["trained_on"]}
+            return batches(dict(request, batch=loaders), sizes, out)
         if place == 1 and probe_line.unmoved(*runs):
             return {"runs": [probe_line.fixed(runs[0])]}
     return {"runs": runs}

@@ -132,6 +132,8 @@ class Session:
             "batch_seen": sorted(self.seen),
             "trained": bool(self.cycles.all_steps),
             "own_batch": self.own_batch(),
+            "trained_on": self.trained_on(),
+            "how": self.request["batch"]["how"],
             "notes": notes(),
         }
 
@@ -142,6 +144,11 @@ class Session:
             return self.request["batch"]["value"]
         order = self.cycles.training or sorted(self.own)
         return next((self.own[one] for one in order if self.own.get(one)), None)
+
+    def trained_on(self) -> Any:
+        """Return how many samples the batches have that reach the optimizer; None without any."""
+        found = [self.shapes[one] for one in self.cycles.training if self.shapes.get(one)]
+        return next((shape[0] for shapes in found for shape in shapes[0] if shape), None)
 
     # -- what blocks are
 

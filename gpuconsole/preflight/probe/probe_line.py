@@ -65,6 +65,12 @@ def other_sizes(run: Any, batch: Any) -> Any:
     return len({one["own"] for one in run["readers"] if one.get("own")}) > 1
 
 
+def misplaced(small: Any, large: Any, batch: Any) -> Any:
+    """Whether the batch size was put in where it does not reach the batches that are trained on."""
+    before, after = small.get("trained_on"), large.get("trained_on")
+    return batch["how"] in ("argument", "edit") and before is not None and before == after
+
+
 def unmoved(small: Any, large: Any) -> Any:
     """Whether another batch size has changed nothing; an engine's threads may free in any order."""
     return sorted(small["sizes"]) == sorted(large["sizes"])

@@ -181,6 +181,7 @@ class Loader(Native):
         names = asking.loop_names(run.loop) if run.loop is not None else ()
         run.loaders += 1
         batch = run.batch_now = self._present(calls, self._size(run))
+        fed = run.batch_met or (batch, run.file, run.line)
         sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
         ahead, left = self._ahead(calls, batch)
         waiting: deque[Value] = deque()
@@ -190,6 +191,7 @@ class Loader(Native):
             made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
             return self._named(run, names, made)
 
+        run.feeding.append(fed)
         try:
             yield from self._queued(run, waiting, make, ahead, left)
         except GeneratorExit:
@@ -199,6 +201,7 @@ class Loader(Native):
             raise
         finally:
             run.queue = around
+            run.feeding.remove(fed)
 
     def _queued(
         self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int

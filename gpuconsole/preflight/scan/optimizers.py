@@ -213,7 +213,7 @@ class Optimizer(Native):
 
     def count_step(self, run: Run) -> None:
         """Count a step that was done gradient by gradient."""
-        run.optimizer_steps += 1
+        run.stepped()
         run.steps_of[self.number] += 1
 
     def do_backward(self, run: Run, loss: Value, *_: Value, **__: Value) -> Value:

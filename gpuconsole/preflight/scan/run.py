@@ -116,6 +116,10 @@ class Run:
     """Loops around what runs now that may turn more than once."""
     short_epochs: bool = False
     """Whether a loader has fewer batches than it could keep waiting."""
+    feeding: list[tuple[int, str, int]] = field(default_factory=list)
+    """Batch sizes of the loaders whose epochs are going on, with the line that walks over each."""
+    batch_met: tuple[int, str, int] | None = None
+    """The batch size that was met last, and where."""
     batch_now: int | None = None
     """The batch size of the loader being walked over."""
     loop: ast.For | None = None
@@ -343,15 +347,27 @@ class Run:
         return one
 
     def found_batch(self, batch: Value) -> None:
-        """Remember where the training loader's batch size was written, first come first kept."""
-        if self.batch_seen is not None or not isinstance(batch, int):
+        """Remember where the batch size was written: first come, first kept, until a step tells
+        which loader trains."""
+        if not isinstance(batch, int):
             return
+        self.batch_met = (batch, self.file, self.line)
+        if self.batch_seen is None:
+            self._take_batch(*self.batch_met)
+
+    def stepped(self) -> None:
+        """Count an optimizer step; the first one tells whose batches are trained on."""
+        self.optimizer_steps += 1
+        if self.optimizer_steps == 1 and self.feeding:
+            self._take_batch(*self.feeding[0])
+
+    def _take_batch(self, batch: int, file: str, line: int) -> None:
         self.batch_seen = int(batch)
         if isinstance(batch, Sourced):
             self.batch_source = BatchSource(batch.file, batch.line, batch.kind)
             self.batch_key = batch.key
         else:
-            self.batch_source = BatchSource(self.file, self.line, "constant")
+            self.batch_source = BatchSource(file, line, "constant")
             self.batch_key = ""
 
     def close_cycle(self) -> None:
