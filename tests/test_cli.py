@@ -267,6 +267,40 @@ def test_preflight_answers_for_common_cards_without_an_inventory(run: Run, scrip
     assert {verdict["verdict"] for verdict in devices.values()} == {"fits"}
 
 
+def test_preflight_from_the_root_of_a_project_reads_all_of_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "nets/__init__.py": "",
+        "nets/net.py": "import paddle\ndef make():\n    return paddle.nn.Linear(8, 4)\n",
+        "tools/train.py": _TOOL,
+    }.items():
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path / "project")
+    document = run("preflight", "tools/train.py", "--json").document
+    assert document["unknowns"] == []
+    assert document["tier"] == "static"
+
+
+_TOOL = """
+import os
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import paddle
+from nets.net import make
+
+net = make()
+optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+for step in range(4):
+    net(paddle.randn([16, 8])).sum().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+
+
 def test_preflight_judges_a_card_of_a_size_alone(run: Run, script: Path) -> None:
     large = run("preflight", script, "--memory-mib", 2000, "--json")
     assert large.code == 0

@@ -42,13 +42,24 @@ def task_of(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) 
     values = {**written, **given}
     script = values.get("script", "")
     if script and not values.get("project"):
-        values["project"] = str(Path(script).parent)
+        values["project"] = _project(Path(script), values.get("args", ()))
     if not values.get("name"):
         values["name"] = Path(script).stem if script else values.get("model_name") or fallback
     values["name"] = clean(values["name"], 128)
     task = Task(**values)
     _require_ranges(task)
     return replace(task, args=tuple(task.args))
+
+
+def _project(script: Path, args: Sequence[str]) -> str:
+    """Return the folder of the project that a script lies in, its own where that is not above it
+    as it is named; empty for a script that must travel alone."""
+    from gpuconsole.core.projects import project_of
+
+    project = project_of(script, args, Path.cwd())
+    if project is None:
+        return ""
+    return str(project if script.is_relative_to(project) else script.parent)
 
 
 def absolute(path: Path) -> str:
@@ -76,6 +87,6 @@ def _require_ranges(task: Task) -> None:
             f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
         )
         raise UsageError("Wrong number", wrong, "0.85 leaves room for what cannot be foreseen.")
-    if task.script and not Path(task.script).is_relative_to(task.project):
+    if task.project and task.script and not Path(task.script).is_relative_to(task.project):
         message = f"{task.script} is not in the project folder {task.project}."
         raise UsageError("Script outside the project", message, "Name a folder that holds it.")

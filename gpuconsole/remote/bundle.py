@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import IO
 
 from gpuconsole.core.edits import Edit, apply_edits
+from gpuconsole.core.projects import is_too_wide, project_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.bundle_files import Entry, Walk
 from gpuconsole.remote.bundle_secrets import OwnKeys, found_in
-from gpuconsole.remote.projects import is_too_wide, project_of
 
 FILE_LIMIT = 50_000
 """A project with more files is not one that should travel for every job."""

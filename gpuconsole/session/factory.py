@@ -189,8 +189,8 @@ def _session(
 
 def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
     """Pack a task's project for the journey to a host; UsageError says why it cannot travel."""
+    from gpuconsole.core.projects import project_of
     from gpuconsole.remote.bundle import make_bundle
-    from gpuconsole.remote.projects import project_of
 
     script = Path(task.script)
     bundle = make_bundle(

@@ -167,7 +167,7 @@ def choose_host(
 
 def _root(task: Task) -> Path:
     """Return the project's folder: the one that would be shipped, else the script's own."""
-    from gpuconsole.remote.projects import project_of
+    from gpuconsole.core.projects import project_of
 
     script = Path(task.script).resolve()
     if task.project:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.edits import Edit
+from gpuconsole.core.projects import is_too_wide, project_of
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import bundle as bundle_module
 from gpuconsole.remote.bundle import Bundle, make_bundle
 from gpuconsole.remote.bundle_secrets import is_secret_name
-from gpuconsole.remote.projects import is_too_wide, project_of
 from tests.remote.test_bundle_secrets import TOKENS
 
 

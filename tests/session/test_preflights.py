@@ -14,8 +14,8 @@ from gpuconsole import preflight
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.projects import project_of
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote.projects import project_of
 from gpuconsole.session.factory import pack_project
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.analyses import Analyses

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole import preflight
 from gpuconsole.core.jobs import Task
-from gpuconsole.remote.projects import project_of
+from gpuconsole.core.projects import project_of
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.scan.run import Trail
