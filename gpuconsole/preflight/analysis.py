@@ -26,7 +26,7 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 MAX_BATCH = 65_536
 LONG_STEPS = 60_000
-"""A script whose run takes more is followed for what was asked only, not for suggestions."""
+"""A script whose run takes more is followed for some suggestions only."""
 SEARCH_STEPS = 400_000
 """Steps spent on one search: for the place of the batch size, or for the largest batch."""
 _Key = tuple[Backend, int | None, Variant, bool]
@@ -146,9 +146,10 @@ class Analysis:
                     break
         return self._found_key
 
-    def long(self, backend: Backend) -> bool:
-        """Whether following the script takes so long that only what was asked is answered."""
-        return self.outcome(None, backend).steps > LONG_STEPS
+    def tries(self, backend: Backend) -> int | None:
+        """Return how many changes of the script may be followed; None for as many as there are."""
+        steps = self.outcome(None, backend).steps
+        return SEARCH_STEPS // steps if steps > LONG_STEPS else None
 
     def _endless(self, batch: int, backend: Backend) -> Outcome:
         """Return the run at a batch with full queues: the line holds for any length of the data."""

@@ -18,10 +18,10 @@ from gpuconsole.preflight.cost import MIXED_PRECISION
 from gpuconsole.preflight.digest import may_use_paddle, script_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
-from gpuconsole.preflight.suggestions import suggestions, wanted
+from gpuconsole.preflight.suggestions import Tries, suggestions
 
 LEFT_OUT = (
-    "Changes of the script (mixed precision, recomputing, accumulation, sharding) were not tried: "
+    "Not all changes of the script (mixed precision, recomputing, sharding) were tried: "
     "the script takes too long to follow again for each."
 )
 NOT_ALLOWED = "The script computes in mixed precision; the task does not allow that."
@@ -67,14 +67,12 @@ def report(
         estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
         found = past.verdicts(estimate, found, cards)
     set_batch = None if analysis is None else analysis.set_batch
-    changing = measured is not None or analysis is None or not analysis.long(backend)
+    tries = Tries(analysis.tries(backend) if measured is None and analysis is not None else None)
     mixed = task.allow_mixed_precision is not False
     if not mixed and not {*estimate.flags}.isdisjoint(("amp", MIXED_PRECISION)):
         estimate = replace(estimate, notes=(*estimate.notes, NOT_ALLOWED))
-    helpful = suggestions(
-        estimator, estimate, found, cards, set_batch, changing=changing, mixed=mixed
-    )
-    if not changing and wanted(estimate, found):
+    helpful = suggestions(estimator, estimate, found, cards, set_batch, tries=tries, mixed=mixed)
+    if tries.refused:
         estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
     return Report(estimate, found, helpful)
 

@@ -22,6 +22,23 @@ _WORTH = 0.02
 SetBatch = Callable[[int], Change]
 
 
+class Tries:
+    """How many changes of a script may still be followed; without a number, any."""
+
+    def __init__(self, left: int | None = None) -> None:
+        self._left = left
+        self.refused = False
+        """Whether one was not followed."""
+
+    def take(self) -> bool:
+        """Use one; return False where none is left."""
+        if self._left is None:
+            return True
+        self.refused = self.refused or self._left <= 0
+        self._left -= 1
+        return self._left >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """One variant to try, in words."""
@@ -55,13 +72,13 @@ def suggestions(
     cards: Sequence[Card],
     set_batch: SetBatch | None = None,
     *,
-    changing: bool = True,
+    tries: Tries | None = None,
     mixed: bool = True,
 ) -> tuple[Suggestion, ...]:
     """Return what would help when no device takes the job as it is, or the script is wrong.
 
-    `set_batch` tells how another batch size is put into effect. Without `changing` there are no
-    ways that change the script: each would be followed anew. Without `mixed` mixed precision is not
+    `set_batch` tells how another batch size is put into effect. `tries` bounds how many changes of
+    the script are followed, each from its beginning. Without `mixed` mixed precision is not
     suggested.
     """
     if estimate.errors:
@@ -72,9 +89,7 @@ def suggestions(
         )  # fmt: skip
     if not wanted(estimate, found):
         return ()
-    asked = _Asked(estimator, estimate, found, cards, set_batch)
-    if not changing:
-        return (*asked.smaller_batch(), *asked.bigger_device())
+    asked = _Asked(estimator, estimate, found, cards, set_batch, tries or Tries())
     return (
         *asked.smaller_batch(), *asked.accumulation(), *asked.ways(mixed), *asked.sharding(),
         *asked.bigger_device(),
@@ -97,6 +112,7 @@ class _Asked:
     found: Sequence[Verdict]
     cards: Sequence[Card]
     set_batch: SetBatch | None
+    tries: Tries
 
     @property
     def roomiest(self) -> Card | None:
@@ -197,6 +213,8 @@ class _Asked:
         for way in _WAYS:
             if (enough and way.more) or (way.variant.amp and not mixed):
                 continue
+            if not self.tries.take():
+                return
             changed = self.anew(variant=way.variant)
             saves = 0.0 if changed is None else memory.high_mib - changed.high_mib
             # A way that costs more than those before it has to save more, too.
@@ -218,6 +236,8 @@ class _Asked:
             if not hosts:
                 return
             for level in levels:
+                if not self.tries.take():
+                    return
                 changed = self.anew(variant=Variant(shard_level=level, shards=count))
                 if changed is None or changed.total_mib >= memory.total_mib * (1 - _WORTH):
                     continue

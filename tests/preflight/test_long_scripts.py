@@ -63,11 +63,22 @@ def answer(path: Path) -> tuple[Report, Analysis]:
     return report(Task("t", script=str(path)), CARDS, analysis=one), one
 
 
-def test_a_long_script_is_told_the_smaller_batch_only(write: Write) -> None:
+def test_a_long_script_is_told_what_can_be_tried_in_time(write: Write) -> None:
+    """Accumulation follows from the smaller batch; mixed precision is tried first."""
     found, one = answer(script(write, LONG))
     assert analysis.LONG_STEPS < one.outcome().steps < MAX_STEPS
     assert {one.verdict for one in found.verdicts} == {"will-not-fit"}
-    assert [one.kind for one in found.suggestions] == ["batch-size", "device"]
+    kinds = [one.kind for one in found.suggestions]
+    assert kinds == ["batch-size", "accumulate", "amp", "device"]
+
+
+def test_a_script_that_is_too_long_to_follow_again_says_so(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "SEARCH_STEPS", analysis.LONG_STEPS)
+    found, one = answer(script(write, LONG))
+    assert one.tries("gpu") == 0
+    assert [one.kind for one in found.suggestions] == ["batch-size", "accumulate", "device"]
     assert LEFT_OUT in found.estimate.notes
 
 
