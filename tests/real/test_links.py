@@ -339,6 +339,49 @@ async def test_a_host_that_restarts_comes_back_and_one_that_is_away_is_refused_a
         await until(lambda: hosts.snapshot().hosts[0].state is HostState.UP)
 
 
+@pytest.mark.fault(
+    "27 hosts of 30 accept connections and never say a word",
+    "The others have their turn before a dead one has a second; one behind a jump host comes up",
+)
+async def test_dead_hosts_hold_up_no_live_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, gate, plain = lab.add(), lab.add(), lab.add()
+    lines = lab.inventory().splitlines()
+    first = lines.index("hosts:") + 1
+    names = [f"dead-{number:02d}" for number in range(27)]
+    silent = [f"  - {{name: {name}, address: {dead.address}}}" for name in names]
+    behind = f"  - {{name: behind, address: {gate.address}, jump: {gate.name}}}"
+    entry_lines = 3
+    live = lines[first + entry_lines :]
+    # A dead host would hold its turn for as long as a test may take.
+    patient = f"lab: {{poll: {{connect_timeout: {PATIENCE_S:g}s}}}}"
+    text = "\n".join([*lines[:first], *silent, behind, *live, patient, ""])
+    inventory = parse_inventory(text, "lab")
+    assert len(inventory.hosts) == 30
+    tried: list[str] = []
+    connect = SshLink._connect
+
+    async def noted(link: SshLink) -> object:
+        tried.append(link.host)
+        return await connect(link)
+
+    monkeypatch.setattr(SshLink, "_connect", noted)
+    dead.freeze()
+    hosts = RemoteHosts(inventory, random=lambda: 0.2)
+    await hosts.start()
+    try:
+        wanted = ("behind", gate.name, plain.name)
+        await until(lambda: all(host_of(hosts, name).devices for name in wanted))
+    finally:
+        await hosts.close()
+        dead.thaw()
+    again = next((at for at, name in enumerate(tried) if name in tried[:at]), len(tried))
+    assert {*names, gate.name, plain.name} <= set(tried[:again])
+
+
+def host_of(hosts: RemoteHosts, name: str) -> Host:
+    return next(host for host in hosts.snapshot().hosts if host.name == name)
+
+
 async def test_closing_leaves_no_agent_behind_and_waits_for_no_host(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
