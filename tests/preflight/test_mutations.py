@@ -12,7 +12,7 @@ from benchmarks.watched import Watch
 from tests.profiles import MANY
 
 HOSTILE = 1000 if MANY else 66
-MUTANTS = 400 if MANY else 12
+MUTANTS = 400 if MANY else 40
 SLOW = {"seq2seq_gru", "ernie_mlm"}
 
 

@@ -121,7 +121,7 @@ async def test_log_is_live(engine: DockerEngine, tmp_path: Path) -> None:
 
 
 async def test_a_follow_that_is_given_up_ends_its_thread(engine: DockerEngine) -> None:
-    container = await engine.create(spec("giveup", "sh", "-c", "echo a; exec sleep 100"))
+    container = await engine.create(spec("giveup", "sh", "-c", "echo a; exec sleep 1000"))
     await engine.start(container)
     before = set(threading.enumerate())
     async with contextlib.aclosing(engine.logs(container, follow=True)) as log:
@@ -135,7 +135,7 @@ async def test_a_follow_that_is_given_up_ends_its_thread(engine: DockerEngine) -
 
 
 async def test_many_silent_logs_do_not_hold_up_the_rest(engine: DockerEngine) -> None:
-    container = await engine.create(spec("silent", "sleep", "100"))
+    container = await engine.create(spec("silent", "sleep", "1000"))
     await engine.start(container)
 
     async def follow() -> bytes:
@@ -325,7 +325,7 @@ async def test_missing_image_is_named_with_its_host(engine: DockerEngine) -> Non
 
 async def test_prune_takes_only_what_is_over_and_ours(engine: DockerEngine) -> None:
     def labelled(name: str, journal: str) -> ContainerSpec:
-        return spec(name, "sleep", "100", labels=labels(name, journal))
+        return spec(name, "sleep", "1000", labels=labels(name, journal))
 
     for name in ("over", "kept", "busy"):
         await engine.prepare(f"job-{name}")

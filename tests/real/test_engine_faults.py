@@ -135,7 +135,7 @@ async def test_a_hung_engine_costs_its_timeout_and_comes_back(
 async def test_a_restart_under_a_follow_ends_it_and_the_engine_is_found_again(
     lab: LabDocker, engine: DockerEngine
 ) -> None:
-    container = await engine.create(spec("cut", "sh", "-c", "echo up; exec sleep 100"))
+    container = await engine.create(spec("cut", "sh", "-c", "echo up; exec sleep 1000"))
     await engine.start(container)
     heard = asyncio.Event()
 
@@ -161,7 +161,7 @@ async def test_an_engine_gone_under_a_follow_is_told_by_the_next_call(tmp_path: 
     with lab:
         paddle_image(lab)
         engine = DockerEngine(LocalLink("box"), "box", str(lab.socket))
-        container = await engine.create(spec("gone", "sh", "-c", "echo up; exec sleep 100"))
+        container = await engine.create(spec("gone", "sh", "-c", "echo up; exec sleep 1000"))
         await engine.start(container)
         with contextlib.suppress(UnreachableError):
             async for _ in engine.logs(container, follow=True):

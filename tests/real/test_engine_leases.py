@@ -152,7 +152,7 @@ async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_pla
     assert await asyncio.to_thread(judged.wait, PATIENCE_S)
     await bob.claim([lease(A, "bob")])
     # A live job container makes Bob's lease one that nobody may reap.
-    held = spec("bob", "sleep", "60", labels=labels("bob", "J-bob"), device_uuids=(A,))
+    held = spec("bob", "sleep", "1000", labels=labels("bob", "J-bob"), device_uuids=(A,))
     await bob.start(await bob.create(held))
     go_on.set()
     assert await reaping == ()
@@ -163,7 +163,7 @@ async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_pla
 async def test_a_lease_lives_as_long_as_its_job(console: Callable[..., DockerEngine]) -> None:
     owner, other = console(), console(lease_grace_s=0)
     await owner.claim([lease(A, "ann")])
-    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    made = spec("ann", "sleep", "1000", labels=labels("ann", "J-ann"), device_uuids=(A,))
     container = await owner.create(made)
     await owner.start(container)
     assert await other.reap_stale() == ()
@@ -186,7 +186,7 @@ async def test_a_lease_lives_as_long_as_its_job(console: Callable[..., DockerEng
 async def created(engine: DockerEngine, who: str, uuid: str = A) -> str:
     """Return a job container that holds a device and has not started, as after a crash."""
     await engine.claim([lease(uuid, who)])
-    made = spec(who, "sleep", "60", labels=labels(who, f"J-{who}"), device_uuids=(uuid,))
+    made = spec(who, "sleep", "1000", labels=labels(who, f"J-{who}"), device_uuids=(uuid,))
     return await engine.create(made)
 
 
@@ -326,7 +326,7 @@ async def test_a_swept_lease_does_not_open_a_busy_device(
     """`docker container prune` takes leases away: what runs still counts."""
     ann, bob = console(), console()
     await ann.claim([lease(A, "ann")])
-    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    made = spec("ann", "sleep", "1000", labels=labels("ann", "J-ann"), device_uuids=(A,))
     container = await ann.create(made)
     await ann.start(container)
     client = lab.client()
@@ -350,7 +350,7 @@ async def test_a_launch_that_lost_its_lease_does_not_start(
     slow, quick = console(), console(lease_grace_s=0)
     await slow.claim([lease(A, "ann")])
     await quick.claim([lease(A, "bob")])
-    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,))
+    made = spec("ann", "sleep", "1000", labels=labels("ann", "J-ann"), device_uuids=(A,))
     container = await slow.create(made)
     with pytest.raises(LeaseTakenError, match="bob"):
         await slow.start(container)

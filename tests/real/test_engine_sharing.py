@@ -139,7 +139,7 @@ async def test_a_running_job_counts_even_where_its_lease_was_swept_away(
 ) -> None:
     ann, bob, eve = console(), console(), console()
     await ann.claim([first("ann")])
-    made = spec("ann", "sleep", "60", labels=labels("ann", "J-ann"), device_uuids=(A,),
+    made = spec("ann", "sleep", "1000", labels=labels("ann", "J-ann"), device_uuids=(A,),
                 share=Share(8000.0, LIMIT))  # fmt: skip
     await ann.start(await ann.create(made))
     lab.client().prune_containers()
@@ -160,7 +160,7 @@ async def test_both_start_and_one_whose_lease_was_taken_does_not(
     await ann.claim([first("ann")])
     await bob.claim([beside("bob")])
     for engine, who, late in ((ann, "ann", False), (bob, "bob", True)):
-        made = spec(who, "sleep", "60", labels=labels(who, f"J-{who}"), device_uuids=(A,),
+        made = spec(who, "sleep", "1000", labels=labels(who, f"J-{who}"), device_uuids=(A,),
                     share=Share(8000.0, LIMIT, late))  # fmt: skip
         container = await engine.create(made)
         await engine.start(container)
@@ -170,7 +170,7 @@ async def test_both_start_and_one_whose_lease_was_taken_does_not(
     slow = console()
     await slow.claim([first("sam", uuid=B)])
     await eve.claim([whole("eve", B)])
-    made = spec("sam", "sleep", "60", labels=labels("sam", "J-sam"), device_uuids=(B,),
+    made = spec("sam", "sleep", "1000", labels=labels("sam", "J-sam"), device_uuids=(B,),
                 share=Share(8000.0, LIMIT))  # fmt: skip
     container = await slow.create(made)
     with pytest.raises(LeaseTakenError, match="eve"):

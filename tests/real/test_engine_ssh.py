@@ -20,6 +20,7 @@ from gpuconsole.remote.inventory import parse_inventory
 from gpuconsole.remote.ssh import SshLink
 from tests.real.rig.engines import output, spec, until
 from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +35,7 @@ async def host(docker_lab: Lab) -> LabHost:
 @pytest.fixture
 async def engine(docker_lab: Lab, host: LabHost) -> AsyncIterator[DockerEngine]:
     entry = parse_inventory(docker_lab.inventory(), "lab").hosts[0]
-    link = SshLink(entry)
+    link = SshLink(entry, timeout=PATIENCE_S)
     engine = DockerEngine(link, host.name, entry.docker_socket)
     yield engine
     await engine.close()
@@ -97,7 +98,7 @@ async def test_an_account_outside_the_group_is_told_so(engine: DockerEngine, hos
 
 async def test_a_host_without_docker_is_told_so(docker_lab: Lab) -> None:
     bare = docker_lab.add()
-    link = SshLink(parse_inventory(docker_lab.inventory(), "lab").hosts[0])
+    link = SshLink(parse_inventory(docker_lab.inventory(), "lab").hosts[0], timeout=PATIENCE_S)
     engine = DockerEngine(link, bare.name, "/run/nosuch.sock")
     with pytest.raises(UnreachableError) as caught:
         await engine.info()

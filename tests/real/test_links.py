@@ -42,7 +42,7 @@ def entry(lab: Lab, host: LabHost) -> HostEntry:
 
 @asynccontextmanager
 async def linked(entry: HostEntry) -> AsyncIterator[SshLink]:
-    link = SshLink(entry)
+    link = SshLink(entry, timeout=PATIENCE_S)
     try:
         yield link
     finally:
@@ -57,7 +57,7 @@ async def until(condition: Callable[[], object], seconds: float = PATIENCE_S) ->
 
 
 async def test_readers_of_many_commands_are_woken_together_and_get_every_line(lab: Lab) -> None:
-    link = SshLink(entry(lab, lab.add()), wakeups=Wakeups(0.05))
+    link = SshLink(entry(lab, lab.add()), timeout=PATIENCE_S, wakeups=Wakeups(0.05))
     try:
         commands = [await link.open(["cat"]) for _ in range(3)]
         for number in range(4):
@@ -184,7 +184,7 @@ async def test_what_stops_a_connection_is_said(lab: Lab) -> None:
     with pytest.raises(UnreachableError, match="did not answer within 1 s"):
         await link.connect()
     host.thaw()
-    await link.connect()
+    await waiting.until(lambda: reached(link))
     await link.close()
 
 
@@ -227,7 +227,8 @@ async def reached(link: SshLink) -> bool:
 
 async def test_a_host_is_reached_through_another(lab: Lab, tmp_path: Path) -> None:
     gate = lab.add()
-    link = SshLink(replace(entry(lab, gate), name="inner"), jump=SshLink(entry(lab, gate)))
+    jump = SshLink(entry(lab, gate), timeout=PATIENCE_S)
+    link = SshLink(replace(entry(lab, gate), name="inner"), jump=jump, timeout=PATIENCE_S)
     try:
         assert (await link.run(["hostname"])).stdout.decode().strip() == gate.name
     finally:

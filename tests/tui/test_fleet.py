@@ -221,8 +221,11 @@ async def test_a_large_fleet_gets_a_density_that_fits(hosts: int, expected: Dens
 async def test_click_moves_the_cursor() -> None:
     async with opened(FakeSession()) as console:
         await console.pilot.click(FleetMap, offset=(6, 4))
-        await console.pilot.pause()
-        assert fleet_map(console).current[1].uuid == "GPU-a2"  # type: ignore[union-attr]
+
+        def at_it() -> bool:
+            return fleet_map(console).current[1].uuid == "GPU-a2"  # type: ignore[union-attr]
+
+        await console.until(at_it)
 
 
 async def test_a_drained_host_says_so_with_the_reason() -> None:
