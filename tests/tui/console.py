@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,15 @@ class Driven:
         names = {" ": "space"}
         await self.pilot.press(*(names.get(letter, letter) for letter in words))
         await self.pilot.pause()
+
+    async def at_sizes(self, sizes: Iterable[tuple[int, int]]) -> AsyncIterator[tuple[int, int]]:
+        """Give the terminal one size after the other, each drawn: for what only looks, and finds
+        its way from any screen."""
+        for size in sizes:
+            await self.pilot.resize_terminal(*size)
+            await self.until(lambda size=size: tuple(self.app.size) == size, f"{size}")
+            await self.pilot.pause()
+            yield size
 
     async def until(self, condition: Callable[[], object], what: str = "") -> None:
         """Wait for a condition, at most until the deadline."""

@@ -290,3 +290,16 @@ async def test_a_key_before_a_screen_has_its_widgets_does_nothing() -> None:
         await console.app.push_screen(late)
         await console.until(lambda: late.ready)
         assert late.check_action("open", ()) is True
+
+
+async def test_an_error_is_shown_for_longer() -> None:
+    async with opened(FakeSession()) as console:
+        for severity in ("error", "warning"):
+            console.app._event(Event("host", "", f"a {severity}", NOW, severity))  # type: ignore[arg-type]
+        console.app.tell_error(DocumentError("Wrong document", "mine.yaml:2:1"))
+
+        def shown() -> dict[str, float]:
+            return {toast.message: toast.timeout for toast in console.app._notifications}
+
+        await console.until(lambda: len(shown()) == 3)
+        assert shown() == {"a error": 8, "a warning": 4, "mine.yaml:2:1": 8}

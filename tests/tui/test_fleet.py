@@ -30,18 +30,18 @@ def crowd(hosts: int, devices: int = 8) -> tuple[Host, ...]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_table_has_model_memory_rate_link_and_load(size: tuple[int, int]) -> None:
+async def test_the_table_has_model_memory_rate_link_and_load() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
-    async with opened(session, size) as console:
-        await console.shows("host", "gpu", "model", "memory", "FP16", "link", "load", "owner")
-        first = next(line for line in console.text.splitlines() if "▸" in line)
-        for word in ("a100-01", "A100-SXM4-40GB", "20.5/40G", "312", "NV12", "80%", "resnet"):
-            assert word in first
-        assert "HCCS" in console.text
-        await console.shows("SIMULATED", "1 DOWN", "No route to host", "lost")
-        await console.shows("1 Fleet", "2 Queue", "3 Job", "4 Submit", ": command", "? help")
-        assert all(len(line) == size[0] for line in console.text.splitlines())
+    async with opened(session) as console:
+        async for size in console.at_sizes(SIZES):
+            await console.shows("host", "gpu", "model", "memory", "FP16", "link", "load", "owner")
+            first = next(line for line in console.text.splitlines() if "▸" in line)
+            for word in ("a100-01", "A100-SXM4-40GB", "20.5/40G", "312", "NV12", "80%", "resnet"):
+                assert word in first
+            assert "HCCS" in console.text
+            await console.shows("SIMULATED", "1 DOWN", "No route to host", "lost")
+            await console.shows("1 Fleet", "2 Queue", "3 Job", "4 Submit", ": command", "? help")
+            assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
 async def test_status_line_counts() -> None:
@@ -266,11 +266,11 @@ async def test_no_color_and_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert console.text.isascii()
 
 
-@pytest.mark.parametrize("size", [(59, 30), (100, 15), (20, 5)])
-async def test_a_tiny_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
-    async with opened(FakeSession(), size) as console:
-        await console.shows("gpuconsole")
-        assert "a100-01" not in console.text
+async def test_a_tiny_terminal_gets_a_sentence() -> None:
+    async with opened(FakeSession()) as console:
+        async for _ in console.at_sizes(((59, 30), (100, 15), (20, 5))):
+            await console.shows("gpuconsole")
+            assert "a100-01" not in console.text
 
 
 def test_a_device_without_any_figure_is_drawn() -> None:

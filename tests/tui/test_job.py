@@ -56,12 +56,12 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
         assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_waiting_job_says_why(size: tuple[int, int]) -> None:
+async def test_a_waiting_job_says_why() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.QUEUED),))
-    async with opened(session, size) as console:
-        await console.press("3")
-        await console.shows("3 devices could do it: 3 in use by jobs.", "2 shows why it waits.")
+    async with opened(session) as console:
+        async for _ in console.at_sizes(SIZES):
+            await console.press("3")
+            await console.shows("3 devices could do it: 3 in use by jobs.", "2 shows why it waits.")
 
 
 async def test_a_failure_says_its_cause_in_words() -> None:
@@ -414,11 +414,11 @@ async def test_where_nothing_smaller_is_known_it_is_tried_as_it_was() -> None:
         await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_no_job_yet(size: tuple[int, int]) -> None:
-    async with opened(FakeSession(), size) as console:
-        await console.press("3")
-        await console.shows("No job to look at yet.", "4 submits a script.")
-        await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "w", "i", "R", "a")
-        await console.press("ampersand", "t", "5", "enter")
-        await console.told("The log is empty.")
+async def test_no_job_yet() -> None:
+    async with opened(FakeSession()) as console:
+        async for _ in console.at_sizes(SIZES):
+            await console.press("3")
+            await console.shows("No job to look at yet.", "4 submits a script.")
+            await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "w", "i", "R", "a")
+            await console.press("ampersand", "t", "5", "enter")
+            await console.told("The log is empty.")

@@ -387,13 +387,14 @@ SCREENS = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_every_screen_is_chinese_and_aligned(size: tuple[int, int]) -> None:
-    async with opened(session(), size, CHINESE_LOOK) as console:
-        for key, words in SCREENS.items():
-            await console.press(key)
-            await console.shows(*words)
-            aligned(console.text, size[0])
+async def test_every_screen_is_chinese_and_aligned() -> None:
+    async with opened(session(), look=CHINESE_LOOK) as console:
+        async for size in console.at_sizes(SIZES):
+            for key, words in SCREENS.items():
+                await console.press(key)
+                await console.shows(*words)
+                aligned(console.text, size[0])
+            await console.press("escape")
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -266,23 +266,23 @@ async def test_a_waiting_job_is_brought_before_another() -> None:
         await console.told("in the queue's own order")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_starts_are_seen_at_every_size(size: tuple[int, int]) -> None:
+async def test_starts_are_seen_at_every_size() -> None:
     session = FakeSession(jobs_now=JOBS)
     session.foresight.known = {"ana-0002": Expected(session.time + 600, ("a100-01",), guess=False)}
-    async with opened(session, size) as console:
-        await queue(console)
-        await console.shows("where/start", "in ~10m", "a100-01:0")
+    async with opened(session) as console:
+        async for _ in console.at_sizes(SIZES):
+            await queue(console)
+            await console.shows("where/start", "in ~10m", "a100-01:0")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_no_jobs(size: tuple[int, int]) -> None:
+async def test_no_jobs() -> None:
     session = FakeSession()
-    async with opened(session, size) as console:
-        await console.press("2")
-        await console.shows("No jobs yet.", "s opens the form")
-        await console.press("enter", "c", "H", "r", "P", "w", "y")
-        assert session.calls == []
+    async with opened(session) as console:
+        async for _ in console.at_sizes(SIZES):
+            await console.press("2")
+            await console.shows("No jobs yet.", "s opens the form")
+            await console.press("enter", "c", "H", "r", "P", "w", "y")
+            assert session.calls == []
 
 
 async def test_enter_opens_the_job_and_copy_takes_its_id() -> None:

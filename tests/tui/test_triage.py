@@ -75,22 +75,22 @@ def rows(console: Driven) -> list[str]:
     return [key.partition("@")[0] for key in screen(console).query_one(Rows).keys]
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_worst_comes_first_with_evidence_and_what_to_do(size: tuple[int, int]) -> None:
-    async with opened(everything(), size) as console:
-        await triage(console)
-        await console.shows("1 critical", "2 warning", "! critical", "host unreachable",
-                            "~ warning", "slowed by heat", "rtx-01 gpu 1", "642 MiB")  # fmt: skip
-        assert rows(console) == ["unreachable:v100-02", "heat:GPU-b1", "idle-memory:GPU-b0"]
-        await console.shows("1d01h, open", "2 times, on", "high: the device says so itself",
-                            "resnet (ana, running)")  # fmt: skip
-        if size == WIDE:
-            await console.shows("drain v100-02", "asks", "preview of 1",
-                                "No new job starts on v100-02.", "Held for 15s")  # fmt: skip
-        else:
-            await console.press("f6")
-            await console.shows("drain v100-02", "asks", "copy as a ticket")
-        assert all(len(line) == size[0] for line in console.text.splitlines())
+async def test_the_worst_comes_first_with_evidence_and_what_to_do() -> None:
+    async with opened(everything()) as console:
+        async for size in console.at_sizes(SIZES):
+            await triage(console)
+            await console.shows("1 critical", "2 warning", "! critical", "host unreachable")
+            await console.shows("~ warning", "slowed by heat", "rtx-01 gpu 1", "642 MiB")
+            assert rows(console) == ["unreachable:v100-02", "heat:GPU-b1", "idle-memory:GPU-b0"]
+            await console.shows("1d01h, open", "2 times, on", "high: the device says so itself",
+                                "resnet (ana, running)")  # fmt: skip
+            if size == WIDE:
+                await console.shows("drain v100-02", "asks", "preview of 1",
+                                    "No new job starts on v100-02.", "Held for 15s")  # fmt: skip
+            else:
+                await console.press("f6")
+                await console.shows("drain v100-02", "asks", "copy as a ticket")
+            assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -393,12 +393,12 @@ async def test_hostile_words_keep_their_place(size: tuple[int, int]) -> None:
         await console.shows("[bold]x[/]")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_ascii_shows_no_other_drawing(size: tuple[int, int]) -> None:
-    async with opened(everything(), size, Look(symbols="ascii")) as console:
-        await triage(console, "down", "x")
-        await console.shows("! critical", "~ warning")
-        assert console.text.isascii()
+async def test_ascii_shows_no_other_drawing() -> None:
+    async with opened(everything(), look=Look(symbols="ascii")) as console:
+        async for _ in console.at_sizes(SIZES):
+            await triage(console, "down", "x")
+            await console.shows("! critical", "~ warning")
+            assert console.text.isascii()
 
 
 async def test_without_colour_words_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,13 +408,13 @@ async def test_without_colour_words_say_the_same(monkeypatch: pytest.MonkeyPatch
         await console.shows("! critical", "~ warning", "5 Triage 3!", "1 CRIT")
 
 
-@pytest.mark.parametrize("theme", ["day", "contrast", "mono"])
-async def test_another_theme_draws_everything_again(theme: str) -> None:
+async def test_another_theme_draws_everything_again() -> None:
     async with opened(everything()) as console:
         await triage(console)
-        console.app.theme = theme
-        await console.pilot.pause()
-        await console.shows("host unreachable", "preview of 1")
+        for theme in ("day", "contrast", "mono"):
+            console.app.theme = theme
+            await console.pilot.pause()
+            await console.shows("host unreachable", "preview of 1")
 
 
 # --- the bell -----------------------------------------------------------------------------------
