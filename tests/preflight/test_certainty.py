@@ -155,3 +155,20 @@ def test_an_error_inside_the_analysis_is_an_unknown(
 
     monkeypatch.setattr(Linear, "forward", broken)
     unknown(scan(WHOLE + TRAIN).estimate())
+
+
+@pytest.mark.parametrize(
+    "loop", ["for epoch in range(500):\n", "epoch = 0\nwhile epoch < 500:\n    epoch += 1\n"]
+)
+def test_a_network_is_not_followed_again_and_again_once_the_answer_is_unknown(
+    scan: Scan, loop: str
+) -> None:
+    step = "    loss = spam.loss(net(x))\n    loss.backward()\n    opt.step()\n"
+    text = "import spam\n" + WHOLE + (
+        "net, x = Net(), paddle.randn([8, 64])\n"
+        "opt = paddle.optimizer.SGD(parameters=net.parameters())\n"
+    )  # fmt: skip
+    once = scan(text + loop.replace("500", "2") + step)
+    often = scan(text + loop + step)
+    assert often.outcome().steps < once.outcome().steps + 200
+    assert unknown(often.estimate()) == unknown(once.estimate())

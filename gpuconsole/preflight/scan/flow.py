@@ -24,6 +24,8 @@ from gpuconsole.preflight.scan.values import (
 )
 
 MAX_LOOPS = 20_000
+VAIN_TURNS = 2
+"""Turns of a loop that are followed after something unknown has decided the answer."""
 
 
 def _counted(body: Sequence[ast.stmt]) -> set[str]:
@@ -166,14 +168,15 @@ class Flow(Generators):
                 continue
             self.assign(node.target, item, scope)
             item = None
-            cycles = run.cycles
+            cycles, networks = run.cycles, run.networks
             end = self._turn(node, scope, repeats)
             run.close_hand_made_cycle()
             if isinstance(end, Returned):
                 return end
             if end is BREAK:
                 return None
-            if run.cycles >= CYCLES and run.cycles > cycles:
+            known = run.cycles >= CYCLES and run.cycles > cycles
+            if known or self._vain(networks, turns.count):
                 self._cut(items)
                 return None
             if turns.enough(self, node.body, scope):
@@ -184,6 +187,11 @@ class Flow(Generators):
             if turns.count > MAX_LOOPS:
                 raise Blocked(run.unknown("a loop is too long to follow"))
         return self.exec_block(node.orelse, scope)
+
+    def _vain(self, networks: int, turns: int) -> bool:
+        """Whether further turns would only run networks again of which no memory can be told."""
+        run = self.run
+        return turns >= VAIN_TURNS and run.blocking is not None and run.networks > networks
 
     def _cut(self, items: Iterator[Value]) -> None:
         """End a loop that the script would go on with: the steady state is known."""
@@ -245,7 +253,7 @@ class Flow(Generators):
 
     def _while(self, node: ast.While, scope: Scope) -> Any:
         run = self.run
-        for _ in range(MAX_LOOPS):
+        for turn in range(1, MAX_LOOPS + 1):
             truth = self.truth(self.eval(node.test, scope))
             if truth is None:
                 run.doubted(run.unknown("how often a loop turns"))
@@ -253,7 +261,7 @@ class Flow(Generators):
                 return self.exec_block(node.orelse, scope)
             if truth is False:
                 return self.exec_block(node.orelse, scope)
-            cycles = run.cycles
+            cycles, networks = run.cycles, run.networks
             endless = isinstance(node.test, ast.Constant)
             sizes = _sizes(scope) if endless else {}
             end = self._turn(node, scope, 1)
@@ -265,6 +273,8 @@ class Flow(Generators):
                 for one, _ in containers(scope):
                     if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
                         lengths.open_up(run, one, why)
+                return None
+            if self._vain(networks, turn):
                 return None
             # A condition nobody knows: one pass, or as many as give the steady state.
             if end is BREAK or (run.cycles >= CYCLES and run.cycles > cycles):

@@ -53,6 +53,7 @@ class Layer(Branch):
             if isinstance(one, Tensor) and one.shape:
                 run.found_batch(one.shape[0])
         around, flops, place = run.layer, run.flops, (run.file, run.line)
+        run.networks += not around
         if not around and not self.path:
             self.name_all()
         run.layer = self.path

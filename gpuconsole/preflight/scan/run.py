@@ -170,8 +170,10 @@ class Run:
     """What the analysis first could not tell, or assumed: from then on no fault is certain."""
     unsure: int = 0
     """Conditions that are not known around what runs now, both sides of which are followed."""
+    networks: int = 0
+    """Calls of whole networks."""
     forwards: int = 0
-    """Calls of whole networks that gave tensors."""
+    """Those that gave tensors."""
     lost: Unknown | None = None
     """What was called with a tensor, or stepped, without being known: it may be the network."""
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
