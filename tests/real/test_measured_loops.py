@@ -135,6 +135,26 @@ def test_the_cycle_is_that_of_the_training_and_the_tiers_agree(tmp_path: Path, t
     assert found["meta"] == pytest.approx(found["traced"], rel=0.02)
 
 
+def test_a_script_is_told_of_a_card_and_of_the_sizes_of_its_tensors(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        HEAD
+        + """
+assert paddle.is_compiled_with_cuda() and paddle.device.cuda.device_count() == 1
+paddle.set_device("gpu:0")
+x = paddle.rand([8, 64])
+made = nn.Linear(64, 30)(x)
+assert paddle.shape(made).tolist() == [8, 30]
+assert paddle.full(paddle.shape(made), 1.0).shape == [8, 30]
+assert made.reshape([paddle.shape(made)[0], 5, -1]).shape == [8, 5, 6]
+assert paddle.numel(made).item() == 240
+"""
+        + TWO_LOADERS
+    )
+    last = messages(script, "meta")[-1]
+    assert "document" in last, last
+
+
 def test_a_decision_by_unknown_data_is_told(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(HEAD + SHORT_EPOCHS)

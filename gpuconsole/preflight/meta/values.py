@@ -6,11 +6,13 @@ by one, the decision is a choice that the answer tells, with file and line.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Any
 
 from . import dispatch, known
+from .sizes import word
 from .state import STATE
 
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
@@ -18,6 +20,8 @@ FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "logical_or",
            "logical_and", "bitwise_or", "bitwise_and", "clone", "assign"}  # fmt: skip
 """Operators that find nothing where nothing was found."""
+SIZES = {"shape", "shape64", "numel"}
+"""Operators that tell sizes."""
 BRANCHES = ("bool",)
 
 
@@ -27,6 +31,8 @@ def install(root: Any) -> None:
 
     def watched(name: Any, args: Any, kwargs: Any) -> Any:
         result = call(name, args, kwargs)
+        if name in SIZES:
+            return _sized(result, name, args[0])
         if name in FAULTS or (name in CARRIED and any(map(_is_nothing, args))):
             for one in result if isinstance(result, (list, tuple)) else [result]:
                 if isinstance(one, STATE.tensor):
@@ -38,6 +44,17 @@ def install(root: Any) -> None:
     STATE.value_of = lambda tensor, what: value(tensor, what, root)
     STATE.number_of = Number
     Number.root = root
+
+
+def _sized(result: Any, name: Any, tensor: Any) -> Any:
+    """Give the sizes of a tensor their data, which is known also where the tensor's is not."""
+    import numpy
+
+    if isinstance(tensor, STATE.tensor) and isinstance(result, STATE.tensor):
+        shape = [int(one) for one in tensor.m_shape]
+        number = math.prod(shape) if name == "numel" else shape
+        result.m_known = known.of_array(numpy.asarray(number, word(result.m_dtype)))
+    return result
 
 
 def _is_nothing(value: Any) -> Any:

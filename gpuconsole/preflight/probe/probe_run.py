@@ -167,6 +167,7 @@ def place(error: Any, root: Any) -> Any:
     root = os.path.abspath(root)
     found: Any = ("", 0)
     for frame in traceback.extract_tb(error.__traceback__):
-        if os.path.abspath(frame.filename).startswith(root + os.sep):
+        # Names like `<frozen posixpath>` are of no file.
+        if os.path.isabs(frame.filename) and frame.filename.startswith(root + os.sep):
             found = (frame.filename, frame.lineno)
     return found
