@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild import records
+from benchmarks.wild import judging, manifest, records
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
@@ -33,7 +33,7 @@ def _of(run: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _row(run: Mapping[str, Any], which: str) -> str:
-    figures = run["figures"]
+    figures, counted = run["figures"], _counted(run)
     points = figures["points"]
     cells = [
         run["batch"],
@@ -41,8 +41,8 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         which,
         f"{run['date']}, {run['commit']}",
         run["libraries"],
-        f"{figures['answered']} of {figures['can_run']}",
-        f"{figures['accused']}",
+        f"{counted.count(judging.ANSWERED)} of {len(counted)}",
+        f"{counted.count(judging.ACCUSED)}",
         f"{points}",
         _percent(figures["median_error_pct"]),
         _percent(figures["p90_error_pct"]),
@@ -51,6 +51,12 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         f"{figures['median_s']:.1f} s" if figures["median_s"] is not None else "–",
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _counted(run: Mapping[str, Any]) -> list[str]:
+    """Return the outcomes of the scripts that can run, as far as that is known by now."""
+    cannot = {entry.id for entry in manifest.load().entries if not entry.can_run}
+    return [one["outcome"] for name, one in run["scripts"].items() if name not in cannot]
 
 
 def _percent(value: float | None) -> str:
