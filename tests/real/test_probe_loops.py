@@ -96,6 +96,13 @@ for x, y in paddle.io.DataLoader(Texts(), batch_size=50, use_buffer_reader=False
     optimizer.step()
     optimizer.clear_grad()
 """
+RUN = """
+model = net()
+model.eval()
+for x, y in loader(32):
+    with paddle.no_grad():
+        model(x)
+"""
 ENGINE = """
 import paddle.inference as inference
 model = net()
@@ -136,9 +143,9 @@ told()
 """
 
 
-def measure(script: Path) -> tuple[Measured, list[dict[str, Any]]]:
+def measure(script: Path, mode: request.Mode = "traced") -> tuple[Measured, list[dict[str, Any]]]:
     """Measure a script of which the static tier says nothing; return the runs too."""
-    asked = request.build(None, script, ())
+    asked = request.build(None, script, (), mode)
     done = subprocess.run(
         [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(asked),
         capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=script.parent,
@@ -185,3 +192,25 @@ def test_the_batch_size_is_found_and_the_peak_is_paddles_own(
     chance = 2.1 if text == ENGINE else 0.75
     waiting = found.memory.inputs_mib * 5 / 6
     assert true - chance <= told <= true + waiting + chance
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "steps"),
+    [
+        pytest.param(PEEK, 64, 3, id="peeked-and-evaluated-first"),
+        pytest.param(TWENTIETH, 24, 3, id="no-small-batch-will-do"),
+        pytest.param(RUN, 32, 0, id="a-network-that-is-only-run"),
+    ],
+)
+def test_without_data_the_script_is_run_at_its_own_batch_size(
+    tmp_path: Path, text: str, own: int, steps: int
+) -> None:
+    script = tmp_path / "main.py"
+    script.write_text(DATA + text)
+    one, runs = measure(script, "meta")
+    assert [each["batch"] for each in runs] == [own, 2 * own]
+    found = one.estimate(backend="cpu")
+    assert (found.batch_size, found.tier) == (own, "meta")
+    assert found.memory is not None
+    true, told = peak(script, steps) / MIB, found.memory.tensors_peak_mib
+    assert true - 0.75 <= told <= true + found.memory.inputs_mib * 5 / 6 + 0.75
