@@ -8,10 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from pydantic import ValidationError
+
 from gpuconsole.core.estimate import Suggestion
-from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
+from gpuconsole.taskfile import MountSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ FIELDS: tuple[Field, ...] = (
     Field("priority", "priority", "0"),
     Field("labels", "labels", "pool=train"),
     Field("env", "environment", "NAME=value"),
+    Field("mounts", "mounts", "/data:/data (of the host, to read)"),
 )
 
 _BATCH_OPTION = re.compile(r"\A(--?(?:batch[-_]?size|bs|b))(=?)(\d*)\Z")
@@ -68,6 +72,7 @@ def build_task(values: Mapping[str, str], environ: Mapping[str, str]) -> Task:
         batch_size=_number(values, "batch", None, least=1),
         priority=_number(values, "priority", 0) or 0,
         labels=_pairs(values, "labels"),
+        mounts=_mounts(values),
         preferred_devices=tuple(_words(values, "prefer")),
         assumptions=_pairs(values, "answers"),
     )
@@ -88,6 +93,9 @@ def values_of(task: Task) -> dict[str, str]:
         "priority": str(task.priority) if task.priority else "",
         "labels": _typed(task.labels),
         "env": _variables(task),
+        "mounts": shlex.join(
+            f"{one.source}:{one.target}{'' if one.read_only else ':rw'}" for one in task.mounts
+        ),
     }
     # What nobody can type nobody can have typed.
     return {name: clean(value) for name, value in values.items()}
@@ -198,6 +206,17 @@ def _pairs(values: Mapping[str, str], field: str, *, bare: bool = False) -> dict
             raise FormError(field, f"`{word}` should be NAME=value.")
         pairs[name] = value
     return pairs
+
+
+def _mounts(values: Mapping[str, str]) -> tuple[Mount, ...]:
+    found = []
+    for word in _words(values, "mounts"):
+        try:
+            one = MountSection.model_validate(word)
+        except ValidationError:
+            raise FormError("mounts", f"`{word}` should be /source:/target.") from None
+        found.append(Mount(one.source, one.target, one.read_only))
+    return tuple(found)
 
 
 def _number(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -13,9 +12,11 @@ import numpy as np
 import pytest
 
 from gpuconsole.preflight.ladder import CLIMBED
-from tests.real.rig.hosts import Lab
+from gpuconsole.tui.widgets.form import Form
+from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk
+from tests.tui.console import opened
 
 pytestmark = pytest.mark.real
 
@@ -94,12 +95,7 @@ def test_submit_measures_with_the_data_of_the_job_before_it_queues(
     host = docker_lab.add()
     host.start_engine()
     desk = Desk(docker_lab, tmp_path, "lab:\n  measure: auto\n")
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "x.npy").write_bytes(npy(512, 64))
-    # Only the account that runs jobs there may read it.
-    os.chown(data, host.uid, host.uid)
-    data.chmod(0o700)
+    data = data_of(host, tmp_path)
     script = str(desk.script(WITH_DATA))
     done = run(
         desk, "submit", script, "--backend", "cpu", "--hold", "--mount", f"{data}:/data", "--json"
@@ -110,7 +106,79 @@ def test_submit_measures_with_the_data_of_the_job_before_it_queues(
     assert found["estimate_mib"] > 0
 
 
-def npy(*shape: int) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.zeros(shape, "float32"))
-    return file.getvalue()
+def data_of(host: LabHost, folder: Path) -> Path:
+    """Lay out data that only the account which runs jobs on a host may read."""
+    data = folder / "data"
+    data.mkdir()
+    np.save(data / "x.npy", np.zeros((512, 64), "float32"))
+    os.chown(data, host.uid, host.uid)
+    data.chmod(0o700)
+    return data
+
+
+TRAINER = """
+import argparse, os, sys
+import yaml
+sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..")))
+from zoo import build, train
+parser = argparse.ArgumentParser()
+parser.add_argument("-c", "--config", required=True)
+with open(parser.parse_args().config) as file:
+    config = yaml.safe_load(file)
+os.makedirs("output", exist_ok=True)
+train(build(config), config)
+"""
+ZOO = """
+import ctypes
+import numpy as np
+import paddle
+
+REGISTRY = {"Net": lambda width: paddle.nn.Sequential(
+    paddle.nn.Linear(64, ctypes.c_long(width).value), paddle.nn.ReLU(),
+    paddle.nn.Linear(width, 10))}
+
+def build(config):
+    return REGISTRY[config["net"]](config["width"])
+
+def train(net, config):
+    images = paddle.to_tensor(np.load(config["data"]))
+    labels = paddle.zeros([len(images)], "int64")
+    opt = paddle.optimizer.Momentum(parameters=net.parameters())
+    pairs = paddle.io.TensorDataset([images, labels])
+    for image, label in paddle.io.DataLoader(pairs, batch_size=config["batch"], shuffle=True):
+        loss = paddle.nn.functional.cross_entropy(net(image), label)
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+"""
+CONFIG = "net: Net\nwidth: 4096\nbatch: 32\ndata: /data/x.npy\n"
+
+
+async def test_the_submit_screen_measures_a_trainer_with_its_data_on_a_host(
+    docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = docker_lab.add()
+    host.start_engine()
+    desk = Desk(docker_lab, tmp_path, "lab:\n  measure: auto\n")
+    for name, text in (("tools/train.py", TRAINER), ("zoo/__init__.py", ZOO),
+                       ("configs/net.yml", CONFIG)):  # fmt: skip
+        (desk.project / name).parent.mkdir(exist_ok=True)
+        (desk.project / name).write_text(text)
+    data = data_of(host, tmp_path)
+    monkeypatch.chdir(desk.project)
+    async with desk.session() as session:
+        await session.first_frames(30)
+        async with opened(session, size=(160, 48)) as console:
+            await console.press("4")
+            await console.shows("preflight")
+            console.app.screen.query_one(Form).fill(
+                {
+                    "script": "tools/train.py",
+                    "args": "-c configs/net.yml",
+                    "mounts": f"{data}:/data",
+                }
+            )
+            await console.shows("measuring")
+            await console.shows(f"meta {host.name}", "answered")
+            await console.until(lambda: "measuring" not in console.text)
+            assert "FITS" in console.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.estimate import Suggestion
-from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.tui.taskform import FormError, apply, build_task, values_of
 from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import opened
@@ -30,17 +30,20 @@ def test_completion(tmp_path: Path) -> None:
 def test_a_task_from_the_form() -> None:
     values = {"script": "a/b.py", "args": "--x 'y z'", "devices": "auto", "batch": "8",
               "priority": "-3", "labels": "pool=train", "env": "A=1 B='2 3'",
+              "mounts": "/data:/data /out:/out:rw",
               "prefer": "A100 RTX_3090", "image": "paddle"}  # fmt: skip
     task = build_task(values, {})
     assert task == Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
                         priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
+                        mounts=(Mount("/data", "/data"), Mount("/out", "/out", False)),
                         preferred_devices=("A100", "RTX_3090"))  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("field", "typed"),
     [("script", " "), ("args", "'open"), ("devices", "0"), ("devices", "x"), ("batch", "0"),
-     ("priority", "high"), ("env", "=A"), ("labels", "=x")],
+     ("priority", "high"), ("mounts", "/data"), ("mounts", "data:/x"), ("env", "=A"),
+     ("labels", "=x")],
 )  # fmt: skip
 def test_a_form_that_is_wrong_names_the_field(field: str, typed: str) -> None:
     with pytest.raises(FormError) as caught:
@@ -126,6 +129,7 @@ async def test_nothing_to_recall_says_so() -> None:
 def test_a_task_and_the_form_are_each_others_inverse() -> None:
     task = Task("b", "a/b.py", ("--x", "y z"), image="paddle", devices=None, batch_size=8,
                 priority=-3, labels={"pool": "train"}, env={"A": "1", "B": "2 3"},
+                mounts=(Mount("/data", "/data"), Mount("/out", "/out", False)),
                 preferred_devices=("A100", "RTX_3090"), assumptions={"len(v)": "3"})  # fmt: skip
     assert build_task(values_of(task), {}) == task
     assert build_task(values_of(Task("other", "b.py")), {}) == Task("other", "b.py")
