@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import infer
+from .sizes import nbytes
 from .tensor import new, twin
 
 
@@ -35,3 +36,21 @@ def in_place(equation: Any, place: Any, rank: Any) -> bool:
     own = [one for one in mine if one not in others and one in right]
     summed = [one for one in mine if one in others and one not in right]
     return list(mine) == batch + own + summed
+
+
+def work(equation: Any, specs: Any) -> Any:
+    """Return what backward takes for a moment, in bytes: each gradient is an `einsum` of its own
+    of the gradient that arrives (the last of `specs`) and the other operands."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    sizes = [nbytes(one.shape, one.dtype) for one in specs]
+    most = 0
+    for place, term in enumerate(terms):
+        others = [at for at in range(len(terms)) if at != place and at < len(sizes)]
+        turned = f"{','.join([right, *(terms[at] for at in others)])}->{term}"
+        total = 0
+        for at, size in enumerate([sizes[-1], *(sizes[one] for one in others)]):
+            if not in_place(turned, at, 99):
+                total += size
+        most = max(most, total + (sizes[place] if place < len(sizes) else 0))
+    return [most]

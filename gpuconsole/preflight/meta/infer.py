@@ -274,9 +274,11 @@ def _closed(entry: Any, shape: Any, name: Any, inputs: Any) -> Any:
     if name.startswith(("batch_norm", "sync_batch_norm")):
         return tuple(max(0, extent) for extent in shape)
     if entry.sizes:
-        given = tuple(entry.sizes.pop(0))
+        # What an operator makes beside its results is as long as they are.
+        given = tuple(entry.sizes.pop(0) if len(entry.sizes) > 1 else entry.sizes[0])
         if len(given) == len(shape):
             return given
+        return tuple(extent if extent >= 0 else given[0] for extent in shape)
     first = next((n for numbers in inputs for n in numbers if n is not None), None)
     whole = count(entry.specs[first].shape) if first is not None else 1
     known = count(extent for extent in shape if extent > 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import infer
+from . import einsum, infer
 from .sizes import count, nbytes
 from .state import STATE
 
@@ -12,6 +12,7 @@ BROADCAST = frozenset({
     "add_grad", "subtract_grad", "multiply_grad", "divide_grad", "maximum_grad", "minimum_grad",
     "elementwise_pow_grad", "fmax_grad", "fmin_grad", "remainder_grad", "heaviside_grad",
 })  # fmt: skip
+TRANSPOSED = ("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
 
 
@@ -65,6 +66,11 @@ def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
         STATE.widest_conv = max(STATE.widest_conv, nbytes(specs[0].shape, specs[0].dtype))
     if plain in CONVOLUTIONS and len(specs) > 1:
         return _unfolded(step, specs, backward)
+    if plain in TRANSPOSED and len(specs) > 1:
+        x, weight = specs[0], specs[1]
+        return [4 * count(list(weight.shape)[1:]) * count(list(x.shape)[2:])]
+    if name == "einsum_grad":
+        return einsum.work(infer.attributes(step)["equation"], specs)
     if backward and _general(step, specs):
         made = [one for row in step.specs for one in row if one is not None]
         return [nbytes(one.shape, one.dtype) for one in made]
