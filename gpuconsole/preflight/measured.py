@@ -49,6 +49,8 @@ class Measured:
     analysis: Analysis | None = None
     """What the static tier found: where the batch size is written, arithmetic, variants."""
     flags: tuple[str, ...] = ()
+    device: str = ""
+    """The backend whose kernels and precision were followed; "" where it ran on a CPU."""
     notes: tuple[str, ...] = ()
     """What was made up or taken for granted, as sentences."""
     _factors: dict[Backend, float] = field(default_factory=dict)
@@ -103,6 +105,11 @@ class Measured:
             return self.flags
         ran = {recording.largest, *(start for start, _ in recording.parts)}
         return self.flags if batch in ran else tuple(sorted({*self.flags, "bound"}))
+
+    def follows(self, backend: str) -> bool:
+        """Tell whether what was measured is what a device of this kind does: a CPU mixes no
+        precision and has kernels of its own."""
+        return not self.device or (self.device == "cpu") == (backend == "cpu")
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
@@ -226,7 +233,7 @@ class Measured:
                 "For a device: what CPU kernels take while they run is left out, a convolution "
                 "workspace as large as the largest input is allowed."
             )
-            if "amp" in self.flags:
+            if "amp" in self.flags and not self.device:
                 notes.append(
                     "An upper bound: on a CPU Paddle computes in float32 whatever "
                     "paddle.amp.auto_cast says."
@@ -291,6 +298,7 @@ def load(
         own_batch=own if isinstance(own, int) and own > 0 else None,
         analysis=analysis,
         flags=tuple(sorted(flags)),
+        device=str(document.get("backend", "")) if mode == "meta" else "",
         notes=(*_said(document["runs"]), *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 

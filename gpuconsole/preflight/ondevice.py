@@ -73,6 +73,10 @@ class OnDevice:
             return "its peak grows faster than the batch size: other sizes cannot be told"
         return ""
 
+    def follows(self, backend: str) -> bool:
+        """Tell whether it was measured on a device of this kind."""
+        return self.backend == backend
+
     def estimate(
         self,
         batch_size: int | None = None,

@@ -57,14 +57,16 @@ def build(
     env: Mapping[str, str] | None = None,
     path: Sequence[Path] = (),
     size: int | None = None,
+    backend: str = "gpu",
 ) -> dict[str, Any]:
     """Return the request for a script.
 
     `root` is the project's folder, the script's own when None. The script is started in `cwd`
     where that is in the project, else in `root`, with the variables `env`, and finds modules in
     the folders `path`. `size` is the batch size that was asked for, where it is not the script's
-    own. What the static tier found out tells how a batch size is put in: as an
-    argument, on the line that writes it, else at the script's loaders.
+    own; the meta tier follows what a device of `backend` would do. What the static tier found
+    out tells how a batch size is put in: as an argument, on the line that writes it, else at the
+    script's loaders.
     """
     script = script.resolve()
     root = (root or script.parent).resolve()
@@ -80,6 +82,7 @@ def build(
         "batch": _batch(analysis, root),
         "batches": _batches(analysis, mode),
         "own": size,
+        "backend": backend,
         "steps": STEPS,
         "operators": operators() if mode in ("meta", "symbolic") else {},
     }

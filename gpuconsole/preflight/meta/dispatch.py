@@ -145,10 +145,13 @@ def _entry(name: Any, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
     found = ENTRIES.get(key)
     if found is None:
         specs = [Spec(one.m_shape, one.m_dtype) for one in tensors]
-        function = STATE.operators.get(name)
-        if function is None:
+        if name not in STATE.described:
             raise Unsupported(f"the operator {name}")
-        found = infer.build(function, args, kwargs, specs, sizes)
+        try:
+            found = infer.build(STATE.operators[name], args, kwargs, specs, sizes)
+        except TypeError as error:
+            # A script's own shapes collide with another kind of error.
+            raise Unsupported(f"this call of {name}: {str(error).strip()[:200]}") from None
         ENTRIES[key] = found
     return found
 

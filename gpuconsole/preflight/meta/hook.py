@@ -86,6 +86,7 @@ def replace(library: Any) -> None:
         library.dygraph_partial_grad = engine.run_partial_grad
     names = {name: getattr(eager.ops, name) for name in dir(eager.ops)}
     names.update({name: getattr(library.pir.ops, name) for name in dir(library.pir.ops)})
+    STATE.described = set(dir(library.pir.ops))
     STATE.inplace = {name[:-1] for name in names if name.endswith("_grad_")}
     for module in (eager.ops, library.pir.ops):
         for name in dir(module):

@@ -35,6 +35,8 @@ class State:
         """Paddle's own tensor class."""
         self.operators: dict[str, Any] = {}
         """Paddle's own functions of `_C_ops`, by name."""
+        self.described: set[str] = set()
+        """Those of them that Paddle's representation of programs has."""
         self.rules: dict[str, Any] = {}
         """By kernel: what CPU kernels need for a moment, and gradients made in place."""
         self.inplace: set[str] = set()

@@ -201,6 +201,7 @@ def document(request: Any, runs: Any) -> Any:
         "version": VERSION,
         "mode": request["mode"],
         "script": request["script"],
+        "backend": request.get("backend", ""),
         "paddle": paddle,
         "runs": runs,
     }

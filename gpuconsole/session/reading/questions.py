@@ -149,6 +149,7 @@ class Requesting(_Refusing[Requested]):
         made = request.build(
             analyses.of(task), script, task.args, self.mode,
             root=self.root, cwd=self.cwd, env=env, path=self.path, size=task.batch_size,
+            backend=task.backend,
         )  # fmt: skip
         return Requested(made, tuple(map(str, modules(script, self.root))))
 

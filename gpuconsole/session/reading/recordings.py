@@ -51,7 +51,7 @@ def recorded(
 
 def _answers(found: preflight.Measured | OnDevice, task: Task) -> bool:
     """Tell whether a recording tells the memory, for the kind of device that is asked about."""
-    return not found.refusal and getattr(found, "backend", task.backend) == task.backend
+    return not found.refusal and found.follows(task.backend)
 
 
 def read(

@@ -1,0 +1,128 @@
+"""The parts of the meta tier that need no Paddle: views, lifetimes, kernels' rooms."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuconsole.preflight import request
+from gpuconsole.preflight.measured import Measured
+from gpuconsole.preflight.meta import einsum, kernels, views
+from gpuconsole.preflight.meta.ledger import Block, Ledger
+from gpuconsole.preflight.meta.sizes import nbytes
+from gpuconsole.preflight.recording import read_run
+
+
+def test_a_block_lives_as_long_as_its_last_holder() -> None:
+    ledger = Ledger()
+    first = Block(ledger, 100, "conv2d")
+    second = first
+    ledger.scratch([40, 0], "conv2d")
+    del first
+    assert (ledger.live, ledger.peak) == (100, 140)
+    del second
+    gc.collect()
+    assert ledger.live == 0
+    assert ledger.events == [0, 1, ~1, ~0]
+    assert ledger.inside == {1}
+
+
+def test_samples_that_go_while_a_batch_is_fetched_are_not_in_the_recording() -> None:
+    ledger = Ledger()
+    ledger.fetching(7)
+    sample, batch = Block(ledger, 8, "to_tensor"), Block(ledger, 16, "stack")
+    del sample
+    ledger.fetching(0)
+    ledger.cycle()
+    ledger.tag([1, None], "inputs")
+    ledger.tag([1], "gradients")
+    made = ledger.as_json()
+    assert made["sizes"] == [16]
+    assert made["events"] == [0]
+    assert made["cycles"] == [1]
+    run = read_run({**made, "batch": 2, "shapes": [], "readers": [], "widest_conv": 0,
+                    "flags": [], "trained": True})  # fmt: skip
+    assert run.kinds == ("inputs",)
+    del batch
+
+
+SHAPES = [(4, 6), (2, 3, 4), (1, 6, 1, 4), (24,), (2, 12), (3, 8), (6, 4), (2, 2, 6)]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_view_in_another_shape_is_made_where_numpy_makes_one(order: tuple[int, ...]) -> None:
+    whole = np.zeros((2, 3, 4), np.int8)
+    turned = whole.transpose(order)
+    strides = views.plain(turned.shape, turned.strides)
+    for wanted in SHAPES:
+        if np.prod(wanted) != 24:
+            continue
+        fits, made = views.reshaped(turned.shape, strides, wanted)
+        copy = turned.view()
+        try:
+            copy.shape = wanted
+        except AttributeError:
+            assert not fits, (order, wanted)
+            continue
+        assert fits, (order, wanted)
+        shown = made or views.contiguous(wanted)
+        for extent, mine, theirs in zip(wanted, shown, copy.strides, strict=True):
+            assert extent == 1 or mine == theirs
+
+
+def test_contiguous_strides_are_not_kept() -> None:
+    assert views.plain((2, 3), (3, 1)) is None
+    assert views.plain((2, 1), (1, 9)) is None
+    assert views.plain((2, 3), (1, 2)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "general"),
+    [
+        ((8, 4), (4,), False), ((8, 4), (8, 4), False), ((8, 6, 5, 5), (1, 6, 1, 1), True),
+        ((8, 6, 5, 5), (8, 1, 1, 1), False), ((8, 6, 5, 5), (6, 1, 1), False),
+    ],
+)  # fmt: skip
+def test_broadcasting_beyond_a_run_of_axes_takes_the_general_kernel(
+    x: tuple[int, ...], y: tuple[int, ...], general: bool
+) -> None:
+    assert kernels.crossed(x, y) is general
+
+
+@pytest.mark.parametrize(
+    ("equation", "kept"),
+    [
+        ("bij,bjk->bik", [True, False]), ("bij,bkj->bik", [True, True]),
+        ("bhqd,bhkd->bhqk", [True, True]), ("bqhd,bkhd->bhqk", [False, False]),
+    ],
+)  # fmt: skip
+def test_einsum_keeps_an_operand_where_it_lies_if_its_axes_are_in_order(
+    equation: str, kept: list[bool]
+) -> None:
+    assert [einsum.in_place(equation, place, 4) for place in (0, 1)] == kept
+
+
+def test_bytes_follow_the_type() -> None:
+    assert nbytes((2, 3), "paddle.float16") == 12
+    assert nbytes((), "paddle.int64") == 8
+    assert nbytes((0, 5), "paddle.float32") == 0
+
+
+def test_the_tier_is_shipped_beside_the_probe() -> None:
+    files = request.probe_files()
+    assert "probe.py" in files
+    assert {"meta/__init__.py", "meta/hook.py", "meta/session.py"} <= set(files)
+
+
+def test_a_run_for_a_device_is_no_answer_for_a_cpu() -> None:
+    parts: Any = SimpleNamespace()
+    device = Measured("x.py", "meta", "3.3.1", parts, device="gpu")
+    assert device.follows("gpu")
+    assert device.follows("npu")
+    assert not device.follows("cpu")
+    assert Measured("x.py", "traced", "3.3.1", parts).follows("cpu")
