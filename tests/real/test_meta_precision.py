@@ -1,0 +1,78 @@
+"""Mixed precision on tensors without data: types and sizes as on a device, which a CPU lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import DEADLINE_S
+
+pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import json, sys
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.state import STATE
+from gpuconsole.preflight.request import operators
+hook.install()
+import paddle
+hook.ready(paddle, operators(), sys.argv[1])
+found = {}
+for level in ("O1", "O2"):
+    net = paddle.nn.Sequential(paddle.nn.Conv2D(3, 8, 3, bias_attr=False), paddle.nn.BatchNorm2D(8),
+                               paddle.nn.ReLU(), paddle.nn.Flatten(), paddle.nn.Linear(8 * 900, 10))
+    optimizer = paddle.optimizer.AdamW(parameters=net.parameters(), multi_precision=level == "O2")
+    if level == "O2":
+        net, optimizer = paddle.amp.decorate(net, optimizer, level="O2", dtype="float16")
+    scaler = paddle.amp.GradScaler()
+    for _ in range(2):
+        with paddle.amp.auto_cast(level=level):
+            first = net[0](paddle.rand([4, 3, 32, 32]))
+            out = net[4](net[3](net[2](net[1](first))))
+            loss = paddle.nn.functional.cross_entropy(out, paddle.randint(0, 10, [4]))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.clear_grad()
+    states = optimizer._accumulators["moment1"].values()
+    found[level] = {
+        "first": str(first.dtype), "weight": str(net[4].weight.dtype), "norm": str(net[1].weight.dtype),
+        "moment": sorted({str(one.dtype) for one in states}),
+        "masters": len(optimizer._master_weights), "grad": str(net[4].weight.grad.dtype),
+    }
+print(json.dumps(found))
+"""
+
+
+def _run(backend: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, backend], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_device_computes_in_half_precision_and_keeps_master_weights() -> None:
+    found = _run("gpu")
+    half, full = "paddle.float16", "paddle.float32"
+    assert found["O1"]["first"] == half
+    assert (found["O1"]["weight"], found["O1"]["masters"]) == (full, 0)
+    assert found["O2"]["first"] == found["O2"]["weight"] == found["O2"]["grad"] == half
+    assert found["O2"]["norm"] == full
+    assert found["O2"]["moment"] == [full]
+    assert found["O2"]["masters"] == 3
+
+
+def test_a_cpu_mixes_no_precision() -> None:
+    found = _run("cpu")
+    for level in ("O1", "O2"):
+        assert found[level]["first"] == found[level]["weight"] == "paddle.float32"
+        assert found[level]["masters"] == 0
