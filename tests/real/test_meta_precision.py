@@ -42,7 +42,8 @@ for level in ("O1", "O2"):
         optimizer.clear_grad()
     states = optimizer._accumulators["moment1"].values()
     found[level] = {
-        "first": str(first.dtype), "weight": str(net[4].weight.dtype), "norm": str(net[1].weight.dtype),
+        "first": str(first.dtype), "weight": str(net[4].weight.dtype),
+        "norm": str(net[1].weight.dtype),
         "moment": sorted({str(one.dtype) for one in states}),
         "masters": len(optimizer._master_weights), "grad": str(net[4].weight.grad.dtype),
     }

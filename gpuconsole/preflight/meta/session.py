@@ -64,7 +64,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         answer = {**ledger.as_json(), **self.facts()}
         answer.update(
             flags=sorted(self.flags | STATE.flags),
-            widest_conv=max(self.widest_conv, STATE.widest_conv),
+            widest_conv=STATE.widest_conv,
             choices=dict(sorted(STATE.choices.items())),
             notes=[*answer["notes"], *chosen()],
         )
