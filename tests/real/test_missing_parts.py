@@ -184,6 +184,27 @@ data = paddle.vision.datasets.DatasetFolder("data/train", transform=shaped)
 train(paddle.io.DataLoader(data, batch_size=8))
 """
 )
+CLASSES = (
+    HEAD
+    + """
+import os
+from PIL import Image
+class Classed(paddle.io.Dataset):
+    def __init__(self, root):
+        self.rows = [(os.path.join(root, name, one), number)
+                     for number, name in enumerate(sorted(os.listdir(root)))
+                     for one in os.listdir(os.path.join(root, name))]
+    def __getitem__(self, i):
+        picture = Image.open(self.rows[i][0]).resize((4, 4))
+        return np.asarray(picture, "float32").transpose(2, 0, 1), np.int64(self.rows[i][1] % 10)
+    def __len__(self):
+        return len(self.rows)
+"""
+    + LOOP
+    + """
+train(paddle.io.DataLoader(Classed("data/train"), batch_size=8, shuffle=True))
+"""
+)
 MASKS = (
     HEAD
     + """
@@ -245,10 +266,11 @@ def overlaid(script: Path, mode: Any) -> dict[str, Any]:
     [
         (PICTURES, ("data/train_list.txt", "a list", "data/pictures", "weights/start.pdparams")),
         (FOLDERS, ("data/train", "pictures of 500 x 375")),
+        (CLASSES, ("data/train",)),
         (MASKS, ("data/img", "data/labels")),
         (DOWNLOADS, ("Not downloaded: net_v1.tar.gz", "net.pdparams")),
     ],
-    ids=["list", "folders", "masks", "downloads"],
+    ids=["list", "folders", "classes", "masks", "downloads"],
 )
 def test_data_that_is_missing_is_made_up_in_the_copy_and_named(
     tmp_path: Path, text: str, words: tuple[str, ...], mode: Any
@@ -262,6 +284,17 @@ def test_data_that_is_missing_is_made_up_in_the_copy_and_named(
     said = "\n".join(measured.load(last["document"]).notes)
     for word in words:
         assert word in said
+
+
+def test_an_error_that_may_come_of_made_up_data_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(
+        HEAD + "import os, re\nfor name in os.listdir('data/faces'):\n"
+        "    print(re.search(r'person(\\d+)', name).group(1))\n"
+    )
+    error = overlaid(script, "meta")["error"]
+    assert "Data made up: data/faces is not here" in error["message"]
 
 
 @pytest.mark.parametrize("name", ["table.csv", "arrays.npy", "settings.yaml"])

@@ -23,7 +23,8 @@ from probe_notes import note
 
 _ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
 _HERE = (__file__, os.path.__file__, pathlib.__file__, getattr(os.path, "genericpath").__file__)  # noqa: B009
-_PICTURES_LISTED = 256
+_PICTURES_LISTED, _NESTED = 256, 16
+MADE_UP = "Data made up"
 _PICTURES = f"pictures of {probe_made.WIDTH} x {probe_made.HEIGHT}"
 
 
@@ -71,7 +72,7 @@ class Maker:
             folder = os.path.dirname(full)
             self.folders.add(folder)
             full, kind = os.path.join(folder, "*"), _PICTURES
-        note(f"Data made up: {os.path.relpath(full, self.root)} is not here; in its place: {kind}.")
+        note(f"{MADE_UP}: {os.path.relpath(full, self.root)} is not here; in its place: {kind}.")
 
     def folder(self, full: Any) -> Any:
         """Make a folder; returns whether it could be."""
@@ -91,7 +92,7 @@ class Maker:
         first = None
         for part in parts:
             os.makedirs(os.path.join(full, part), exist_ok=True)
-            for number in range(_PICTURES_LISTED):
+            for number in range(_NESTED if self.is_made(full) else _PICTURES_LISTED):
                 path = os.path.join(full, part, f"made{number}.jpg")
                 if first is None:
                     first = path
@@ -144,7 +145,7 @@ def heard(maker: Any, event: Any, args: Any) -> None:
             if isinstance(args[0], (str, bytes)) and not writes:
                 opened(maker, args[0])
         else:
-            listed(maker, args[0], event == "os.scandir")
+            listed(maker, args[0], _looks_for_classes(event))
     finally:
         maker.busy = False
 
@@ -174,10 +175,22 @@ def listed(maker: Any, path: Any, classes: Any) -> None:
     full = maker.inside(path or ".")
     if full is not None and not probe_guard.is_caught(probe_guard.caller(_HERE), _ERRORS):
         maker.folder(full)
-    named = isinstance(path, (str, bytes, os.PathLike))
-    there = os.path.abspath(os.fsdecode(path)) if named else None
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return
+    there = os.path.abspath(os.fsdecode(path))
+    if os.path.isfile(there) and maker.is_made(there):
+        # What was taken for a picture is listed: these are folders of classes.
+        os.unlink(there)
+        maker.folder(there)
     if there in maker.folders:
         maker.fill(there, classes)
+
+
+def _looks_for_classes(event: Any) -> Any:
+    """Tell whether Paddle's own data set of folders looks for those of its classes."""
+    frame = probe_guard.caller(_HERE)
+    asking = "" if frame is None else frame.f_globals.get("__name__", "")
+    return event == "os.scandir" and asking.startswith("paddle.")
 
 
 def _answer(maker: Any, place: Any, name: Any, folder: Any) -> None:

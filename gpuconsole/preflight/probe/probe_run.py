@@ -102,7 +102,9 @@ def main() -> None:
 
 def failure(error: Any, meta: Any) -> Any:
     """Return kind and words for an error that ended the script."""
+    import probe_files
     import probe_imports
+    import probe_notes
     import probe_program
     import probe_standins
 
@@ -115,7 +117,8 @@ def failure(error: Any, meta: Any) -> Any:
         kind = "library"
     elif isinstance(error, FileNotFoundError):
         kind = "data"
-    return kind, words + probe_imports.blamed(words)
+    made = [one for one in probe_notes.notes() if one.startswith(probe_files.MADE_UP)]
+    return kind, words + probe_imports.blamed(words) + (f" ({made[0]})" if made else "")
 
 
 def tensors_without_data() -> Any:
