@@ -7,8 +7,8 @@ from collections.abc import MutableSet, Sequence
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Engine, Lease
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session import calibrating, ondevice
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.calibrating import JOB_PREFIX
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
 from gpuconsole.session.logcopies import LogCopies
@@ -76,7 +76,7 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
                     await engine.stop(status.id, bench.settings.stop_grace)
                 entry = Entry(bench, epoch, name)
                 await copies.finish(entry, part, await copies.last(entry, part))
-            elif job is not None or _is_old_calibration(name, status):
+            elif job is not None or _is_old_measurement(name, status):
                 await engine.remove(status.id)
             await _give_back(engine, job, status, host)
     except ConsoleError:
@@ -127,6 +127,8 @@ def _part_of(job: Job, status: ContainerStatus, engine: Engine, host: str) -> Pa
     )
 
 
-def _is_old_calibration(name: str, status: ContainerStatus) -> bool:
-    """A calibration is no job. One that has not started may be another console's."""
-    return name.startswith(JOB_PREFIX) and status.state in ("exited", "dead")
+def _is_old_measurement(name: str, status: ContainerStatus) -> bool:
+    """Tell whether a container is left of a calibration or a measurement, which are no jobs. One
+    that has not started may be another console's."""
+    no_job = name.startswith((calibrating.JOB_PREFIX, ondevice.JOB_PREFIX))
+    return no_job and status.state in ("exited", "dead")
