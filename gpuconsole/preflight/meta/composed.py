@@ -190,6 +190,27 @@ def tensor_unfold(x: Any, axis: Any, size: Any, step: Any, *_: Any) -> Any:
     return made
 
 
+def unique(x: Any, return_index: Any = False, return_inverse: Any = False,
+           return_counts: Any = False, axis: Any = (), *rest: Any) -> Any:  # fmt: skip
+    """Find what differs: as many as there are, or at most as many as there could be."""
+    given = (x, return_index, return_inverse, return_counts, axis, *rest)
+    many = count(x.m_shape) if not axis else x.m_shape[axis[0]]
+    shape = list(x.m_shape) if axis else [many]
+    found = known.computed("unique", given, {}) if x.m_known is not None else None
+    if found is None:
+        STATE.choice("unique: all elements are taken to differ")
+    else:
+        shape = list(found[0].shape)
+    length = shape[axis[0]] if axis else shape[0]
+    dtype = STATE.paddle.int64
+    made = [new(tuple(shape), x.m_dtype, "unique")]
+    made += [new((extent,), dtype, "unique") for extent in (length, many, length)]
+    for one, value in zip(made, found or ()):
+        if tuple(value.shape) == one.m_shape:
+            one.m_known = value
+    return made
+
+
 def div_scale(x: Any, value: Any, *_: Any) -> Any:
     """Divide by a number."""
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
@@ -200,7 +221,7 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
-    "div_scale": div_scale, "tensor_unfold": tensor_unfold,
+    "div_scale": div_scale, "unique": unique, "tensor_unfold": tensor_unfold,
     "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),

@@ -46,7 +46,7 @@ LISTS = frozenset({
 """Those of them that are lists."""
 BY_DATA = frozenset({"masked_select", "nonzero", "unique", "unique_consecutive", "segment_pool",
                      "nms", "repeat_interleave_with_tensor_index", "send_u_recv", "send_ue_recv",
-                     "graph_sample_neighbors", "reindex_graph", "bincount",
+                     "graph_sample_neighbors", "reindex_graph", "bincount", "affine_grid",
                      "sequence_mask", "one_hot"})  # fmt: skip
 """Operators the size of whose results hangs on data."""
 AS_TENSORS = frozenset({"linspace", "logspace"})

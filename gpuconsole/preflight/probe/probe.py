@@ -243,7 +243,7 @@ def run(request: Any, forward: Any) -> Any:
     child.wait()
     reader.join(2)
     if not answer:
-        answer = {"error": fault(*ended(child.returncode))}
+        answer = {"error": fault(*ended(child.returncode, request["mode"]))}
     if "run" in answer:
         answer["run"]["seconds"] = round(time.monotonic() - began, 3)
     if "error" in answer:
@@ -251,8 +251,11 @@ def run(request: Any, forward: Any) -> Any:
     return answer
 
 
-def ended(code: Any) -> Any:
+def ended(code: Any, mode: Any) -> Any:
     """Return kind and words for a process that ended without an answer."""
+    if mode == "meta" and code < 0 and code != -9:
+        # Without data Paddle's own inference of shapes breaks off, not the script.
+        return "unsupported", f"Paddle broke off by signal {-code} while it inferred shapes."
     if code in (-9, 137):
         return "memory", "The measured process was killed: the sandbox's memory was not enough."
     if code < 0:
