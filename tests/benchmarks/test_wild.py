@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.wild import __main__ as command
-from benchmarks.wild import drawing, judging, layout, manifest, page, records, running
+from benchmarks.wild import drawing, judging, layout, manifest, page, records, running, truth
 from benchmarks.wild.judging import Result
 from benchmarks.wild.manifest import Entry, Repository, Truth
 from benchmarks.wild.running import Answer
@@ -286,3 +286,13 @@ def test_a_later_run_is_kept_beside_the_first(tmp_path: Path) -> None:
         ("meta", "abc"),
         ("static", "def"),
     ]
+
+
+def test_data_for_a_measured_run_is_made_as_the_manifest_says(tmp_path: Path) -> None:
+    plan = truth.plan_of("paddleclas:FasterNet_M")
+    assert plan is not None
+    assert truth.plan_of("no such script") is None
+    (listed, _) = [data for data in plan.data if data["kind"] == "lines"]
+    truth.make({**listed, "count": 6}, tmp_path)
+    lines = (tmp_path / listed["path"]).read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["0", "1", "2", "3", "0", "1"]
