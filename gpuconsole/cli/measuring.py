@@ -18,7 +18,7 @@ from gpuconsole.cli.output import note
 from gpuconsole.core.estimate import MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.ladder import Means, Run, Site
@@ -87,12 +87,12 @@ def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
         return replace(found, trials=(first_trial(found, seconds),))
     import asyncio
 
-    means = _means(task)
+    means, report = _means(task), None
     with watching(yes=yes) as user:
-        if means.measure == "never" or offline or not _has_hosts():
-            report = asyncio.run(_climb_here(task, ask, found, means, user))
-        else:
+        if means.measure != "never" and not offline and _inventory() is not None:
             report = _climb_there(task, found, user)
+        if report is None:
+            report = asyncio.run(_climb_here(task, ask, found, means, user))
     first, *others = report.trials
     trials = (replace(first, seconds=seconds), *others)
     answered = any(trial.outcome == "answered" for trial in others)
@@ -100,30 +100,38 @@ def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
 
 
 def _means(task: Task) -> Means:
-    from gpuconsole.config import load_settings
+    from gpuconsole.config import combined, load_settings
     from gpuconsole.preflight.ladder import Means
+    from gpuconsole.remote.inventory import load_inventory
 
-    settings = load_settings()
+    settings, inventory = load_settings(), _inventory()
+    if inventory is not None:
+        settings = combined(settings, load_inventory(inventory).lab)
     wanted = "never" if options().read_only else task.measure or settings.measure
     return Means(wanted, limit_s=settings.measure_limit)
 
 
-def _has_hosts() -> bool:
+def _inventory() -> Path | None:
     import os
 
     from gpuconsole.core.places import find_inventory
 
-    return find_inventory(options().inventory, os.environ) is not None
+    return find_inventory(options().inventory, os.environ)
 
 
-def _climb_there(task: Task, found: Report, user: Watching) -> Report:
+def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
+    """Climb with the lab's hosts; None where no session can be opened, which is said."""
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> Report:
         await session.first_frames(_FLEET_WAIT_S)
         return await session.climb(task, user, report=found)
 
-    return drive(work)
+    try:
+        return drive(work)
+    except ConsoleError as error:
+        note(f"No host was asked to measure it. {error.title}: {error.message}")
+        return None
 
 
 async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: Watching) -> Report:
