@@ -10,6 +10,7 @@ import pytest
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.reading.analyses import located
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
@@ -97,9 +98,9 @@ async def test_a_project_is_measured_here_as_it_is_run_and_stays_as_it_was(
         measurements = Measurements(tmp_path / "state", reader)
         await measurements.here(task, "traced", lambda share, stage: None)
     assert files(root) == before
-    found = recorded(tmp_path / "state", task, None, "traced")
+    found = recorded(tmp_path / "state", located(task), None, "traced")
     assert found is not None
-    assert found.recording is not None
+    assert not found.refusal
 
 
 async def test_a_project_is_measured_on_a_host_as_it_is_run(
@@ -129,6 +130,6 @@ async def test_a_project_is_measured_on_a_host_as_it_is_run(
     async with desk.session() as session:
         await session.first_frames(30)
         await session.measure(task, "traced", lambda share, stage: None)
-    found = recorded(desk.state, task, None, "traced")
+    found = recorded(desk.state, located(task), None, "traced")
     assert found is not None
-    assert found.recording is not None
+    assert not found.refusal

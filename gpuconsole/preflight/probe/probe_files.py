@@ -146,6 +146,9 @@ def heard(maker: Any, event: Any, args: Any) -> None:
                 opened(maker, args[0])
         else:
             listed(maker, args[0], _looks_for_classes(event))
+    except (OSError, ImportError):
+        # No room, or nothing to draw pictures with: the script meets what is there.
+        return
     finally:
         maker.busy = False
 
