@@ -701,3 +701,16 @@ def test_without_a_limit_a_processor_is_not_answered_with_common_cards(
     words = ["preflight", str(script), "--backend", "cpu", "--offline"]
     assert main([*words, "--state", str(tmp_path / "state")]) == 0
     assert "--memory-mib" in capsys.readouterr().err
+
+
+def test_a_command_looks_for_no_garbage_as_it_starts_and_ends() -> None:
+    code = (
+        "import atexit, gc\n"
+        "from gpuconsole.cli import main\n"
+        "said = lambda: print(gc.get_threshold()[0] > 10_000, gc.get_freeze_count() > 10_000)\n"
+        # What is registered first is called last.
+        "atexit.register(said)\n"
+        "main(['--version'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["True", "True"]
