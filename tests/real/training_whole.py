@@ -162,7 +162,20 @@ y = paddle.static.data("y", [None], "int64")
 layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1)
 hidden = nn.TransformerEncoder(layer, 3)(nn.Embedding(2000, 128)(ids))
 loss = F.cross_entropy(nn.Linear(128, 5)(hidden.mean(axis=1)), y)"""
+_SEQUENCES = """x = paddle.static.data("x", [None, 16, 32], "float32")
+y = paddle.static.data("y", [None, 1], "int64")
+h = x
+for _ in range(3):
+    h = paddle.static.nn.fc(h, 256, num_flatten_dims=2, activation="relu")
+loss = F.cross_entropy(paddle.static.nn.fc(h.mean(axis=1), 10), y)"""
+_SIGNALS = """x = paddle.static.data("x", [None, 4, 256], "float32")
+y = paddle.static.data("y", [None, 1], "int64")
+body = nn.Sequential(nn.Conv1D(4, 32, 3, padding=1), nn.ReLU(),
+                     nn.Conv1D(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten())
+loss = F.cross_entropy(nn.Linear(32 * 256, 10)(body(x)), y)"""
 WHOLE |= {
+    "static-sequences": _static(_SEQUENCES, "x=[256, 16, 32], y=[256, 1]", "SGD(0.001)"),
+    "static-signals": _static(_SIGNALS, "x=[256, 4, 256], y=[256, 1]", "SGD(0.001)"),
     "static-fc": _static(_FC, "x=[512, 64], y=[512, 1]", "SGD(0.001)"),
     "static-clip": _static(
         _FC, "x=[512, 64], y=[512, 1]", "Adam(0.01, grad_clip=nn.ClipGradByGlobalNorm(1.0))"
