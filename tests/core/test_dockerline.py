@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shlex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +98,12 @@ def test_values_that_are_secret_are_left_to_the_shell_that_runs_the_line() -> No
     assert "hidden" not in repr(made(secrets={"MINE": "hidden-2"}))
     assert environment(spec)["MINE"] == "hidden-2"
     assert environment(spec)["LR"] == "1", "the console's own settings go first"
+
+
+@pytest.mark.parametrize(
+    ("user", "owner"), [("1000:1001", ",uid=1000,gid=1001"), ("7", ",uid=7,gid=7"), ("", "")]
+)
+def test_a_folder_in_memory_has_a_size_and_belongs_to_the_user(user: str, owner: str) -> None:
+    words = docker_run(made(user=user, memory_folders={"/workspace": 2.0}))
+    at = words.index("--tmpfs")
+    assert words[at + 1] == f"/workspace:exec,mode=0755,size={2 * 2**20}{owner}"

@@ -135,3 +135,30 @@ def test_without_the_means_no_group_of_processes_is_made(
         # A folder that is no group takes what is written, and is not empty afterwards.
         assert group is not None
         assert (group.parent / "pids.max").read_text() == "3"
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_project_has_a_folder_to_write_to_in_its_place(tmp_path: Path, sized: bool) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").touch()
+    for shown, there in ((project, ""), (project / "train.py", "/train.py")):
+        overlay = sandbox_view.Overlay(project, (shown,), size_mib=2)
+        words = sandbox_view.view([], tmp_path / "scratch", overlay, sized=sized)
+        at = words.index("--tmpfs")
+        assert words[at + 1] == str(project)
+        assert (words[at - 2 : at] == ["--size", str(2 * 2**20)]) is sized
+        source = f"{sandbox_view.SOURCE}{there}"
+        assert words[at + 2 : at + 5] == ["--ro-bind", str(shown), source]
+
+
+def test_places_of_a_project_depend_on_the_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlay = sandbox_view.Overlay(tmp_path / "project", (tmp_path / "project",))
+    for found, places in (
+        ("/usr/bin/bwrap", (sandbox_view.SOURCE, overlay.root)),
+        (None, (overlay.root, tmp_path / "scratch" / "project")),
+    ):
+        monkeypatch.setattr("shutil.which", lambda name, found=found: found)
+        assert Sandbox().places(overlay, tmp_path / "scratch") == places
