@@ -77,3 +77,20 @@ def test_a_cpu_mixes_no_precision() -> None:
     for level in ("O1", "O2"):
         assert found[level]["first"] == found[level]["weight"] == "paddle.float32"
         assert found[level]["masters"] == 0
+
+
+def test_a_function_that_is_trained_as_a_program_is_refused() -> None:
+    script = (
+        "from gpuconsole.preflight.meta import hook\n"
+        "hook.install()\nimport paddle\nhook.ready(paddle, {}, 'cpu')\n"
+        "net = paddle.nn.Linear(4, 4)\nrun = paddle.jit.to_static(lambda x: net(x) * 2)\n"
+        "with paddle.no_grad():\n    print(run(paddle.rand([2, 4])).shape)\n"
+        "run(paddle.rand([2, 4]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "[2, 4]" in done.stdout
+    assert "Unsupported: a function under to_static" in done.stderr
