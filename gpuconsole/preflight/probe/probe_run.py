@@ -143,8 +143,18 @@ def tensors_without_data() -> Any:
 
 
 def unsupported(meta: Any, error: Any) -> Any:
-    """Tell whether an error is the meta tier's answer that it does not follow something."""
-    return meta is not None and isinstance(error, meta.state.Unsupported)
+    """Tell whether an error is the meta tier's: what it does not follow, a fault of its own, or a
+    part of Paddle's tensor that it lacks. The script is not to blame for any of these."""
+    if meta is None:
+        return False
+    if isinstance(error, meta.state.Unsupported):
+        return True
+    if isinstance(getattr(error, "obj", None), meta.state.STATE.tensor):
+        return isinstance(error, AttributeError)
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = bool(frames) and frames[-1].filename.startswith(meta.__path__[0] + os.sep)
+    slips = (AttributeError, TypeError, KeyError, IndexError, NameError, AssertionError)
+    return inside and isinstance(error, slips)
 
 
 def start(script: Any, args: Any, root: Any) -> None:

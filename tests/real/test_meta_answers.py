@@ -1,4 +1,4 @@
-"""Mixed precision on tensors without data: types and sizes as on a device, which a CPU lacks."""
+"""Mixed precision as on a device, and what the meta tier refuses or calls the script's fault."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpuconsole.preflight import request
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -94,3 +95,26 @@ def test_a_function_that_is_trained_as_a_program_is_refused() -> None:
     assert done.returncode != 0
     assert "[2, 4]" in done.stdout
     assert "Unsupported: a function under to_static" in done.stderr
+
+
+BLAMED = (
+    ("x.no_such_part()", "unsupported"),
+    ("paddle.matmul(x, paddle.rand([3, 3]))", "script"),
+    ("paddle.static.Executor().run()", "unsupported"),
+    ("missing_name", "script"),
+)
+
+
+@pytest.mark.parametrize(("line", "kind"), BLAMED)
+def test_only_what_the_script_does_wrong_is_called_its_fault(
+    tmp_path: Path, line: str, kind: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import paddle\nx = paddle.rand([2, 4])\n{line}\n")
+    question = {**request.build(None, script, mode="meta", backend="cpu"), "batches": [2]}
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error["kind"] == kind, error
