@@ -11,6 +11,8 @@ import probe_guard
 from probe_notes import note
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
+CUDNN = 8907
+"""The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
 
 
 def wants_network(error: Any) -> Any:
@@ -50,9 +52,24 @@ def _on_the_cpu(paddle: Any) -> None:
         setattr(cuda, name, lambda *_, **__: 0)
     for place, name, answer in (
         (paddle, "is_compiled_with_cuda", True), (paddle.device, "is_compiled_with_cuda", True),
-        (cuda, "device_count", 1),
+        (cuda, "device_count", 1), (paddle, "get_cudnn_version", CUDNN),
+        (paddle.device, "get_cudnn_version", CUDNN),
     ):  # fmt: skip
         setattr(place, name, _to_scripts(getattr(place, name), answer))
+    paddle.set_flags = _of_any_build(paddle.set_flags)
+
+
+def _of_any_build(set_flags: Any) -> Any:
+    """Return a function that sets flags, and passes over those that only builds for cards have."""
+
+    def set_known(flags: Any) -> None:
+        for name, value in flags.items():
+            try:
+                set_flags({name: value})
+            except ValueError:
+                note(f"{name} is no flag of Paddle on a CPU: it was not set.")
+
+    return set_known
 
 
 def _to_scripts(old: Any, answer: Any) -> Any:
