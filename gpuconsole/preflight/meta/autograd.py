@@ -58,8 +58,6 @@ class Saved:
 class Node:
     """The backward step of one operator; `edges` has None for inputs without a gradient."""
 
-    name = ""
-
     def __init__(self, name: Any, edges: Any, outputs: Any) -> None:
         self.label = name
         self.edges = edges
@@ -70,8 +68,14 @@ class Node:
         for slot, one in enumerate(outputs):
             one.m_node, one.m_slot, one.stop_gradient = self, slot, False
 
-    def name_(self) -> Any:
+    def name(self) -> Any:
+        """Return the operator's name, as Paddle's nodes do."""
         return self.label
+
+    @property
+    def next_functions(self) -> Any:
+        """Nodes behind this one."""
+        return [one.node for one in self.edges if one is not None and one.node is not None]
 
     def hook(self, slot: Any, function: Any) -> int:
         """Call a function with the gradient of an output, once it is whole."""
