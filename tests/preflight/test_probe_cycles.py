@@ -175,6 +175,52 @@ def test_an_optimizer_that_never_steps_is_not_waited_for_for_ever() -> None:
     assert counted(done, "adam") == 3 + probe_cycles.MAX_WAIT
 
 
+def test_an_optimizer_that_the_script_has_let_go_of_is_not_waited_for() -> None:
+    def script(s: Script) -> None:
+        s.cycles.made("made and dropped")
+        s.cycles.released("made and dropped")
+        s.cycles.made("warm-up")
+        for _ in s.loader("few", 1):
+            s.backward()
+            s.step("warm-up")
+        s.cycles.released("warm-up")
+        for _ in s.loader("between", 9):
+            s.net(evaluating=True)
+        s.cycles.made("adam")
+        for _ in s.loader("train"):
+            s.train()
+
+    done = run(script)
+    assert counted(done, "warm-up") == 1
+    assert counted(done, "adam") == 2
+    # What is evaluated between is no cycle.
+    assert counted(done, "cycle") == 3
+    assert done.said[-1] == "done"
+
+
+def test_an_optimizer_that_gets_the_number_of_a_former_counts_its_own_steps() -> None:
+    def script(s: Script) -> None:
+        for _ in s.loader("train"):
+            s.cycles.made("number")
+            s.backward()
+            s.step("number")
+            s.cycles.released("number")
+
+    done = run(script)
+    assert counted(done, "number") == counted(done, "cycle") == 3
+    assert done.said[-1] == "done"
+
+
+def test_a_network_is_only_run_where_its_optimizer_was_dropped_unused() -> None:
+    def script(s: Script) -> None:
+        s.cycles.made("adam")
+        s.cycles.released("adam")
+        for _ in s.loader("test"):
+            s.net(evaluating=True)
+
+    assert counted(run(script), "cycle") == 3
+
+
 def test_one_batch_that_is_trained_on_again_and_again() -> None:
     def script(s: Script) -> None:
         s.cycles.made("adam")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import measured
+from gpuconsole.preflight import measured, request
 from tests.real.test_probe import messages
 
 pytestmark = [
@@ -105,6 +105,16 @@ model.prepare(paddle.optimizer.Adam(parameters=model.parameters()), nn.CrossEntr
 for x, y in paddle.io.DataLoader(Samples(), batch_size=16):
     model.train_batch([x], [y])
 """
+REPLACED = """
+def made(**how):
+    opt = paddle.optimizer.Momentum(parameters=net.parameters(), **how)
+    if hasattr(opt, "_use_multi_tensor"):
+        opt = paddle.optimizer.Momentum(parameters=net.parameters(), use_multi_tensor=True, **how)
+    return opt
+opt = made(learning_rate=0.1)
+for x, y in paddle.io.DataLoader(Samples(), batch_size=16):
+    step(x, y)
+"""
 
 
 @pytest.mark.parametrize(
@@ -168,3 +178,14 @@ def test_a_decision_by_unknown_data_is_told(tmp_path: Path) -> None:
     )
     assert f"train.py:{line}: a comparison with a number of unknown data is False" in notes
     assert f"train.py:{line}: a test of unknown data is False" in notes
+
+
+@pytest.mark.parametrize("mode", ["traced", "meta"])
+def test_an_optimizer_that_the_script_has_replaced_is_not_waited_for(
+    tmp_path: Path, mode: request.Mode
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + REPLACED)
+    last = messages(script, mode, batch={"how": "loader", "value": 16}, batches=[16])[-1]
+    assert "document" in last, last
+    assert [run["cycles_seen"] for run in last["document"]["runs"]] == [3]

@@ -31,7 +31,9 @@ class Cycles:
         self.ran = 0
         """Batches that went through a network which nothing trains, and calls by hand."""
         self.steps: dict[Any, Any] = {}
-        """Steps by optimizer."""
+        """Steps by optimizer that the script still holds."""
+        self.past_steps = 0
+        """Steps of the optimizers that it has let go of."""
         self.fetches = 0
         self.calls = 0
         self.backwards = 0
@@ -47,7 +49,12 @@ class Cycles:
     @property
     def all_steps(self) -> Any:
         """Steps of all optimizers."""
-        return sum(self.steps.values())
+        return self.past_steps + sum(self.steps.values())
+
+    @property
+    def trains(self) -> Any:
+        """Whether something was trained, or there is an optimizer that may do so."""
+        return bool(self.steps or self.past_steps)
 
     # -- what happens; each returns whether a cycle has ended with it
 
@@ -55,12 +62,17 @@ class Cycles:
         """An optimizer was made."""
         self.steps.setdefault(optimizer, 0)
 
+    def released(self, optimizer: Any) -> None:
+        """An optimizer is no more: it will not step, and another may get its number."""
+        self.past_steps += self.steps.pop(optimizer, 0)
+        self.stepped_since.discard(optimizer)
+
     def fetched(self, reader: Any) -> Any:
         """A reader is asked for its next batch."""
         ended = False
         if self.all_steps > self.closed_steps:
             ended = self._close_training()
-        elif not self.steps and self.calls > self.closed_calls:
+        elif not self.trains and self.calls > self.closed_calls:
             ended = self._close_run()
         self.fetches += 1
         epoch = self.readers.setdefault(reader, _Epoch(self.backwards, self.calls))
@@ -81,7 +93,7 @@ class Cycles:
         if not evaluating:
             for epoch in self.readers.values():
                 epoch.evaluates = False
-        if self.steps or self.fetches:
+        if self.trains or self.fetches:
             return False
         return self._close_run()
 
@@ -131,7 +143,7 @@ class Cycles:
         if self.trained < self.wanted:
             return False
         # States come with the first step, their full peak with the second.
-        rare = min(self.steps.values()) < 2
+        rare = min(self.steps.values(), default=2) < 2
         return not rare or self.trained >= self.wanted + MAX_WAIT
 
     def _close_training(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -98,6 +100,8 @@ class Session:
         wanted, seen = self.request["steps"], self.cycles.seen
         stage = f"step {min(seen + 1, wanted)} of {wanted}"
         self.channel.progress(min(0.95, 0.1 + 0.85 * seen / wanted), stage)
+        for one in unheld(self.optimizers):
+            self.cycles.released(one)
         if self.cycles.done:
             self.finish()
 
@@ -259,8 +263,7 @@ class Session:
             old = cls.__dict__["__init__"]
 
             def init(self: Any, *args: Any, **kwargs: Any) -> None:
-                dynamic = session.paddle.in_dynamic_mode()
-                session.cycles.made(id(self) if dynamic else PROGRAM)
+                session.optimizer_made(self)
                 old(self, *args, **kwargs)
                 session.optimizers.add(self)
 
@@ -284,6 +287,14 @@ class Session:
             for name in ("step", "minimize"):
                 if name in cls.__dict__:
                     wrap_step(cls, name)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer is made, for programs or for as long as the script holds it."""
+        if not self.paddle.in_dynamic_mode():
+            self.cycles.made(PROGRAM)
+            return
+        self.cycles.made(id(optimizer))
+        weakref.finalize(optimizer, self.cycles.released, id(optimizer))
 
     def step_begins(self, optimizer: Any) -> None:
         """An optimizer steps."""
@@ -385,6 +396,21 @@ def watch_attention(paddle: Any, flags: Any) -> None:
         return old(*args, **kwargs)
 
     functional.scaled_dot_product_attention = attention
+
+
+def unheld(objects: Any) -> Any:
+    """Return the numbers of objects that are referred to by bound methods of their own alone, as
+    Paddle's optimizers have them: nothing can reach these, though they are not collected yet."""
+    found = list(objects)
+    alone = []
+    for place in range(len(found)):
+        # The list and the argument are references too.
+        held = sys.getrefcount(found[place]) - 2
+        values = vars(found[place]).values()
+        methods = [one for one in values if isinstance(one, types.MethodType)]
+        if held == sum(one.__self__ is found[place] for one in methods):
+            alone.append(id(found[place]))
+    return alone
 
 
 def subclasses(cls: Any) -> Any:
