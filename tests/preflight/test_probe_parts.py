@@ -149,3 +149,14 @@ def test_an_error_is_caught_where_its_handler_goes_on(
     exec(compile(script.read_text(), str(script), "exec"), space)
     space["run"]()  # type: ignore[operator]
     assert seen == [caught]
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [(RuntimeError("Download from https://paddle.example/a.zip failed."), True),
+     (OSError("Network is unreachable"), True), (ValueError("3 columns passed"), False)],
+)  # fmt: skip
+def test_what_would_be_downloaded_is_told_by_its_error(
+    part: Any, error: Exception, wanted: bool
+) -> None:
+    assert part("probe_standins").wants_network(error) is wanted

@@ -305,3 +305,56 @@ def test_a_file_whose_content_cannot_be_known_is_asked_for(tmp_path: Path, name:
     error = overlaid(script, "traced")["error"]
     assert error["kind"] == "data"
     assert name in error["message"]
+
+
+SPAWNED = (
+    HEAD
+    + "import paddle.distributed as dist\nfrom paddle.distributed.spawn import spawn\n"
+    + SAMPLES
+    + LOOP
+    + """
+assert paddle.hub.list("someone/nets:main") == []
+def work(samples, batch):
+    dist.init_parallel_env()
+    assert dist.get_rank() == 0
+    train(paddle.io.DataLoader(samples, batch_size=batch))
+assert spawn is dist.spawn
+dist.spawn(work, args=(Samples(), 8), nprocs=2)
+"""
+)
+EXTENDED = (
+    HEAD
+    + "from paddle.utils.cpp_extension import load\n"
+    + "own = load(name='nolib_mask', sources=['mask.cc', 'mask.cu'])\nmask = own.psa_mask\n"
+)
+
+
+@pytest.mark.parametrize("mode", ["traced", "meta"])
+def test_what_is_spawned_is_run_here_and_hubs_list_nothing(write: Any, mode: Any) -> None:
+    last = messages(write(SPAWNED), mode)[-1]
+    assert "document" in last, last
+    said = "\n".join(measured.load(last["document"]).notes)
+    assert "2 processes are measured as one" in said
+    assert "Not downloaded: someone/nets:main" in said
+
+
+def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) -> None:
+    train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+    last = messages(write(EXTENDED + train), "meta")[-1]
+    assert "document" in last, last
+    last = messages(write(EXTENDED + "mask(paddle.zeros([2, 3])).shape\n"), "meta")[-1]
+    assert "nolib_mask" in last["error"]["message"]
+    assert last["error"]["kind"] == "library"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("parser.add_argument('--config', required=True)\nparser.parse_args()",
+         "arguments are required: --config"),
+        ("print('No folder given.')\nsys.exit(1)", "No folder given."),
+    ],
+)  # fmt: skip
+def test_a_script_that_ends_itself_is_quoted(write: Any, line: str, words: str) -> None:
+    script = write(f"{HEAD}import argparse, sys\nparser = argparse.ArgumentParser()\n{line}\n")
+    assert words in messages(script, "meta")[-1]["error"]["message"]

@@ -19,6 +19,8 @@ VERSION = 1
 MODES = ("traced", "symbolic", "meta", "device")
 TAIL = 8000
 """Characters kept of what the script prints."""
+LINE = 300
+"""Characters of its last line that are said."""
 DOUBLINGS = (1, 4)
 """Batch sizes are tried as asked, then larger: some scripts refuse very small ones."""
 LONGEST_S = 240.0
@@ -247,8 +249,19 @@ def run(request: Any, forward: Any) -> Any:
     if "run" in answer:
         answer["run"]["seconds"] = round(time.monotonic() - began, 3)
     if "error" in answer:
-        answer["error"]["output"] = "".join(kept)[-TAIL:]
+        answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
     return answer
+
+
+def with_output(error: Any, output: Any) -> Any:
+    """Return an error with what was printed, and with the last line of it for its reason where it
+    has no words of its own."""
+    whole = dict(error, output=output)
+    lines = output.split("\n")
+    last = next((one.strip() for one in reversed(lines) if one.strip()), "")
+    if whole.pop("wordless", False) and last:
+        whole["message"] += f" ({last[:LINE]})"
+    return whole
 
 
 def ended(code: Any, mode: Any) -> Any:

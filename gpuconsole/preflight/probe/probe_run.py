@@ -32,9 +32,12 @@ class Channel:
         """Tell how far the run is."""
         self.say({"progress": share, "stage": stage})
 
-    def fail(self, kind: Any, message: Any, file: Any = "", line: Any = 0) -> None:
-        """End with an error."""
-        self.end({"error": {"kind": kind, "message": message, "file": file, "line": line}})
+    def fail(
+        self, kind: Any, message: Any, file: Any = "", line: Any = 0, wordless: Any = False
+    ) -> None:
+        """End with an error; a wordless one has its reason in what the script printed last."""
+        error = {"kind": kind, "message": message, "file": file, "line": line}
+        self.end({"error": dict(error, wordless=True) if wordless else error})
 
 
 def main() -> None:
@@ -51,6 +54,7 @@ def main() -> None:
         channel.fail("paddle", f"Paddle is not installed here: {error}")
     here = os.path.dirname(os.path.abspath(__file__))
     # Imported before the script's folder takes this one's place.
+    import probe_alone
     import probe_batch
     import probe_device
     import probe_files
@@ -70,6 +74,7 @@ def main() -> None:
     probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])
     probe_network.install()
+    probe_alone.install(paddle, builds=meta is None)
     if request.get("source"):
         # Never in a project itself.
         probe_files.install(request["root"])
@@ -86,9 +91,9 @@ def main() -> None:
     except SystemExit as left:
         if left.code not in (None, 0):
             session.broke()
-            channel.fail(
-                "script", f"The script ended itself: {left.code}", *place(left, request["root"])
-            )
+            file, line = place(left, request["root"])
+            words = f"The script ended itself: {left.code}"
+            channel.fail("script", words, file, line, wordless=isinstance(left.code, int))
     except MemoryError:
         session.broke()
         traceback.print_exc()

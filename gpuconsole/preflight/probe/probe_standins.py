@@ -17,9 +17,9 @@ CUDNN = 8907
 
 def wants_network(error: Any) -> Any:
     """Tell whether an error comes from something that would have been downloaded."""
-    words = f"{type(error).__name__} {error}"
-    signs = ("urlopen", "Name or service", "name resolution", "Max retries", "ConnectionError",
-             "Downloading", "Network is unreachable", "download")  # fmt: skip
+    words = f"{type(error).__name__} {error}".lower()
+    signs = ("urlopen", "name or service", "name resolution", "max retries", "connectionerror",
+             "network is unreachable", "download")  # fmt: skip
     return any(sign in words for sign in signs)
 
 
