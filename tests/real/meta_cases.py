@@ -44,6 +44,21 @@ def convolutions(paddle: Any, step: Any) -> None:
 
 
 @case
+def activated_norms(paddle: Any, step: Any) -> None:
+    """Layers that call an activation among the older operators."""
+    nn = paddle.nn
+    acts = ("relu", "sigmoid", "tanh", "gelu", "softmax", "relu6", "swish", "silu", "hard_swish",
+            "hard_sigmoid")  # fmt: skip
+    net = nn.Sequential(
+        *(one for act in acts for one in (nn.Conv2D(4, 4, 3), nn.BatchNorm(4, act=act))),
+        nn.Flatten(), nn.Linear(4 * 144, 10),
+    )  # fmt: skip
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([4, 4, 32, 32]),),
+          lambda net, x: net(x).mean(), step)  # fmt: skip
+
+
+@case
 def residual(paddle: Any, step: Any) -> None:
     net = paddle.vision.models.resnet18(num_classes=10)
     optimizer = paddle.optimizer.Adam(parameters=net.parameters())

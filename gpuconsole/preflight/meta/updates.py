@@ -74,10 +74,25 @@ def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
         one.m_block, one.m_known = fused.m_block, None
 
 
+ACTIVATIONS: dict[Any, Any] = {
+    **{one: (one,) for one in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
+    "softmax": ("softmax", -1), "hard_swish": ("hardswish",),
+    "hard_sigmoid": ("hardsigmoid", 0.2, 0.5),
+}  # fmt: skip
+"""What computes the same as an older operator that a layer's `act` names, with what it is given
+after the tensor."""
+
+
+def activation(name: Any, *given: Any) -> Any:
+    """Return what stands for an older operator of one tensor; its attributes change no shape."""
+    return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
+
+
 def legacy(name: Any, own: Any) -> Any:
     """Return what stands for one of the older operators."""
-    known: Any = {"check_finite_and_unscale": unscale, "accuracy": accuracy,
-                  "coalesce_tensor": coalesced}.get(name)  # fmt: skip
+    known: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
+        "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
+    }.get(name)  # fmt: skip
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if STATE.inside or STATE.paddle is None or not STATE.dynamic():
