@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -100,3 +103,62 @@ def test_a_batch_sampler_of_the_scripts_own_gives_batches_of_this_runs_size(
         batch_sampler = own
 
     assert batch.own_of(Loader()) == 6
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setitem(sys.modules, "probe_line", line)
+    return module("probe")
+
+
+def answered(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, answer: Callable[[int | None], dict[str, Any]]
+) -> tuple[list[int | None], dict[str, Any]]:
+    """Return at which sizes a script is run in the meta tier, and what comes of it."""
+    sizes: list[int | None] = []
+
+    def ran(request: dict[str, Any], _: object) -> dict[str, Any]:
+        sizes.append(request["size"])
+        return answer(request["size"])
+
+    monkeypatch.setattr(probe, "run", ran)
+    asked = {"batch": {"how": "loader", "value": None}, "batches": [2, 4]}
+    return sizes, probe.at_its_own(asked, io.StringIO())
+
+
+def test_without_data_two_runs_do_where_the_size_is_not_known(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(size: int | None) -> dict[str, Any]:
+        return {"run": run(size or 64, 10 * (size or 64), own_batch=64)}
+
+    sizes, found = answered(probe, monkeypatch, answer)
+    assert sizes == [None, 128]
+    assert [one["batch"] for one in found["runs"]] == [64, 128]
+
+
+def test_a_size_that_changes_nothing_leaves_one_run(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found = answered(probe, monkeypatch, lambda size: {"run": run(size or 64, 10, own_batch=64)})
+    assert [(one["batch"], one["fixed"]) for one in found["runs"]] == [(64, True)]
+
+
+def test_what_no_size_avoids_is_not_tried_at_others(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = {"error": {"kind": "library", "message": "The script needs a module."}}
+    assert answered(probe, monkeypatch, lambda _: error) == ([None], error)
+
+
+def test_smaller_batches_are_tried_where_memory_is_short(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(size: int | None) -> dict[str, Any]:
+        if size is None:
+            return {"error": {"kind": "memory", "message": "The memory was not enough."}}
+        return {"run": run(size, 10 * size, own_batch=64)}
+
+    sizes, found = answered(probe, monkeypatch, answer)
+    assert sizes == [None, 2, 4]
+    assert [one["batch"] for one in found["runs"]] == [2, 4]

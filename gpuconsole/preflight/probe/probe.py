@@ -26,6 +26,9 @@ DOUBLINGS = (1, 4)
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
+OF_SIZE = ("script", "memory")
+"""Errors that another batch size may avoid."""
+
 
 def main() -> None:
     """Answer the request on standard input."""
@@ -143,22 +146,30 @@ def further(request: Any, answer: Any, out: Any) -> Any:
 
 
 def at_its_own(request: Any, out: Any) -> Any:
-    """Run the script at its own batch size and its double; a small run finds it where nothing else
-    did. Without data that costs little, and nothing has to be told from other sizes."""
-    batch, sizes = request["batch"], request["batches"]
+    """Run the script at its own batch size and its double: without data that costs little, and
+    nothing has to be told from other sizes. Where the size is not known, the loader that trains
+    tells it in a run of the script as it is written."""
+    batch = request["batch"]
     if batch["how"] == "loader" and not batch.get("value"):
-        small = run(dict(request, size=sizes[0]), stages(out, sizes[0], 0, 3))
-        own = small["run"]["own_batch"] if "run" in small else None
+        first = run(dict(request, size=None), stages(out, "of its own", 0, 2))
+        if "error" in first and first["error"]["kind"] not in OF_SIZE:
+            return first
+        own = first["run"]["own_batch"] if "run" in first else None
         if own:
-            known = dict(request, batch=dict(batch, value=own))
-            answer = batches(known, [own, 2 * own], out)
-            if "runs" in answer:
-                return answer
-    answer = batches(request, sizes, out)
+            known = dict(request, size=2 * own, batch=dict(batch, value=own))
+            second = run(known, stages(out, 2 * own, 1, 2))
+            if "run" in second:
+                return {"runs": pair(first["run"], second["run"])}
+    answer = batches(request, request["batches"], out)
     if answer.get("error", {}).get("kind") == "script":
         whole = as_written(request, out)
         return whole if "runs" in whole else answer
     return answer
+
+
+def pair(small: Any, large: Any) -> Any:
+    """Return two runs, or the first alone where the batch size changes nothing."""
+    return [probe_line.fixed(small)] if probe_line.unmoved(small, large) else [small, large]
 
 
 def as_written(request: Any, out: Any) -> Any:
@@ -174,8 +185,8 @@ def as_written(request: Any, out: Any) -> Any:
     if own and 2 * seconds <= LONGEST_S:
         known = dict(batch, value=own) if batch["how"] == "loader" else batch
         more = run(dict(request, size=2 * own, batch=known), stages(out, 2 * own, 1, 2))
-        if "run" in more and not probe_line.unmoved(first["run"], more["run"]):
-            return {"runs": [first["run"], more["run"]]}
+        if "run" in more:
+            return {"runs": pair(first["run"], more["run"])}
     return {"runs": [probe_line.fixed(first["run"])]}
 
 
