@@ -232,8 +232,12 @@ for x, y in paddle.io.DataLoader(Segmented(), batch_size=8):
 DOWNLOADS = (
     HEAD
     + """
-import os, tarfile, urllib.request
+import hashlib, os, tarfile, urllib.request
 path, _ = urllib.request.urlretrieve("https://paddle.example/w/net_v1.tar.gz", "w.tar.gz")
+with open(path, "rb") as whole:
+    found = hashlib.md5(whole.read())
+assert found.hexdigest() == "0123456789abcdef" * 2 and len(found.digest()) == 16
+assert hashlib.md5(b"own").hexdigest() != "0123456789abcdef" * 2
 with tarfile.open(path) as packed:
     packed.extractall(".")
 os.rename("net_v1/model.pdparams", "own.pdparams")

@@ -10,12 +10,14 @@ import urllib.request
 from typing import Any
 
 import probe_made
+import probe_sums
 from probe_files import when_imported
 from probe_notes import note
 
 
 def install() -> None:
     """Answer downloads from now on."""
+    probe_sums.install()
     urlopen = urllib.request.urlopen
 
     def opened(url: Any, *args: Any, **kwargs: Any) -> Any:
@@ -33,7 +35,9 @@ def answer(url: Any) -> Any:
     if kind not in ("weights", "an archive", "a picture"):
         return None
     note(f"Not downloaded: {path.rpartition('/')[2]}; {_INSTEAD[kind]}.")
-    return probe_made.content_of(path)
+    data = probe_made.content_of(path)
+    probe_sums.made(data)
+    return data
 
 
 _INSTEAD = {
