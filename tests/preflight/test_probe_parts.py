@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
 import pickle
 import sys
 import tarfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,3 +162,28 @@ def test_what_would_be_downloaded_is_told_by_its_error(
     part: Any, error: Exception, wanted: bool
 ) -> None:
     assert part("probe_standins").wants_network(error) is wanted
+
+
+class Optimizer:
+    """Refers to itself by a bound method, as Paddle's optimizers do."""
+
+    def __init__(self) -> None:
+        self.clear_gradients = self.clear_grad
+
+    def clear_grad(self) -> None:
+        """Do nothing."""
+
+
+def test_an_object_that_only_its_own_methods_refer_to_is_unheld(part: Any) -> None:
+    hooks = part("probe_hooks")
+    optimizer, other = Optimizer(), Optimizer()
+    known, number = weakref.WeakSet([optimizer, other]), id(other)
+    listed = [other]
+    del other
+    assert hooks.unheld(known) == []
+    del listed
+    assert hooks.unheld(known) == [number]
+    # Where the collector has found it meanwhile there is nothing to tell.
+    gc.collect()
+    assert hooks.unheld(known) == []
+    assert optimizer in known
