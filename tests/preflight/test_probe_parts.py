@@ -187,3 +187,30 @@ def test_an_object_that_only_its_own_methods_refer_to_is_unheld(part: Any) -> No
     gc.collect()
     assert hooks.unheld(known) == []
     assert optimizer in known
+
+
+def test_settings_of_missing_libraries_are_dictionaries_with_attributes(
+    part: Any, tmp_path: Path
+) -> None:
+    libraries = part("probe_settings").LIBRARIES
+    node = libraries["yacs.config"]["CfgNode"]
+    base = node()
+    base.MODEL = node({"SIZES": (1, 2), "NAME": "a"})
+    base.LR = 0.1
+    own = base.clone()
+    (tmp_path / "own.yaml").write_text("MODEL:\n  SIZES: [3, 4]\nLR: '1e-3'\n")
+    own.defrost()
+    own.merge_from_file(str(tmp_path / "own.yaml"))
+    own.merge_from_list(["MODEL.NAME", "b", "LR", "0.5"])
+    own.freeze()
+    assert (own.MODEL.SIZES, own.MODEL.NAME, own.LR) == ((3, 4), "b", 0.5)
+    assert (base.MODEL.SIZES, base.LR) == ((1, 2), 0.1)
+    assert node.load_cfg(own.dump()).MODEL.SIZES == [3, 4]
+    easy = libraries["easydict"]["EasyDict"]({"net": {"width": 8}, "heads": [{"size": 2}]}, lr=1)
+    easy.net.depth = 3
+    assert (easy.net, easy.heads[0].size, easy.lr) == ({"width": 8, "depth": 3}, 2, 1)
+    assert not hasattr(easy, "other")
+    assert pickle.loads(pickle.dumps(easy)) == easy
+    grown = libraries["addict"]["Dict"]()
+    grown.net.width = 8
+    assert grown.to_dict() == {"net": {"width": 8}}

@@ -362,3 +362,27 @@ def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) 
 def test_a_script_that_ends_itself_is_quoted(write: Any, line: str, words: str) -> None:
     script = write(f"{HEAD}import argparse, sys\nparser = argparse.ArgumentParser()\n{line}\n")
     assert words in messages(script, "meta")[-1]["error"]["message"]
+
+
+SETTINGS = """
+from yacs.config import CfgNode as CN
+from easydict import EasyDict as edict
+cfg = CN()
+cfg.NET = CN(new_allowed=True)
+cfg.NET.WIDTH = 48
+cfg.freeze()
+train_settings = edict(batch=8)
+"""
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(one) is not None for one in ("yacs", "easydict")),
+    reason="the libraries are installed",
+)
+def test_settings_of_missing_libraries_are_read(write: Any) -> None:
+    run = "train(paddle.io.DataLoader(Samples(), batch_size=train_settings.batch))\n"
+    last = messages(
+        write(HEAD + SETTINGS + SAMPLES + LOOP.replace("48", "cfg.NET.WIDTH") + run), "meta"
+    )[-1]
+    assert "document" in last, last
+    assert "easydict, yacs" in "\n".join(measured.load(last["document"]).notes)

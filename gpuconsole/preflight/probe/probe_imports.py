@@ -18,10 +18,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import probe_guard
+import probe_settings
 from probe_notes import note
 
 MISSING: dict[Any, Any] = {}
 """Names of libraries that were stood in for."""
+SETTINGS: dict[Any, Any] = {}
+"""Names of libraries in whose place are dictionaries with attributes."""
 COMPUTED: tuple[Any, ...] = ()
 """Classes of what is computed with."""
 _STANDARD = getattr(sys, "stdlib_module_names", ())
@@ -76,13 +79,22 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> Any:
         """Return a module of which everything can be imported."""
-        MISSING.setdefault(spec.name.partition(".")[0])
-        names = ", ".join(sorted(MISSING))
-        note(
-            f"Not installed here, and taken to prepare data or to log, no more: {names}.",
-            "libraries",
-        )
-        return Library(spec.name)
+        known = probe_settings.LIBRARIES.get(spec.name)
+        top = spec.name.partition(".")[0]
+        if known is None:
+            MISSING.setdefault(top)
+            names = ", ".join(sorted(MISSING))
+            note(
+                f"Not installed here, and taken to prepare data or to log, no more: {names}.",
+                "libraries",
+            )
+        else:
+            SETTINGS.setdefault(top)
+            names = ", ".join(sorted(SETTINGS))
+            note(f"Not installed here, and dictionaries in their place: {names}.", "settings")
+        library = Library(spec.name)
+        library.__dict__.update(known or {})
+        return library
 
     def exec_module(self, module: Any) -> None:
         """Nothing is run."""
