@@ -47,4 +47,5 @@ def extended(name: Any, *_: Any, **__: Any) -> Any:
     """Return what stands for an extension that would be compiled: it may be looked at, and what it
     computes is needed."""
     note(f"Not built here: the extension {name}.")
+    probe_imports.MISSING.setdefault(str(name))
     return probe_imports.Library(str(name))

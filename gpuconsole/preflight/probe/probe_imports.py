@@ -253,6 +253,11 @@ def _is_computed(value: Any) -> Any:
     return isinstance(value, COMPUTED)
 
 
+def reached_an_operator(words: Any) -> Any:
+    """Tell whether one of Paddle's operators refused a stand-in, going by its words."""
+    return bool(MISSING) and f"got {StandIn.__name__}" in words
+
+
 def blamed(words: Any) -> Any:
     """Return what to add to an error that may come of a stand-in."""
     if not MISSING or "not installed here" in words:

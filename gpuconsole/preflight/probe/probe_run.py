@@ -116,7 +116,9 @@ def failure(error: Any, meta: Any) -> Any:
     words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
     words = words.replace("NeededError: ", "The script ")
     kind = "download" if probe_standins.wants_network(error) else "script"
-    if isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
+    if probe_imports.reached_an_operator(words):
+        kind = "library"
+    elif isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
         kind = "unsupported"
     elif isinstance(error, (ImportError, probe_imports.NeededError)):
         kind = "library"

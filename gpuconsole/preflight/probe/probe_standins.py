@@ -35,7 +35,7 @@ def _on_the_cpu(paddle: Any) -> None:
     set_device = paddle.set_device
     set_device("cpu")
 
-    def on_cpu(*_: Any) -> Any:
+    def on_cpu(*_: Any, **__: Any) -> Any:
         return set_device("cpu")
 
     paddle.set_device = paddle.device.set_device = on_cpu
