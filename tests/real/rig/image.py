@@ -38,8 +38,8 @@ def paddle_image(
     repository, _, tag = name.rpartition(":")
     changes = [
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
-        f"ENV PYTHONPATH=/opt/lab/python:{_packages()}",
-        f"ENV LAB_STANDS_ON={':'.join(_folders())}",
+        f'ENV PYTHONPATH="/opt/lab/python:{_packages()}"',
+        f'ENV LAB_STANDS_ON="{":".join(_folders())}"',
         *(f"ENV {key}={value}" for key, value in env.items()),
     ]
     lab.client().import_image_from_data(
