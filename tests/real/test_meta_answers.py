@@ -118,3 +118,57 @@ def test_only_what_the_script_does_wrong_is_called_its_fault(
     )  # fmt: skip
     error = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["kind"] == kind, error
+
+
+COUNTED = """
+import paddle
+net = paddle.nn.Linear(256, 256)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+data = paddle.io.TensorDataset([paddle.randn([64, 256]), paddle.randint(0, 5, [64])])
+right = 0
+for x, y in paddle.io.DataLoader(data, batch_size=16):
+    {line}
+    out = net(x)
+    out.mean().backward()
+    adam.step()
+    adam.clear_grad()
+    right += int((out.argmax(-1)[:1] == y[:1]).sum()) + (y > 1).sum().item()
+"""
+SWALLOWED = """try:
+        paddle.jit.to_static(paddle.nn.Linear(256, 256))(x).sum().backward()
+    except Exception:
+        pass"""
+ASKED = "a number that only data gives (asked at train.py:8"
+NUMBERS = (
+    ("pass", ""),
+    (
+        "x = paddle.concat([x] * int((y != 0).sum()))",
+        ASKED,
+    ),
+    ("x = x[: int(y.max())]", ASKED),
+    ("x = x[: int(x.max().item())]", ASKED),
+    (
+        "x = x + paddle.zeros([y.max().item(), 1, 256]).sum()",
+        ASKED,
+    ),
+    (SWALLOWED, "a function under to_static"),
+)
+
+
+@pytest.mark.parametrize(("line", "refusal"), NUMBERS)
+def test_no_answer_hangs_on_numbers_that_only_data_gives(
+    tmp_path: Path, line: str, refusal: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(COUNTED.format(line=line))
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")],
+        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if not refusal:
+        assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
+        return
+    assert answer["error"]["kind"] == "unsupported"
+    assert refusal in answer["error"]["message"]

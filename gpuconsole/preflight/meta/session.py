@@ -11,8 +11,11 @@ from typing import Any
 import probe_hooks
 
 from .ledger import Block
-from .state import STATE, Unsupported
+from .state import REFUSED, STATE, Unsupported
 from .values import chosen
+
+MOST_PLACES = 8
+"""Places that are named at which whole numbers of unknown data were asked for."""
 
 
 class Recorder:
@@ -56,6 +59,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def finish(self) -> None:
         """Send what was recorded and leave."""
+        if REFUSED:
+            self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
         self.name_blocks()
         ledger = STATE.ledger
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
@@ -66,6 +71,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             flags=sorted(self.flags | STATE.flags),
             widest_conv=STATE.widest_conv,
             choices=dict(sorted(STATE.choices.items())),
+            whole_at=list(STATE.whole_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
         )
         self.channel.end({"run": answer})

@@ -8,9 +8,17 @@ from typing import Any
 
 from .ledger import Ledger
 
+REFUSED: list[str] = []
+"""What was not followed, in order: a script may catch the exception, and the run counts no more."""
 
-class Unsupported(Exception):  # noqa: N818 - an answer, not a mistake
-    """The tier does not follow this exactly; says what."""
+
+class Unsupported(BaseException):
+    """The tier does not follow this exactly; says what. No `except Exception` of a script or a
+    library goes on after it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        REFUSED.append(what)
 
 
 class State:
@@ -51,6 +59,10 @@ class State:
         self.widest_conv = 0
         self.value_of: Any = None
         """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
+        self.whole = 1
+        """What whole numbers of unknown data are taken to be."""
+        self.whole_at: dict[str, None] = {}
+        """Where the script asked for some, in order."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}

@@ -1,7 +1,9 @@
 """What a script is told that asks for numbers which only data could give.
 
 The answer is a plausible constant: ones, and no faults (`isnan`, `isinf`). Where a script decides
-by one, the decision is a choice that the answer tells, with file and line.
+by one, the decision is a choice that the answer tells, with file and line. A whole number may be
+used as a length: scripts that ask for one are run again with another in its place, and refused
+where their memory changes with it (`probe.with_other_numbers`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "lo
 SIZES = {"shape", "shape64", "numel"}
 """Operators that tell sizes."""
 BRANCHES = ("bool",)
+WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
 
 
 def install(root: Any) -> None:
@@ -69,7 +72,17 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
     if what in BRANCHES:
         STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
     array = known.plausible(tensor)
-    return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape) if nothing else array
+    if nothing:
+        return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
+    if what == "int" or word(tensor.m_dtype) in WHOLE:
+        return numpy.broadcast_to(numpy.asarray(_whole(root), array.dtype), array.shape)
+    return array
+
+
+def _whole(root: Any) -> Any:
+    """Return what a whole number of unknown data is taken to be, and note who asked."""
+    STATE.whole_at[place(root).rstrip(": ") or "a library"] = None
+    return STATE.whole
 
 
 def place(root: Any) -> str:
@@ -93,6 +106,11 @@ class Number(float):
     def _decided(self, answer: Any) -> Any:
         STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
         return answer
+
+    def __int__(self) -> int:
+        return int(_whole(self.root))
+
+    __trunc__ = __ceil__ = __floor__ = __int__
 
     def __lt__(self, other: Any) -> Any:
         return self._decided(float(self) < other)

@@ -23,6 +23,8 @@ LINE = 300
 """Characters of its last line that are said."""
 DOUBLINGS = (1, 4)
 """Batch sizes are tried as asked, then larger: some scripts refuse very small ones."""
+OTHER_WHOLE = 2
+"""What whole numbers of unknown data are taken to be the second time; ones before."""
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
@@ -78,7 +80,7 @@ def measured(request: Any, out: Any) -> Any:
             answer = batches(dict(request, lazy=False), request["batches"], out)
         return closed(request, answer)
     if request["mode"] == "meta":
-        return closed(request, at_its_own(request, out))
+        return closed(request, with_other_numbers(at_its_own(request, out), out))
     if request["mode"] == "device":
         return closed(request, peaks(request, out))
     answer = {}
@@ -167,6 +169,23 @@ def at_its_own(request: Any, out: Any) -> Any:
     return answer
 
 
+def with_other_numbers(answer: Any, out: Any) -> Any:
+    """Run the script once more where it asked for whole numbers that only data gives, with others
+    in their place: memory that changes with them is not known without the data."""
+    first = answer["runs"][0] if "runs" in answer else {}
+    if not first.get("whole_at"):
+        return answer
+    again = run(dict(first["request"], whole=OTHER_WHOLE), stages(out, first["batch"], 0, 1))
+    # An error tells nothing: another number may be none that the script can use.
+    if "run" not in again or probe_line.unmoved(first, again["run"]):
+        return answer
+    places = ", ".join(first["whole_at"])
+    words = (
+        f"Unsupported: the memory changes with a number that only data gives (asked at {places})"
+    )
+    return {"error": fault("unsupported", words)}
+
+
 def pair(small: Any, large: Any) -> Any:
     """Return two runs, or the first alone where the batch size changes nothing."""
     return [probe_line.fixed(small)] if probe_line.unmoved(small, large) else [small, large]
@@ -210,6 +229,7 @@ def document(request: Any, runs: Any) -> Any:
     paddle = runs[0]["paddle"]
     for one in runs:
         del one["paddle"]
+        one.pop("request", None)
     return {
         "version": VERSION,
         "mode": request["mode"],
@@ -258,6 +278,7 @@ def run(request: Any, forward: Any) -> Any:
     if not answer:
         answer = {"error": fault(*ended(child.returncode, request["mode"]))}
     if "run" in answer:
+        answer["run"]["request"] = request
         answer["run"]["seconds"] = round(time.monotonic() - began, 3)
     if "error" in answer:
         answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])

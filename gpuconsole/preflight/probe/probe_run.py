@@ -81,6 +81,7 @@ def main() -> None:
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
+        meta.state.STATE.whole = request.get("whole", 1)
         session: Any = meta.session.Session(paddle, request, channel)
     else:
         kinds: Any = {"symbolic": probe_symbolic.Session, "device": probe_device.Session}
