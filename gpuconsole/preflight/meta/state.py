@@ -37,10 +37,10 @@ class State:
         self.sized = False
         """Whether shapes are of Paddle's type for them (3.3) or lists."""
         self.real: Any = None
+        """Paddle's own tensor class."""
         self.real_init: Any = None
         self.dynamic: Any = None
         self.final_hooks: list[Any] = []
-        """Paddle's own tensor class."""
         self.operators: dict[str, Any] = {}
         """Paddle's own functions of `_C_ops`, by name."""
         self.described: set[str] = set()

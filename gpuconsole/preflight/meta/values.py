@@ -26,6 +26,7 @@ SIZES = {"shape", "shape64", "numel"}
 """Operators that tell sizes."""
 BRANCHES = ("bool",)
 WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
+"""Types of whole numbers, which a script may use as lengths."""
 
 
 def install(root: Any) -> None:
