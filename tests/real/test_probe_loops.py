@@ -186,10 +186,11 @@ def test_the_batch_size_is_found_and_the_peak_is_paddles_own(
     found = one.estimate(backend="cpu")
     assert found.batch_size == own
     assert found.memory is not None
-    true, told = peak(script, steps) / MIB, found.memory.tensors_peak_mib
     # By chance one gradient is freed late or early, and waiting batches are there or not at the
     # moment of the peak. An engine keeps a tensor longer, and on a busy machine all of its weights
-    # twice: as large as what it holds in a run that is not disturbed.
+    # twice: so the truth is the least of several of its runs, what one holds that is not disturbed.
+    true = min(peak(script, steps) for _ in range(5 if text == ENGINE else 1)) / MIB
+    told = found.memory.tensors_peak_mib
     chance = 2.1 if text == ENGINE else 0.75
     late = 1.2 * true if text == ENGINE else 0.0
     waiting = found.memory.inputs_mib * 5 / 6
