@@ -3,14 +3,16 @@
     python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
     python -m benchmarks.wild --corpus FOLDER --batch third-party-1 [--tier static|meta|traced]
                               [--only ID,ID] [--record | --latest] [--product CHECKOUT] [--before]
-                              [--python PYTHON --libraries TEXT]
+                              [--python PYTHON --libraries TEXT] [--without-data]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
 run as its README says, from its own working folder, with no help: no assumptions, no batch size but
-where truth was measured at it. `--record` keeps the run as the first of its batch and tier; it is
-refused where there is one. `--latest` keeps it as the latest, beside the first. A batch that is
-held out is run only with `--record` until it has its first run.
+where truth was measured at it. Its user has data: where the manifest has recipes for it, small
+files in the same layout are laid beside the script (`--without-data`: not). `--record` keeps the
+run as the first of its batch and tier; it is refused where there is one. `--latest` keeps it as the
+latest, beside the first. A batch that is held out is run only with `--record` until it has its
+first run.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from benchmarks.wild import judging, layout, manifest, page, records, running
+from benchmarks.wild import beside, judging, layout, manifest, page, records, running
 from benchmarks.wild.judging import Result
 from benchmarks.wild.manifest import Entry
 
@@ -47,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--latest", action="store_true")
     parser.add_argument("--before", action="store_true", help="record it as the state before")
+    parser.add_argument("--without-data", action="store_true", help="as the clone is")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args(argv)
     if options.page:
@@ -84,12 +88,13 @@ def _has_first_run(batch: str, tier: str, *, before: bool = False) -> bool:
 
 
 def lay_out(entries: Sequence[Entry], folder: Path, mirrors: Path | None) -> int:
-    """Write the files of the repositories; 1 where one cannot be had."""
+    """Write the files of the repositories, and data beside scripts; 1 where one cannot be had."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = 0
-    for repository in dict.fromkeys(entry.repository for entry in entries):
+    for entry in entries:
         try:
-            layout.lay_out(repository, folder, mirrors)
+            layout.lay_out(entry.repository, folder, mirrors)
+            beside.root_of(entry, folder)
         except layout.MissingRepositoryError as error:
             missing += 1
             print(error, file=sys.stderr)
@@ -103,7 +108,8 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
     product = running.Product(options.product.resolve(), options.python)
     for entry in corpus.of(options.batch):
         if not only or entry.id in only:
-            result = result_of(entry, options.corpus, options.tier, product)
+            asked = replace(entry, data=()) if options.without_data else entry
+            result = result_of(asked, options.corpus, options.tier, product)
             print(f"{entry.id}: {result.outcome} {result.cause}", file=sys.stderr, flush=True)
             results.append(result)
     print(judging.report(options.batch, options.tier, results))
@@ -117,6 +123,7 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
                 date=datetime.now(timezone.utc).date().isoformat(),
                 commit=_commit(options.product),
                 before=options.before,
+                with_data=not options.without_data,
                 libraries=options.libraries,
             )
         )
@@ -125,11 +132,12 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
 
 def result_of(entry: Entry, corpus: Path, tier: str, product: running.Product) -> Result:
     """Ask about one script at its own batch size and at each that was measured."""
-    root = (corpus / entry.repository.folder).resolve()
+    source = (corpus / entry.repository.folder).resolve()
     if not entry.can_run:
         return Result(entry, ())
-    if not (root / entry.script).is_file():
-        return Result(entry, (), f"{entry.script} is not in {root}")
+    if not (source / entry.script).is_file():
+        return Result(entry, (), f"{entry.script} is not in {source}")
+    root = beside.root_of(entry, corpus.resolve())
     batches = [None, *(point.batch for point in entry.truth)]
     answers = [running.ask(entry, root, tier, product, batch) for batch in batches]
     return Result(entry, tuple(answers))

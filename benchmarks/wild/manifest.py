@@ -6,7 +6,7 @@ Nothing of the repositories is in the manifest but names: paths, command lines, 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ class Entry:
     truth: tuple[Truth, ...]
     no_truth: str
     """Why there is no truth."""
+    data: tuple[Mapping[str, Any], ...] = ()
+    """Recipes for the data that its users have beside it (`benchmarks.wild.data`)."""
 
     @property
     def can_run(self) -> bool:
@@ -108,7 +110,7 @@ def _entry(repository: Repository, one: dict[str, Any]) -> Entry:
         one["id"], one["batch"], repository, one["script"], one.get("workdir", "."),
         tuple(one.get("argv", ())), one.get("cannot_run", ""), tuple(one.get("needs", ())),
         tuple(Truth(point["batch"], point["peak_bytes"]) for point in truth),
-        one.get("no_truth", ""),
+        one.get("no_truth", ""), tuple(one.get("data", ())),
     )  # fmt: skip
 
 

@@ -24,8 +24,12 @@ def table(first: Sequence[Mapping[str, Any]], latest: Sequence[Mapping[str, Any]
         rows.append(_row(run, "before" if run["before"] else "first"))
         if not run["before"]:
             same = [other for other in latest if _of(other) == _of(run)]
-            rows += [_row(other, "latest") for other in same]
+            rows += [_row(other, _latest(other)) for other in same]
     return "".join(rows)
+
+
+def _latest(run: Mapping[str, Any]) -> str:
+    return "latest, with data" if run.get("with_data") else "latest"
 
 
 def _of(run: Mapping[str, Any]) -> tuple[str, str]:

@@ -3,7 +3,8 @@
 A batch that has been run is no longer unseen: what is corrected after it makes later figures better
 than those for code that nobody has looked at. So its first run is what counts, and a later run of
 the same batch with the same tier cannot take its place: it is kept beside it as the latest. A run
-of an older version for comparison ("before") has a place of its own.
+of an older version for comparison ("before") has a place of its own, and so has the latest run
+with data beside the scripts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def append(run: Mapping[str, Any], path: Path = RECORDS) -> None:
     """Add a first run to the file; raises AlreadyRunError where its place is taken."""
     runs = load(path)
     place = _place(run)
-    if any(_place(other) == place for other in runs):
+    if any(_place(other)[:3] == place[:3] for other in runs):
         raise AlreadyRunError(f"{run['batch']} has its first run with {run['tier']}")
     _write([*runs, dict(run)], path)
 
@@ -52,8 +53,8 @@ def _write(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
     path.write_text(text + "\n", "utf-8")
 
 
-def _place(run: Mapping[str, Any]) -> tuple[str, str, bool]:
-    return run["batch"], run["tier"], bool(run.get("before"))
+def _place(run: Mapping[str, Any]) -> tuple[str, str, bool, bool]:
+    return run["batch"], run["tier"], bool(run.get("before")), bool(run.get("with_data"))
 
 
 def run_of(
@@ -64,6 +65,7 @@ def run_of(
     date: str,
     commit: str,
     before: bool,
+    with_data: bool,
     libraries: str,
 ) -> dict[str, Any]:
     """Return a run as it is recorded: figures, and the outcome of each script."""
@@ -73,6 +75,7 @@ def run_of(
         "date": date,
         "commit": commit,
         "before": before,
+        "with_data": with_data,
         "libraries": libraries,
         "figures": judging.summary(results),
         "scripts": {result.entry.id: _script(result) for result in results if result.entry.can_run},
@@ -88,6 +91,7 @@ def _script(result: Result) -> dict[str, Any]:
     }
     return {
         **found,
+        **({"with_data": True} if result.entry.data else {}),
         **({"peak_bytes": peaks} if peaks else {}),
         **({"errors_pct": [round(error, 3) for error in result.errors]} if result.errors else {}),
         **({"cause": result.cause} if result.cause else {}),

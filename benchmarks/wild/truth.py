@@ -2,8 +2,8 @@
 
     python -m benchmarks.wild.truth --corpus FOLDER --only ID,ID [--harness FILE]
 
-A script runs from its working folder in a throw-away copy of its repository, beside data that is
-made for it (`measure` in the manifest): real Paddle on the CPU, a process for each batch size,
+A script runs from its working folder in a throw-away copy of its repository, with data beside it
+(`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
 the peak of the allocator over the second and third step. A library that the manifest names and that
 is not here is an empty object: a script that computes with it ends. Only scripts whose memory does
 not depend on what their data holds have a truth. What was measured is printed as it goes into the
@@ -16,19 +16,17 @@ import argparse
 import importlib.util
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 from benchmarks import truth
-from benchmarks.wild import manifest
+from benchmarks.wild import beside, manifest
 from benchmarks.wild.manifest import MANIFEST, Entry
 
 HERE = Path(__file__).resolve().parents[2]
@@ -45,7 +43,6 @@ class Plan:
     batches: tuple[int, ...]
     how: str
     """`call`: the loaders' batch size is replaced; else the flag that sets it."""
-    data: tuple[Mapping[str, Any], ...]
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -54,43 +51,15 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
         for one in repository["scripts"]:
             if one["id"] == identity and "measure" in one:
                 plan = one["measure"]
-                return Plan(tuple(plan["batches"]), plan["how"], tuple(plan.get("data", ())))
+                return Plan(tuple(plan["batches"]), plan["how"])
     return None
-
-
-def make(data: Mapping[str, Any], folder: Path) -> None:
-    """Make data below a working folder: pictures in class folders, or a file of lines.
-
-    In a line `{i}` is its number and `{c}` its class, of as many as `classes` says.
-    """
-    target = folder / data["path"]
-    if data["kind"] == "images":
-        _pictures(target, data)
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lines = [data["line"].format(i=i, c=i % data["classes"]) for i in range(data["count"])]
-        target.write_text("\n".join(lines) + "\n")
-
-
-def _pictures(target: Path, data: Mapping[str, Any]) -> None:
-    from PIL import Image
-
-    draw = random.Random(0)
-    mode = data.get("mode", "RGB")
-    for i in range(data["count"]):
-        path = target / data.get("name", "class_{c}/{i}.jpg").format(i=i, c=i % data["classes"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        color = 1 if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
-        Image.new(mode, tuple(data["size"]), color).save(path)
 
 
 def measure(entry: Entry, plan: Plan, batch: int, corpus: Path, harness: Path) -> dict[str, Any]:
     """Run a script at one batch size; what the harness recorded, or why there is nothing."""
     with tempfile.TemporaryDirectory(prefix="wild_") as temporary:
         root = Path(temporary) / "project"
-        shutil.copytree(corpus / entry.repository.folder, root)
-        for data in plan.data:
-            make(data, root / entry.workdir)
+        shutil.copytree(beside.root_of(entry, corpus), root)
         out = Path(temporary) / "out.json"
         how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
         command = [

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.wild import __main__ as command
-from benchmarks.wild import drawing, judging, layout, manifest, page, records, running, truth
+from benchmarks.wild import (
+    beside,
+    data,
+    drawing,
+    judging,
+    layout,
+    manifest,
+    page,
+    records,
+    running,
+    truth,
+)  # fmt: skip
 from benchmarks.wild.judging import Result
 from benchmarks.wild.manifest import Entry, Repository, Truth
 from benchmarks.wild.running import Answer
@@ -211,8 +224,9 @@ def test_causes_are_grouped_by_what_is_not_particular_to_a_script() -> None:
 def a_run(**changed: object) -> dict[str, object]:
     result = Result(entry(), (answer(100.0),))
     run = records.run_of(
-        "b", "static", [result], date="2026-01-02", commit="abc", before=False, libraries="none"
-    )
+        "b", "static", [result], date="2026-01-02", commit="abc", before=False, with_data=False,
+        libraries="none",
+    )  # fmt: skip
     return {**run, **changed}
 
 
@@ -286,13 +300,56 @@ def test_a_later_run_is_kept_beside_the_first(tmp_path: Path) -> None:
         ("meta", "abc"),
         ("static", "def"),
     ]
+    records.replace(a_run(with_data=True), path)
+    assert [run["with_data"] for run in records.load(path)] == [False, False, True]
 
 
-def test_data_for_a_measured_run_is_made_as_the_manifest_says(tmp_path: Path) -> None:
-    plan = truth.plan_of("paddleclas:FasterNet_M")
-    assert plan is not None
+def test_data_is_laid_beside_a_script_and_its_repository_stays_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / REPOSITORY.folder
+    write(source, tools__train="pass")
+    listed = {"recipe": "lines", "path": "list.txt", "line": "{i} {c}", "count": 4}
+    asked = replace(entry("tools/train.py"), workdir="tools", data=(listed,))
+    root = beside.root_of(asked, tmp_path)
+    assert (root / "tools" / "list.txt").read_text() == "0 0\n1 1\n2 0\n3 1\n"
+    assert (root / "tools" / "train.py").samefile(source / "tools" / "train.py")
+    assert not (source / "tools" / "list.txt").exists()
+    (root / "mark").touch()
+    assert (beside.root_of(asked, tmp_path) / "mark").exists(), "laid out once"
+    changed = beside.root_of(replace(asked, data=({**listed, "count": 2},)), tmp_path)
+    assert (changed / "tools" / "list.txt").read_text() == "0 0\n1 1\n"
+    assert beside.root_of(replace(asked, data=()), tmp_path) == source
+
+
+def test_every_entry_names_recipes_that_there_are() -> None:
+    for one in manifest.load().entries:
+        for recipe in one.data:
+            assert recipe["recipe"] in data.RECIPES, one.id
+            parameters = {name: recipe[name] for name in recipe if name not in ("recipe", "path")}
+            inspect.signature(data.RECIPES[recipe["recipe"]]).bind(Path(), **parameters)
+    assert truth.plan_of("paddleclas:FasterNet_M") == truth.Plan((2, 4), "call")
     assert truth.plan_of("no such script") is None
-    (listed, _) = [data for data in plan.data if data["kind"] == "lines"]
-    truth.make({**listed, "count": 6}, tmp_path)
-    lines = (tmp_path / listed["path"]).read_text().splitlines()
-    assert [line.split()[1] for line in lines] == ["0", "1", "2", "3", "0", "1"]
+
+
+def test_pictures_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    asked = [
+        {"recipe": "image_list", "path": "a", "count": 2, "lists": ["train.txt"]},
+        {"recipe": "voc_segmentation", "path": "voc", "count": 1, "augmented": True},
+        {"recipe": "cityscapes", "path": "city", "count": 1, "size": [64, 32]},
+        {"recipe": "coco", "path": "coco", "count": 2, "parts": ["x"], "keypoints": 17},
+        {"recipe": "ocr_detection", "path": "ocr", "label": "label.txt", "count": 1},
+    ]
+    data.make(asked, tmp_path)
+    listed = (tmp_path / "a" / "train.txt").read_text().splitlines()
+    assert listed == ["images/class_0/0.jpg 0", "images/class_1/1.jpg 1"]
+    assert (tmp_path / "a" / "images" / "class_1" / "1.jpg").is_file()
+    assert (tmp_path / "voc" / "SegmentationClassAug" / "0.png").is_file()
+    first, second = (tmp_path / "city" / "train.list").read_text().strip().split(",")
+    assert (tmp_path / "city" / first).is_file()
+    assert (tmp_path / "city" / second).is_file()
+    notes = json.loads((tmp_path / "coco" / "annotations" / "instances_x.json").read_text())
+    assert {one["image_id"] for one in notes["annotations"]} == {0, 1}
+    assert len(notes["annotations"][0]["keypoints"]) == 51
+    name, words = (tmp_path / "ocr" / "label.txt").read_text().splitlines()[0].split("\t")
+    assert (tmp_path / "ocr" / name).is_file()
+    assert json.loads(words)[0]["transcription"] == "word0"

@@ -1,0 +1,43 @@
+"""Data that users of the corpus have beside their scripts, made by recipe.
+
+A recipe is a function that writes a few small files below a folder, in the layout that the README
+or the reader of a script asks for: pictures are flat, texts are made-up words, and only shapes and
+counts matter. An entry of the manifest names its recipes with their parameters:
+
+    "data": [{"recipe": "voc", "path": "data/VOCdevkit/VOC2012"}]
+
+`path` is relative to the working folder of the script. Recipes must be quick (a second) and small
+(a few MiB), for each question is asked of a copy of the repository with its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wild.data import text, vision
+
+RECIPES: Mapping[str, Callable[..., None]] = {
+    "ade20k": vision.ade20k,
+    "cityscapes": vision.cityscapes,
+    "coco": vision.coco,
+    "image_list": vision.image_list,
+    "json_lines": text.json_lines,
+    "lines": text.lines,
+    "ocr_detection": vision.ocr_detection,
+    "pairs": vision.pairs,
+    "pictures": vision.pictures,
+    "voc_segmentation": vision.voc_segmentation,
+}
+"""By name. A recipe takes its target (a file or a folder) and the parameters of the manifest."""
+
+
+def make(data: Iterable[Mapping[str, Any]], folder: Path) -> None:
+    """Write data below a working folder.
+
+    Raises KeyError where there is no such recipe, TypeError where its parameters are wrong.
+    """
+    for one in data:
+        parameters = {name: v for name, v in one.items() if name not in ("recipe", "path")}
+        RECIPES[one["recipe"]](folder / one["path"], **parameters)

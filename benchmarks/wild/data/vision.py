@@ -1,0 +1,163 @@
+"""Recipes for pictures and what is noted of them: classes, masks, boxes, words."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wild.data.text import lines
+
+SIZE = (320, 280)
+"""Width and height of a picture where a recipe is not asked for others."""
+
+
+def pictures(
+    folder: Path,
+    *,
+    count: int = 64,
+    classes: int = 4,
+    name: str = "class_{c}/{i}.jpg",
+    size: Sequence[int] = SIZE,
+    mode: str = "RGB",
+) -> None:
+    """Write pictures of one colour each; in a name `{i}` is the number and `{c}` the class."""
+    from PIL import Image
+
+    draw = random.Random(0)
+    for i in range(count):
+        path = folder / name.format(i=i, c=i % classes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        color = 1 if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
+        Image.new(mode, (size[0], size[1]), color).save(path)
+
+
+def image_list(
+    folder: Path,
+    *,
+    lists: Sequence[str] = ("train_list.txt", "val_list.txt"),
+    line: str = "{name} {c}",
+    count: int = 64,
+    classes: int = 4,
+    size: Sequence[int] = SIZE,
+) -> None:
+    """Write pictures in class folders, and lists of them: name and class in a line."""
+    name = "images/class_{c}/{i}.jpg"
+    pictures(folder, count=count, classes=classes, name=name, size=size)
+    for listed in lists:
+        full = line.replace("{name}", name)
+        lines(folder / listed, line=full, count=count, classes=classes)
+
+
+def pairs(
+    folder: Path,
+    *,
+    first: str = "images/{i}.jpg",
+    second: str = "labels/{i}.png",
+    lists: Sequence[str] = ("train.txt", "val.txt"),
+    line: str = "",
+    count: int = 32,
+    size: Sequence[int] = SIZE,
+    mode: str = "L",
+) -> None:
+    """Write pictures with a picture for each, a mask or a target, and lists of both."""
+    pictures(folder, count=count, name=first, size=size)
+    pictures(folder, count=count, name=second, size=size, mode=mode)
+    for listed in lists:
+        lines(folder / listed, line=line or f"{first} {second}", count=count)
+
+
+def voc_segmentation(folder: Path, *, count: int = 32, augmented: bool = False) -> None:
+    """Write PASCAL VOC's segmentation set (`JPEGImages`, `SegmentationClass`, `ImageSets`).
+
+    `augmented` adds the masks of the larger set as PaddleSeg's tool writes them.
+    """
+    size = (500, 375)
+    sets = [f"ImageSets/Segmentation/{part}.txt" for part in ("train", "val", "trainval", "aug")]
+    pairs(
+        folder, first="JPEGImages/{i}.jpg", second="SegmentationClass/{i}.png", line="{i}",
+        lists=sets, count=count, size=size,
+    )  # fmt: skip
+    if augmented:
+        name = "SegmentationClassAug/{i}.png"
+        pictures(folder, count=count, name=name, size=size, mode="L")
+
+
+def cityscapes(folder: Path, *, count: int = 16, size: Sequence[int] = (2048, 1024)) -> None:
+    """Write Cityscapes: pictures in `leftImg8bit`, masks in `gtFine`, lists for both parts."""
+    for part in ("train", "val"):
+        first = f"leftImg8bit/{part}/a/{{i:03d}}_leftImg8bit.png"
+        second = f"gtFine/{part}/a/{{i:03d}}_gtFine_labelTrainIds.png"
+        number = count if part == "train" else 2
+        pairs(folder, first=first, second=second, lists=[f"{part}.list"], line=f"{first},{second}",
+              count=number, size=size)  # fmt: skip
+
+
+def ade20k(folder: Path, *, count: int = 32) -> None:
+    """Write ADE20K: `images` and `annotations`, each with a training and a validation part."""
+    for part in ("training", "validation"):
+        name = f"{part}/ADE_{part[:5]}_{{i:08d}}"
+        pairs(folder, first=f"images/{name}.jpg", second=f"annotations/{name}.png", lists=(),
+              count=count if part == "training" else 4, size=(640, 512))  # fmt: skip
+
+
+def coco(
+    folder: Path,
+    *,
+    parts: Sequence[str] = ("train2017", "val2017"),
+    notes: str = "annotations/instances_{part}.json",
+    images: str = "{part}",
+    count: int = 64,
+    classes: int = 80,
+    boxes: int = 4,
+    keypoints: int = 0,
+    size: Sequence[int] = (640, 480),
+) -> None:
+    """Write a detection set as COCO's: pictures, and boxes with outlines (or keypoints) in JSON."""
+    for part in parts:
+        pictures(folder / images.format(part=part), count=count, name="{i:012d}.jpg", size=size)
+        document = _coco_notes(count, classes, boxes, keypoints, size)
+        path = folder / notes.format(part=part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document), "utf-8")
+
+
+def _coco_notes(
+    count: int, classes: int, boxes: int, keypoints: int, size: Sequence[int]
+) -> dict[str, Any]:
+    width, height = size[0] // 2, size[1] // 2
+    found = []
+    for number in range(count * boxes):
+        x, y = 5 + number % 90, 5 + number % 70
+        corners = [x, y, x + width, y, x + width, y + height, x, y + height]
+        points = [value for k in range(keypoints) for value in (x + 2 * k, y + 2 * k, 2)]
+        found.append({
+            "id": number + 1, "image_id": number // boxes, "category_id": number % classes + 1,
+            "bbox": [x, y, width, height], "area": width * height, "iscrowd": 0,
+            "segmentation": [corners],
+            **({"keypoints": points, "num_keypoints": keypoints} if keypoints else {}),
+        })  # fmt: skip
+    return {
+        "images": [
+            {"id": i, "file_name": f"{i:012d}.jpg", "width": size[0], "height": size[1]}
+            for i in range(count)
+        ],
+        "annotations": found,
+        "categories": [{"id": c + 1, "name": f"class{c}"} for c in range(classes)],
+    }
+
+
+def ocr_detection(
+    folder: Path, *, label: str, images: str = "images", count: int = 64, words: int = 3
+) -> None:
+    """Write pictures of text, and a label file: a name, a tab, and the words' outlines in JSON."""
+    pictures(folder / images, count=count, name="{i}.jpg", size=(640, 480))
+    outlines = [
+        {"transcription": f"word{w}", "points": [[20, y], [200, y], [200, y + 40], [20, y + 40]]}
+        for w, y in enumerate(range(20, 20 + 100 * words, 100))
+    ]
+    written = [f"{images}/{i}.jpg\t{json.dumps(outlines)}" for i in range(count)]
+    (folder / label).parent.mkdir(parents=True, exist_ok=True)
+    (folder / label).write_text("\n".join(written) + "\n", "utf-8")
