@@ -30,7 +30,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.documents import parse
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight import analyse
-from gpuconsole.preflight.scan import notebook
+from gpuconsole.preflight.interpreter.frontend import notebook
 from gpuconsole.remote import smi
 from gpuconsole.remote.docker_images import PullProgress
 from gpuconsole.remote.docker_logs import Demultiplexer

@@ -18,9 +18,9 @@ from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
+from gpuconsole.preflight.interpreter.frontend import source
+from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Setting, Trail
 from gpuconsole.preflight.liveness import envelope, peak
-from gpuconsole.preflight.scan import source
-from gpuconsole.preflight.scan.run import MAX_STEPS, Setting, Trail
 from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 

@@ -15,7 +15,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.assumptions import read_assumption
-from gpuconsole.preflight.scan import source
+from gpuconsole.preflight.interpreter.frontend import source
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.analysis import Analysis

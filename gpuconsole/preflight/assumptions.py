@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight.scan.tensors import ITEM_BYTES
-from gpuconsole.preflight.scan.values import Value
+from gpuconsole.preflight.interpreter.domain.values import Value
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES
 
 MAX_TEXT = 2000
 _PLACE = re.compile(r"(?P<file>[^\s:()]+\.(?:py|ipynb)):(?P<line>\d+):(?P<name>.+)", re.DOTALL)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuconsole.core.edits import Edit
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight.scan import source
+from gpuconsole.preflight.interpreter.frontend import source
 
 _NUMBER = re.compile(r"\d[\d_]*")
 _EDITABLE = frozenset({".py", ".yaml", ".yml", ".json"})

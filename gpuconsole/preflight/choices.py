@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
+from gpuconsole.preflight.interpreter.machine.run import Setting
 from gpuconsole.preflight.liveness import peak
-from gpuconsole.preflight.scan.run import Setting
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.following import Outcome

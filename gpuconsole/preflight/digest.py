@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight.scan import source
+from gpuconsole.preflight.interpreter.frontend import source
 
 MOST_FILES = 500
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from gpuconsole.core.estimate import Explanation, LayerCost
 from gpuconsole.core.units import MIB
+from gpuconsole.preflight.interpreter.machine.run import LayerCall
 from gpuconsole.preflight.liveness import peak
-from gpuconsole.preflight.scan.run import LayerCall
 from gpuconsole.preflight.trace import Place, Trace
 
 _PASSING = ("parameters", "gradients", "optimizer")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight.scan import source
+from gpuconsole.preflight.interpreter.frontend import source
 
 _DECLARING = frozenset({"add_argument", "option", "Option"})
 """What declares an option, in argparse, click and typer."""

@@ -11,12 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
-from gpuconsole.preflight.scan import applying, naming, source, static_graph, values
-from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.calls import FOLLOW_ERRORS, TENSOR_STEPS
-from gpuconsole.preflight.scan.interp import Interpreter
-from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import CYCLES, LayerCall, Run, Setting, Trail
+from gpuconsole.preflight.interpreter.domain import values
+from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_names, source
+from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, TENSOR_STEPS
+from gpuconsole.preflight.interpreter.machine.run import CYCLES, LayerCall, Run, Setting, Trail
+from gpuconsole.preflight.interpreter.machine.statements import Interpreter
+from gpuconsole.preflight.interpreter.paddle.training import static_graph
+from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 from gpuconsole.preflight.trace import Trace
 
 MAX_DRAFTS = 3
@@ -93,7 +95,7 @@ def follow(
 
 
 def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> Outcome:
-    applying.begin(run)
+    apply_variant.begin(run)
     machine = Interpreter(run, script, project or script.parent, library(run))
     machine.builtins = builtins(machine)
     run.call, run.calls = machine.call, machine
@@ -109,7 +111,7 @@ def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> 
         if collecting:
             gc.enable()
     run.notes.extend(read.notes)
-    return _outcome(run, trace, frozenset(machine.read), naming.named(run, read))
+    return _outcome(run, trace, frozenset(machine.read), batch_size_names.named(run, read))
 
 
 def _guarded(machine: Interpreter, script: source.Script) -> None:

@@ -21,9 +21,9 @@ from gpuconsole.core.units import MIB
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.backends import unproven
 from gpuconsole.preflight.footprint import MARGINS
-from gpuconsole.preflight.scan.language import find_model, known_models
-from gpuconsole.preflight.scan.neural import LONG_SEQUENCE
-from gpuconsole.preflight.scan.written import names_in
+from gpuconsole.preflight.interpreter.libraries.paddlenlp import find_model, known_models
+from gpuconsole.preflight.interpreter.paddle.nn.namespace import LONG_SEQUENCE
+from gpuconsole.preflight.interpreter.paddle.source_modules import names_in
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 TOKENS = 128

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.preflight.scan import source
-from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.interp import Interpreter
-from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import Run, Setting
+from gpuconsole.preflight.interpreter.frontend import source
+from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.run import Run, Setting
+from gpuconsole.preflight.interpreter.machine.statements import Interpreter
+from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
 
 def modelled(path: Path, text: str) -> dict[str, Any]:

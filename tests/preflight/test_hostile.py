@@ -11,7 +11,7 @@ import pytest
 from benchmarks import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
-from gpuconsole.preflight.scan.interp import Interpreter
+from gpuconsole.preflight.interpreter.machine.statements import Interpreter
 from tests.waiting import BOUNDED_S
 
 

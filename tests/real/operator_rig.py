@@ -13,11 +13,11 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuconsole.preflight.scan.builtin import builtins
-from gpuconsole.preflight.scan.interp import Interpreter
-from gpuconsole.preflight.scan.library import library
-from gpuconsole.preflight.scan.run import Run, Setting
-from gpuconsole.preflight.scan.values import NativeFunction, Scope
+from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Scope
+from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.run import Run, Setting
+from gpuconsole.preflight.interpreter.machine.statements import Interpreter
+from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
 HEAD = "import paddle\nimport paddle.nn.functional as F\nimport paddle.nn as nn\n"
 MAKERS = {

@@ -14,7 +14,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.scan.run import Trail
+    from gpuconsole.preflight.interpreter.machine.run import Trail
 
 REMEMBERED = 32
 SIBLINGS = 500

@@ -1,0 +1,1 @@
+"""The values that the interpreter works with, and how they are joined."""

@@ -1,0 +1,478 @@
+"""Plain Python values inside the interpreter: operators and methods, with bounds.
+
+Only names listed here can be called on a constant, and nothing may grow without limit: a hostile
+script can make the answer "unknown", never the console slow.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.preflight.interpreter.domain import lengths, string_sets, strings, traversal_cost
+from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Function,
+    More,
+    Native,
+    NativeClass,
+    NativeFunction,
+    SomeInt,
+    SomeNumber,
+    Unknown,
+    UserClass,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.interpreter.stdlib import sorting
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.calls import Calls
+
+MAX_LENGTH = strings.MAX_LENGTH
+MAX_BITS = 4096
+MAX_EXPONENT = 4096
+
+
+class Items(Native):
+    """The items of a generator, already run."""
+
+    label = "generator"
+
+    def __init__(self, items: list[Value] | None = None) -> None:
+        super().__init__()
+        self.items = deque(items if items is not None else ())
+
+    def iterate(self, calls: Calls) -> Iterator[Value]:
+        """Give the items in order, each once."""
+        while self.items:
+            calls.tick()
+            yield self.items.popleft()
+
+
+class Lazy(Native):
+    """A lazy built-in such as `enumerate` or `zip` over something."""
+
+    label = "iterator"
+
+    def __init__(
+        self,
+        walk: Iterator[Value] | None = None,
+        total: int | None = None,
+        *,
+        is_data: bool = False,
+    ) -> None:
+        super().__init__()
+        self.is_data = is_data
+        """Whether walking over it runs no code of the script."""
+        self.walk = walk if walk is not None else iter(())
+        self.total = total
+        """How many items it gives, where that is known."""
+
+    def iterate(self, calls: Calls) -> Iterator[Value]:
+        """Give the items in order, each once; leaving early does not end the iterator."""
+        while True:
+            try:
+                item = next(self.walk)
+            except StopIteration:
+                return
+            yield item
+            item = None
+
+
+BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
+}  # fmt: skip
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+PLAIN = (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None), range, slice)
+_SIZED = (str, bytes, list, tuple)
+_LONG = (*_SIZED, dict, set, frozenset)
+_ITEMS_PER_STEP = 64
+"""Items or letters that one operation goes over in about the time of one step of a run."""
+
+METHODS: Mapping[type, frozenset[str]] = {
+    str: frozenset([
+        "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines",
+        "startswith", "endswith", "find", "count", "title", "capitalize", "isdigit", "isalpha",
+        "isalnum", "partition", "rpartition", "index", "removeprefix", "removesuffix", "swapcase",
+        "encode", "isupper", "islower", "rfind", "rindex", "casefold", "isspace", "isnumeric",
+        "isdecimal", "isidentifier", "expandtabs", "__len__", "__contains__",
+    ]),
+    list: frozenset([
+        "append", "extend", "insert", "pop", "remove", "reverse", "index", "count", "copy",
+        "clear", "appendleft", "popleft", "rotate", "__len__", "__contains__", "__getitem__",
+    ]),
+    tuple: frozenset([
+        "index", "count", "__len__", "__contains__", "__getitem__",
+    ]),
+    dict: frozenset([
+        "get", "pop", "setdefault", "copy", "clear", "__len__", "__contains__",
+        "__getitem__", "__setitem__",
+    ]),
+    set: frozenset([
+        "add", "remove", "discard", "union", "intersection", "difference", "update", "copy",
+        "issubset", "issuperset", "isdisjoint", "symmetric_difference", "pop", "clear",
+        "intersection_update", "difference_update",
+    ]),
+    frozenset: frozenset([
+        "union", "intersection", "difference", "issubset", "issuperset",
+    ]),
+    int: frozenset([
+        "bit_length", "conjugate",
+    ]),
+    float: frozenset([
+        "is_integer",
+    ]),
+    bytes: frozenset([
+        "decode", "hex",
+    ]),
+}  # fmt: skip
+
+
+_LOOKING_UP = frozenset([
+    "index", "count", "remove", "get", "pop", "setdefault", "add", "discard", "__contains__",
+    "__getitem__", "__setitem__",
+])  # fmt: skip
+"""Methods that compare their first argument, or take it for a key."""
+_ENDS = frozenset(["append", "insert", "appendleft", "pop", "popleft", "__len__"])
+"""Methods that work at one place of a list."""
+_AT_THE_ENDS = frozenset(["startswith", "endswith", "removeprefix", "removesuffix", "__len__"])
+"""Methods that look only at the beginning or the end of a text."""
+_MOVED_PER_STEP = 4096
+"""Items of a list that are moved by one place in about the time of one step of a run."""
+_NEEDS_KNOWN = frozenset(["index", "count", "get", "pop", "setdefault", "remove", "discard", "add"])
+
+
+def is_plain(value: Value) -> bool:
+    """Whether a value is an ordinary constant or container."""
+    return isinstance(value, PLAIN)
+
+
+def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute `left op right` for plain values, refusing what would grow without limit."""
+    run = calls.run
+    if kind is ast.Pow and isinstance(right, (int, float)) and abs(right) > MAX_EXPONENT:
+        return run.unknown("a power too large to follow")
+    shifted = kind is ast.LShift and isinstance(left, int) and isinstance(right, int)
+    if shifted and left.bit_length() + right > MAX_BITS:
+        return run.unknown("a shift too large to follow")
+    if kind is ast.Mult:
+        for sized, times in ((left, right), (right, left)):
+            many = isinstance(sized, _SIZED) and isinstance(times, int)
+            if many and len(sized) * max(times, 0) > MAX_LENGTH:
+                return run.unknown("a sequence too long to follow")
+    joined = kind is ast.Add and isinstance(left, _SIZED) and isinstance(right, _SIZED)
+    if joined and len(left) + len(right) > MAX_LENGTH:
+        return run.unknown("a sequence too long to follow")
+    if kind is ast.Mod and isinstance(left, (str, bytes)):
+        return strings.percent(calls, left, right)
+    if (kind is ast.Pow or kind is ast.Mult) and isinstance(left, int) and isinstance(right, int):
+        bits = left.bit_length() * (right if kind is ast.Pow else 1) + right.bit_length()
+        if bits > MAX_BITS:
+            return run.unknown("a number too large to follow")
+    try:
+        made = BINARY[kind](left, right)
+    except (TypeError, ValueError, ArithmeticError, KeyError) as error:
+        return run.unknown(f"this cannot be computed: {error}")
+    going_over(calls, made, left)
+    if isinstance(made, int) and made.bit_length() > MAX_BITS:
+        return run.unknown("a number too large to follow")
+    if type(made) is float and (isinstance(left, Double) or isinstance(right, Double)):
+        return Double(made)
+    return made
+
+
+def going_over(calls: Calls, *values: Value) -> None:
+    """Count the work of an operation that goes over the items or letters of values once."""
+    longest = max((len(one) for one in values if isinstance(one, _LONG)), default=0)
+    if longest >= _ITEMS_PER_STEP:
+        calls.tick(longest // _ITEMS_PER_STEP)
+
+
+def compare(calls: Calls, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """Compare plain values; unknown where that cannot be done, or goes over too much."""
+    if traversal_cost.is_container(left) and traversal_cost.is_container(right):
+        told = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
+        refused = None if told else calls.too_much(left, right)
+        if refused is not None:
+            return refused
+    try:
+        return bool(COMPARE[kind](left, right))
+    except TypeError as error:
+        return calls.run.unknown(f"this cannot be compared: {error}")
+
+
+def contains(calls: Calls, container: Value, item: Value) -> bool | Unknown:
+    """Whether a plain container has an item, which alone is not too much to look at.
+
+    TypeError where it cannot have such items.
+    """
+    if isinstance(container, range):
+        # Python itself looks for anything but its own whole numbers one by one.
+        whole = isinstance(item, int) or (isinstance(item, float) and item.is_integer())
+        return whole and int(item) in container
+    refused = None
+    if traversal_cost.is_container(item) and isinstance(container, (list, tuple)):
+        refused = calls.too_much(item, container)
+    elif isinstance(container, str):
+        refused = strings.searched(calls, container, item)
+    elif isinstance(container, (list, tuple)):
+        going_over(calls, container)
+    return refused or item in container
+
+
+def is_key(value: Value) -> bool:
+    """Whether a value is plain enough for a key; hashing a tuple deeper than two may not end."""
+    if isinstance(value, (str, int, float, bytes, type(None))):
+        return True
+    if isinstance(value, (Native, UserClass, Function, NativeFunction, NativeClass)):
+        return _is_itself(value)
+    parts = value if isinstance(value, tuple) else (value,)
+    inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+    plain = isinstance(value, tuple)
+    return plain and not any(isinstance(o, tuple) or type(o).__hash__ is None for o in inner)
+
+
+def _is_itself(value: Value) -> bool:
+    """Whether an object equals itself alone, or says what it equals."""
+    cls = value.cls if isinstance(value, Native) else None
+    if cls is not None and cls.find("__eq__") is not MISSING:
+        return False
+    return not hasattr(value, "shape") and type(value).__hash__ is not None
+
+
+def attribute(calls: Calls, value: Value, name: str) -> Value:
+    """Return a method of a plain value as something to call."""
+    run = calls.run
+    for kind, names in METHODS.items():
+        if isinstance(value, kind) and name in names:
+            return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
+    if isinstance(value, dict) and name in ("keys", "values", "items", "update", "subtract"):
+        return NativeFunction(lambda run, *a, **k: _mapping(calls, value, name, a, k), name)
+    if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements", "popitem"):
+        return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
+    if name == "maxlen" and hasattr(value, "most"):
+        return value.most
+    if isinstance(value, str) and name == "format":
+        return NativeFunction(
+            lambda run, *a, **k: strings.formatted(calls, value, list(a), k), name
+        )
+    if isinstance(value, str) and name in ("join", "replace"):
+        return NativeFunction(
+            lambda run, *a: strings.joined_or_replaced(calls, value, name, a), name
+        )
+    if isinstance(value, str) and name in ("translate", "maketrans"):
+        return NativeFunction(lambda run, *a: strings.translated(run, value, name, a), name)
+    if isinstance(value, list) and name == "sort":
+        return NativeFunction(lambda run, **k: _sort(calls, value, k), name)
+    if isinstance(value, str) and name in ("zfill", "rjust", "ljust", "center"):
+        return NativeFunction(lambda run, *a: strings.padded(run, value, name, a), name)
+    if isinstance(value, (int, float)) and name in ("real", "imag", "numerator", "denominator"):
+        return getattr(value, name)
+    if isinstance(value, (int, float)) and name in ("item", "numpy", "astype"):
+        return NativeFunction(lambda run, *a: value, name)
+    return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
+
+
+def _work(calls: Calls, value: Value, name: str, args: Any) -> Unknown | None:
+    """Count the work of a method; why it is not called, where it goes over too much."""
+    if isinstance(value, (str, bytes)) and name not in _AT_THE_ENDS:
+        return strings.searched(calls, value, *args)
+    if name in _LOOKING_UP and isinstance(value, (dict, set)):
+        # A default is handed on as it is.
+        return calls.too_much(*args[:1])
+    if name in _ENDS:
+        calls.tick(len(value) // _MOVED_PER_STEP)
+        return None
+    going_over(calls, value)
+    if name in _LOOKING_UP and args and traversal_cost.is_container(args[0]):
+        return calls.too_much(value, args[0])
+    return None if name == "extend" else calls.too_much(*args)
+
+
+def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+    refused = _work(calls, value, name, args)
+    if refused is not None:
+        return refused
+    more = lengths.more_in(value)
+    if more is not None and isinstance(value, list):
+        return _open_list(calls, value, more, name, args)
+    if isinstance(value, list) and name == "extend":
+        return lengths.extend(value, list(calls.iterate(args[0])))
+    if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
+        return calls.run.unknown("a sequence too long to follow")
+    unknown = next((one for one in args if isinstance(one, Unknown)), None)
+    if isinstance(unknown, string_sets.DrawnText) and args[0] is unknown:
+        told = _of_drawn(calls, value, name, unknown, args[1:])
+        if told is not MISSING:
+            return told
+    if unknown is not None and isinstance(value, set) and name == "add":
+        return lengths.open_up(calls.run, value, unknown)
+    if isinstance(value, dict) and name == "get" and args:
+        why = args[0] if isinstance(args[0], Unknown) else more
+        if why is not None and (why is not more or args[0] not in value):
+            return lengths.looked_up(calls.run, value, why)
+    if unknown is not None and isinstance(value, (str, list, tuple)):
+        if name in ("index", "rindex") and value:
+            return lengths.some(calls.run, "the place of an item", len(value) - 1, unknown)
+        if name in ("find", "rfind", "count"):
+            run = calls.run
+            return SomeInt(run.file, run.line, "the place or count of an item", unknown.root)
+    if unknown is not None and name in _NEEDS_KNOWN:
+        return unknown
+    return getattr(value, name)(*args, **kwargs)
+
+
+def _of_drawn(calls: Calls, value: Value, name: str, text: Unknown, rest: Any) -> Value:
+    """Call a method of a set or mapping with text that is drawn; MISSING where that is no help."""
+    run = calls.run
+    assert isinstance(text, string_sets.DrawnText)
+    if isinstance(value, set) and name == "add" and string_sets.stored(run, value, text):
+        return None
+    if isinstance(value, dict) and name in ("get", "setdefault"):
+        told = string_sets.looked_up(run, value, text, *(rest or (None,)))
+        if name == "setdefault" and text.between is None:
+            for word in text.words:
+                value.setdefault(word, rest[0] if rest else None)
+        return MISSING if told is None else told
+    return MISSING
+
+
+def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: Any) -> Value:
+    """Call a method of a list of unknown length; what ends it stays at its end."""
+    run = calls.run
+    if name in ("append", "insert"):
+        value.insert(len(value) - 1, args[-1])
+        added: Value = 1
+    elif name == "extend":
+        return lengths.extend(value, list(calls.iterate(args[0])))
+    elif name == "pop":
+        added = -1
+    elif name == "copy":
+        return list(value)
+    elif name in ("reverse", "remove"):
+        return None
+    elif name == "clear":
+        return value.clear()
+    else:
+        return run.unknown("what a list holds that is read from data", more)
+    total = lengths.plus(lengths.length_of([more]), added, 1)
+    if isinstance(total, int):
+        value[-1:] = [value[0]] * max(0, min(total, lengths.MAX_KNOWN) - len(value) + 1)
+    else:
+        value[-1] = More(total.file, total.line, total.reason, total.root, total)
+    if name != "pop":
+        return None
+    return value[0] if len(value) > 1 else lengths.likeness(more)
+
+
+def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+    subtracts = name == "subtract"
+    if (name == "update" or subtracts) and hasattr(value, "counted"):
+        return value.counted(calls.run, *args, sign=-1 if subtracts else 1, **kwargs)
+    if name == "update":
+        given = args[0] if args else {}
+        if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
+            pairs = [tuple(one) for one in calls.iterate(given)]
+            refused = calls.too_much([pair[0] for pair in pairs])
+            if refused is not None:
+                return refused
+            given = dict(pairs)
+        given = getattr(given, "entries", given)
+        going_over(calls, given)
+        value.update(given if isinstance(given, dict) else {})
+        value.update(kwargs)
+        return None
+    going_over(calls, value)
+    if name == "items":
+        return list(value.items())
+    return list(value) if name == "keys" else list(value.values())
+
+
+def _sort(calls: Calls, value: list[Value], options: dict[str, Value]) -> None:
+    made = sorting.in_order(calls, list(value), options)
+    if isinstance(made, list):
+        value[:] = made
+
+
+def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+    if name == "move_to_end":
+        moved = value.pop(args[0])
+        rest = dict(value) if kwargs.get("last", True) is False else {}
+        if rest:
+            value.clear()
+        value[args[0]] = moved
+        value.update(rest)
+        return None
+    if name == "popitem":
+        last = (kwargs.get("last", True) if not args else args[0]) is not False
+        key = next(reversed(value) if last else iter(value), MISSING)
+        if key is MISSING:
+            return calls.lacking("popitem of an empty dictionary", "KeyError")
+        return key, value.pop(key)
+    if name == "elements":
+        return [one for one, times in value.items() for _ in range(times)]
+    if first_unknown(list(value.values())) is not None:
+        return calls.run.unknown("an order of counts that are not known")
+    pairs = sorted(value.items(), key=lambda one: -one[1])
+    return pairs[: args[0]] if args else pairs
+
+
+def remove(owner: Value, key: Value) -> None:
+    """Run `del owner[key]` where that can be told."""
+    if isinstance(owner, dict) and isinstance(key, (str, int, float, tuple)):
+        if traversal_cost.weight(key) <= traversal_cost.MOST:
+            owner.pop(key, None)
+    elif isinstance(owner, list) and (
+        (isinstance(key, int) and -len(owner) <= key < len(owner))
+        or (isinstance(key, slice) and not first_unknown(key.start, key.stop, key.step))
+    ):  # fmt: skip
+        del owner[key]
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are one for the analysis: equal constants, or tensors of one shape."""
+    return _same(left, right, set())
+
+
+def _same(left: Value, right: Value, seen: set[tuple[int, int]]) -> bool:
+    """Compare, each pair of containers once: `seen` are those that are being compared, or equal."""
+    if left is right:
+        return True
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return left.shape == right.shape and left.dtype == right.dtype
+    shape = getattr(left, "shape", None)
+    if shape is not None and type(left) is type(right):
+        return bool(shape == right.shape and left.dtype == right.dtype)
+    if isinstance(left, (list, tuple)) and type(left) is type(right):
+        pair = (id(left), id(right))
+        if pair in seen:
+            return True
+        seen.add(pair)
+        return len(left) == len(right) and len(seen) <= traversal_cost.MOST and all(
+            _same(one, other, seen) for one, other in zip(left, right, strict=True)
+        )  # fmt: skip
+    if isinstance(left, (int, float, str, bool, type(None))):
+        return type(left) is type(right) and left == right
+    alike = getattr(left, "alike", None)
+    return alike is not None and type(left) is type(right) and bool(alike(right))
+
+
+def one_of_two(why: Unknown, *sides: Value) -> Unknown:
+    """Return what one of two values is when nobody knows which: of two numbers it is a number."""
+    numbers = (int, float, SomeNumber)
+    if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
+        return why
+    kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
+    return kind(why.file, why.line, why.reason, why.root)

@@ -1,0 +1,161 @@
+"""Text of which only the words are known that it is drawn from, or made of.
+
+`random.choice(words)` is one of the words; a sentence joined from such draws is made of them. A
+dictionary or set filled with them has as many keys as there are words: all may occur, and the
+most that can be is what memory must have room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuconsole.preflight.interpreter.domain import join, lengths
+from gpuconsole.preflight.interpreter.domain.values import (
+    More,
+    NativeFunction,
+    Unknown,
+    Value,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
+
+MAX_WORDS = 5000
+MAX_LETTERS = 200_000
+REASON = "text drawn at random"
+MIXED = "\0"
+"""Stands between words that have more than one thing between them."""
+METHODS = "text."
+"""Begins the names of functions whose result is such a text again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnText(Unknown):
+    """One of the words; or, where `between` is not None, many of them with that between."""
+
+    words: tuple[str, ...] = ()
+    between: str | None = None
+
+
+def one_of(run: Run, words: Iterable[str], between: str | None = None) -> Unknown:
+    """Return text drawn from words, each of them taken once."""
+    found = tuple(dict.fromkeys(words))
+    run.calls.tick(len(found) // 8)
+    if not found or len(found) > MAX_WORDS or sum(map(len, found)) > MAX_LETTERS:
+        return run.unknown(REASON)
+    return DrawnText(run.file, run.line, REASON, None, found, between)
+
+
+def single(value: Value) -> bool:
+    """Whether a value is one of some words."""
+    return isinstance(value, DrawnText) and value.between is None
+
+
+def joined(run: Run, between: str, parts: list[Value]) -> Value:
+    """Return texts put together; None where not all are text, or none is drawn."""
+    words: list[str] = []
+    drawn, apart = False, between
+    for one in parts:
+        if isinstance(one, More):
+            continue
+        if isinstance(one, DrawnText):
+            drawn = True
+            words.extend(one.words)
+            if one.between not in (None, between):
+                words += [str(one.between), between]
+                apart = MIXED
+        elif isinstance(one, str):
+            words.append(one)
+        else:
+            return None
+        if len(words) > 20 * MAX_WORDS:
+            words = list(dict.fromkeys(words))
+            if len(words) > MAX_WORDS:
+                return None
+    return one_of(run, words, apart) if drawn else None
+
+
+def mapped(run: Run, text: DrawnText, change: Callable[[str], Value]) -> Value:
+    """Return the text with each word changed."""
+    run.calls.tick(len(text.words))
+    made = [change(one) for one in text.words]
+    if not all(isinstance(one, str) for one in made):
+        return plain(replace(text))
+    return one_of(run, made, text.between)
+
+
+def letters(run: Run, text: DrawnText) -> Value:
+    """Return the list of the letters: as many as nobody knows."""
+    between = "" if text.between in (None, MIXED) else str(text.between)
+    found = {letter: None for word in text.words for letter in (*word, *between)}
+    return lengths.opened(one_of(run, found), lengths.of_unknown(text))
+
+
+def attribute(run: Run, text: DrawnText, name: str) -> Value:
+    """Return a method of the text."""
+
+    def change(run: Run, *args: Value, **kwargs: Value) -> Value:
+        def one(word: str) -> Value:
+            return run.calls.call(run.calls.get_attr(word, name), list(args), kwargs)
+
+        return mapped(run, text, one)
+
+    def split(run: Run, by: Value = None, *_: Value) -> Value:
+        if text.between is None:
+            parts = [part for word in text.words for part in word.split(by)]
+        elif by == text.between or (by is None and text.between.isspace()):
+            parts = [part for word in text.words for part in (word.split(by) if word else [])]
+        else:
+            return plain(text)
+        return lengths.opened(one_of(run, parts), lengths.of_unknown(text))
+
+    if name == "split":
+        return NativeFunction(split, METHODS + name)
+    if name in _CHANGES:
+        return NativeFunction(change, METHODS + name)
+    return Unknown(text.file, text.line, text.reason, text.root)
+
+
+_CHANGES = frozenset([
+    "lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold", "replace",
+    "removesuffix", "removeprefix", "swapcase", "translate",
+])  # fmt: skip
+
+
+def inside(text: DrawnText, container: Value) -> bool | None:
+    """Whether one of the words is a key or an item; None where some are and some are not."""
+    if text.between is not None or not isinstance(container, (dict, set, frozenset, list, tuple)):
+        return None
+    found = {word in container for word in text.words}
+    if len(found) == 2 or (found == {False} and lengths.more_in(container) is not None):
+        return None
+    return found.pop()
+
+
+def looked_up(run: Run, mapping: dict[Value, Value], text: DrawnText, *default: Value) -> Value:
+    """Return the value of a key that is one of the words; None where that cannot be told."""
+    if text.between is not None:
+        return None
+    make = getattr(mapping, "make", None)
+    values = [mapping[word] for word in text.words if word in mapping]
+    if len(values) < len(text.words):
+        if make is None and not default:
+            return None
+        values.append(default[0] if default or make is None else make())
+    found = join.item(run, values, text)
+    return None if isinstance(found, DrawnText) else found
+
+
+def stored(run: Run, container: Any, text: DrawnText, value: Value = None) -> bool:
+    """Put all words that it can be into a mapping or a set; whether that was done."""
+    if text.between is not None:
+        return False
+    run.calls.tick(len(text.words) // 8)
+    if isinstance(container, dict):
+        container.update(dict.fromkeys(text.words, value))
+    else:
+        container.update(text.words)
+    return True

@@ -1,0 +1,180 @@
+"""What is asked of the user: the roots of unknowns, the questions, and the answers given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.estimate import Ask
+from gpuconsole.core.text import clean
+from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read_assumption
+from gpuconsole.preflight.interpreter.domain.values import Form, Root, Unknown, Value, plain
+from gpuconsole.preflight.interpreter.numpy.array import Array
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
+
+MAX_ASKS = 3
+"""Questions put at once."""
+MAX_TEXT = 80
+ANSWERABLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+"""Expressions that an answer can be given for."""
+_EXAMPLES: Mapping[Form, str] = {
+    "value": "128", "number": "128", "test": "True", "shape": "[N, 3, 224, 224] float32",
+}  # fmt: skip
+_LARGE = ("vocab", "dict", "num_user", "num_item", "n_user", "n_item", "embeddings")
+
+
+class Answers:
+    """The user's answers, found by the spelling of an expression."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.met: dict[str, tuple[str, int]] = {}
+        """Answers that were used, as the user wrote their names, and where first."""
+        self._by_name: dict[str, list[Assumption]] = {}
+        for name, text in given.items():
+            one = read_assumption(name, text)
+            self._by_name.setdefault(one.name, []).append(one)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    def find(self, name: str, file: str, line: int) -> Assumption | None:
+        """Return the answer for an expression at a place; a placed answer wins."""
+        found = [one for one in self._by_name.get(name, ()) if one.holds_at(file, line)]
+        return max(found, key=lambda one: one.line) if found else None
+
+    def of(self, node: ast.expr, file: str) -> Assumption | None:
+        """Return the answer for a node of the syntax tree."""
+        if not self._by_name or not isinstance(node, ANSWERABLE):
+            return None
+        return self.find(text_of(node), file, node.lineno)
+
+    def for_target(self, node: ast.expr, file: str) -> Assumption | None:
+        """Return the answer for what is assigned; `self.size` also answers to `size`."""
+        found = self.of(node, file)
+        if found is None and isinstance(node, ast.Attribute):
+            found = self.find(node.attr, file, node.lineno)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def text_of(node: ast.expr) -> str:
+    """Return an expression as written, in one spelling."""
+    return ast.unparse(node)
+
+
+def rooted(node: ast.expr, unknown: Unknown, file: str, form: Form = "value") -> Unknown:
+    """Return the unknown with an expression as what would settle it."""
+    return replace(unknown, root=Root(text_of(node), file, node.lineno, "", form))
+
+
+def named(target: ast.expr, value: ast.expr, unknown: Unknown, file: str) -> Unknown:
+    """Return an unknown that is being assigned, asked for by the name it gets.
+
+    Only where the name holds the root itself: what was computed from it keeps the root's name.
+    """
+    root = unknown.root
+    if root is None or not isinstance(target, (ast.Name, ast.Attribute)):
+        return unknown
+    whole = text_of(value) == root.text
+    function = value.func if isinstance(value, ast.Call) else None
+    returned = isinstance(function, ast.Name) and function.id[:1].islower()
+    if root.name or not (whole or returned):
+        return unknown
+    name = target.id if isinstance(target, ast.Name) else text_of(target)
+    return replace(
+        unknown, root=replace(root, name=name, text=text_of(value), file=file, line=target.lineno)
+    )
+
+
+def loop_names(node: ast.For) -> tuple[str, ...]:
+    """Return the names that a loop gives to the parts of what it walks over."""
+    target = node.target
+    counted = any(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "enumerate"
+        for one in ast.walk(node.iter)
+    )
+    if counted and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        target = target.elts[1]
+    if isinstance(target, ast.Tuple):
+        return tuple(one.id if isinstance(one, ast.Name) else "" for one in target.elts)
+    return (text_of(target),)
+
+
+def ask(unknown: Unknown) -> Ask | None:
+    """Return the question that would settle an unknown; None where no answer could."""
+    root = unknown.root
+    if root is None or root.form == "gap":
+        return None
+    name = root.name or root.text
+    if len(name) > MAX_TEXT or "\n" in name:
+        return None
+    place = f"{Path(root.file).name}:{root.line}"
+    written = root.text if len(root.text) <= MAX_TEXT else ""
+    given = f", given by {written} at {place}" if root.name and written else f" at {place}"
+    if root.form == "shape":
+        question = f"Which shape and type has {name}{given}? N stands for the batch."
+    elif root.form == "test":
+        question = f"Is {name}{given} true?"
+    elif root.form == "number":
+        question = f"How large is {name}{given}?"
+    else:
+        question = f"What is {name}{given}?"
+    return Ask(clean(name), root.file, root.line, clean(question), _example(root))
+
+
+def _example(root: Root) -> str:
+    words = f"{root.name} {root.text}".lower()
+    if root.form in ("value", "number") and any(word in words for word in _LARGE):
+        return "30000"
+    return _EXAMPLES[root.form]
+
+
+def batch_field(run: Run, names: Sequence[str], place: int, count: int, why: Unknown) -> Value:
+    """Return one unknown part of a loader's batch: as answered, or asked for by shape.
+
+    `names` are those that the loop over the loader gives to the `count` parts.
+    """
+    if len(names) == count and names[place]:
+        name = names[place]
+    else:
+        name = f"{names[0]}[{place}]" if len(names) == 1 and names[0] else ""
+    return batch_item(run, name, why) if name else why
+
+
+def batch_item(run: Run, name: str, why: Unknown) -> Value:
+    """Return the unknown part of a batch that the script would call `name`."""
+    given = run.answers.find(name, run.file, run.line)
+    if given is not None and isinstance(given.value, ShapeAnswer):
+        queue, run.queue = run.queue, None  # this is a waiting batch itself
+        made = answer(run, given)
+        run.queue = queue
+        return made
+    return replace(plain(why), root=Root(name, run.file, run.line, "", "shape"))
+
+
+def answer(run: Run, one: Assumption) -> Value:
+    """Return the value that an answer stands for.
+
+    A shape with the batch in it is a batch that the loader gave; one without is an array.
+    """
+    run.answers.met.setdefault(one.given, (run.file, run.line))
+    run.doubt = run.unknown(f"{one.given} is as answered")
+    value = one.value
+    if not isinstance(value, ShapeAnswer):
+        return value
+    if not value.batched:
+        return Array(value.shape(0), value.dtype)
+    batch = run.batch_here()
+    if batch is None:
+        return run.unknown("the batch size N of an answer is not known: give --batch-size")
+    made = run.tensor(value.shape(batch), value.dtype, "inputs")
+    if run.queue is not None and one.given not in run.queue.answered:
+        waiting = [run.storage(made.nbytes, "inputs") for _ in range(run.queue.length)]
+        run.queue.answered[one.given] = waiting
+    return made

@@ -1,0 +1,137 @@
+"""Reading a script: bounded, and never run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+
+MAX_BYTES = 2 * 2**20
+"""Far above any script that people write; keeps parsing well under a second."""
+MAX_NOTEBOOK_BYTES = 32 * 2**20
+"""A notebook carries its output, pictures as text included."""
+NOTEBOOK = ".ipynb"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as the interpreter runs it: one part, or one for each code cell of a notebook."""
+
+    parts: tuple[tuple[str, ast.Module], ...]
+    """Where each part lies, as shown to people, and its syntax tree."""
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Script:
+    """Return a script or notebook; UsageError says what is wrong with it and where."""
+    if path.suffix != NOTEBOOK:
+        return Script(((str(path), parse(path)),))
+    changed, size = _stat(path, MAX_NOTEBOOK_BYTES)
+    return _notebook(str(path), changed, size)
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a file; UsageError says what is wrong with it and where."""
+    return _parse(str(path), *_stat(path, MAX_BYTES))
+
+
+def _stat(path: Path, most: int) -> tuple[int, int]:
+    """Return change time and size of a readable, not too large file."""
+    try:
+        stat = path.stat()
+        if not path.is_file():
+            raise UsageError("Not a script", f"{path} is not a file.", "Name a Python file.")
+    except OSError as error:
+        raise UsageError(
+            "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."
+        ) from None
+    if stat.st_size > most:
+        raise UsageError(
+            "Script too large",
+            f"{path} has {stat.st_size / 2**20:.0f} MiB; "
+            f"the analysis reads up to {most // 2**20} MiB.",
+            "Move data out of the script into files of its own.",
+        )
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _bytes(name: str, most: int) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise UsageError(
+            "Cannot read the script", f"{name}: {error.strerror}.", "Check the path."
+        ) from None
+
+
+# The change time and size only key the caches.
+@lru_cache(maxsize=8)
+def _notebook(name: str, changed: int, size: int) -> Script:
+    # Notebooks are a minority: plain scripts do not pay for reading JSON.
+    from gpuconsole.preflight.interpreter.frontend.notebook import cells
+
+    parts, skipped = cells(Path(name), _bytes(name, MAX_NOTEBOOK_BYTES), _tree)
+    shown = ", ".join(skipped[:6]) + (f" and {len(skipped) - 6} more" if skipped[6:] else "")
+    notes = (f"Notebook magics and shell lines were not followed: {shown}.",) if skipped else ()
+    return Script(tuple(parts), notes)
+
+
+@lru_cache(maxsize=64)
+def _parse(name: str, changed: int, size: int) -> ast.Module:
+    return _tree(_bytes(name, MAX_BYTES), name)
+
+
+def _tree(text: bytes | str, name: str) -> ast.Module:
+    """Parse; bytes, not text, where it is a file: the parser honours the file's coding line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, name)
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            "Script is not text", f"{name}: {error.reason} at byte {error.start}.", "Save as UTF-8."
+        ) from None
+    except SyntaxError as error:
+        place = f"{name}:{error.lineno or 1}:{error.offset or 1}"
+        raise UsageError(
+            "Script has a syntax error",
+            f"{place}: {clean(error.msg, 200)}.",
+            "Python itself would refuse this file; correct the line.",
+        ) from None
+    except (RecursionError, MemoryError, ValueError) as error:
+        reason = "it is nested too deep" if not isinstance(error, ValueError) else str(error)
+        raise UsageError(
+            "Cannot read the script", f"{name}: {clean(reason, 200)}.", "Simplify the file."
+        ) from None
+
+
+def within(root: Path, path: Path) -> Path | None:
+    """Return where a path leads, links followed, or None when that lies outside `root`."""
+    try:
+        found = path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return found if found.is_relative_to(root) else None
+
+
+def candidates(root: Path, base: Path, name: str) -> Iterator[tuple[Path, Path]]:
+    """Give the files that could be the module `name` below `base`: a package, then a module.
+
+    Each with where its links lead; only files that lie within `root` are given.
+    """
+    parts = [part for part in name.split(".") if part]
+    if not all(part.isidentifier() for part in parts):
+        return
+    where = base.joinpath(*parts)
+    wanted = [where / "__init__.py"] + ([where.with_name(where.name + ".py")] if parts else [])
+    for path in wanted:
+        found = within(root, path) if path.is_file() else None
+        if found is not None:
+            yield path, found

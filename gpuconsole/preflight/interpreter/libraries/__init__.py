@@ -1,0 +1,1 @@
+"""Models of other libraries, and what finds a library by its name."""

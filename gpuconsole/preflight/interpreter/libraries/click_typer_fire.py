@@ -1,0 +1,330 @@
+"""click, typer and fire: options declared around a function, or by its parameters."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Function,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Stop,
+    Value,
+)
+from gpuconsole.preflight.interpreter.libraries.argparse import Parser
+from gpuconsole.preflight.interpreter.libraries.command_line import BY_NAME, Option
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+
+class Command(Native):
+    """A function with options: called without arguments it takes the job's."""
+
+    label = "command"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.function: Value = None
+        self.options: list[Option] = []
+        self.commands: dict[str, Value] = {}
+        self.finished = False
+        """Whether `@click.command()` was put around it; before that it is a function."""
+        self.with_context = False
+
+    def get_callback(self, run: Run) -> Value:
+        """Give the function."""
+        return self.function
+
+    def get_name(self, run: Run) -> Value:
+        """Give the name."""
+        return getattr(self.function, "name", "")
+
+    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+        """Run with the job's arguments; click ends the script after that."""
+        if not self.finished:
+            return calls.call(self.function, list(args), kwargs)
+        words = list(kwargs.get("args") or (args[0] if args else calls.run.args))
+        self.run_with(calls, words)
+        if kwargs.get("standalone_mode", True) is not False:
+            raise Stop
+        return None
+
+    def run_with(self, calls: Any, words: list[str]) -> None:
+        """Read the words and call the function."""
+        run: Run = calls.run
+        parser = Parser()
+        parser.options = list(self.options)
+        if self.commands:
+            place = Option(("command",), "command", run.file, run.line, nargs="...")
+            parser.options.append(place)
+        values: dict[str, Value] = {}
+        left: list[str] = []
+        parser.fill(run, values, words, left)
+        for word in left:
+            run.fault(f"the script has no argument {word[:60]}")
+        rest = values.pop("command", None) if self.commands else None
+        context = [Silent()] if self.with_context else []
+        calls.call(self.function, context, values)
+        if rest:
+            name, *more = rest
+            found = self.commands.get(name.replace("_", "-")) or self.commands.get(name)
+            if isinstance(found, Command):
+                found.run_with(calls, list(more))
+            else:
+                run.fault(f"{name[:40]} is not one of the script's commands")
+
+    do_main = call
+
+    def do_command(self, run: Run, *args: Value, **_: Value) -> Value:
+        """Make a command of this group."""
+        return NativeFunction(lambda run, function: self._added(function, args), "command")
+
+    def do_add_command(self, run: Run, command: Value, name: Value = None) -> None:
+        """Add a command to this group."""
+        self._added(command, (name,))
+
+    def _added(self, function: Value, args: tuple[Value, ...]) -> Value:
+        made = finished(function)
+        name = args[0] if args and isinstance(args[0], str) else (
+            getattr(made.function, "name", "").replace("_", "-"))  # fmt: skip
+        self.commands[name] = made
+        return made
+
+
+def optioned(function: Value) -> Command:
+    """Return a function as something that has options."""
+    if isinstance(function, Command):
+        return function
+    made = Command()
+    made.function = function
+    return made
+
+
+def finished(function: Value) -> Command:
+    """Return a function with options as a whole command."""
+    made = optioned(function)
+    made.finished = True
+    return made
+
+
+def _command(run: Run, *args: Value, **_: Value) -> Value:
+    if args and isinstance(args[0], (Function, Command)):
+        return finished(args[0])
+    return NativeFunction(lambda run, function: finished(function), "command")
+
+
+def _click_option(run: Run, *flags: Value, **given: Value) -> Value:
+    names = [one for one in flags if isinstance(one, str)]
+    file, line = run.file, run.line
+
+    def add(run: Run, function: Value) -> Value:
+        made = optioned(function)
+        # Decorators run from the inside out; the first one written comes first.
+        made.options.insert(0, _as_option(run, file, line, names, given))
+        return made
+
+    return NativeFunction(add, "option")
+
+
+def _as_option(run: Run, file: str, line: int, names: list[str], given: dict[str, Value]) -> Option:
+    on: list[str] = []
+    off: list[str] = []
+    dest = ""
+    for one in names:
+        first, slash, second = one.partition("/")
+        if not first.startswith("-"):
+            dest = first
+            continue
+        on.append(first.strip())
+        off.extend([second.strip()] if slash else [])
+    long = next((one for one in on if one.startswith("--")), on[0] if on else dest)
+    default = given.get("default")
+    switch = bool(off) or given.get("is_flag") is True
+    kind = given.get("type")
+    if kind is None and not switch and isinstance(default, (int, float)):
+        kind = run.calls.builtins[
+            "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
+        ]
+    choices = kind.choices if isinstance(kind, Choice) else None
+    several = given.get("multiple") is True
+    return Option(
+        tuple(on) or (dest,), (dest or long.lstrip("-")).replace("-", "_").lower(), file, line,
+        default=(False if switch and default is None else [] if several and default is None
+                 else default),
+        type=None if isinstance(kind, (Choice, Silent)) else kind,
+        action=("boolean" if switch else "count" if given.get("count") is True
+                else "append" if several else "store"),
+        nargs="*" if given.get("nargs") == -1 else (
+            given["nargs"] if isinstance(given.get("nargs"), int) and given["nargs"] > 1 else None),
+        choices=choices, required=given.get("required") is True, off_flags=tuple(off),
+    )  # fmt: skip
+
+
+def _click_argument(run: Run, name: Value, **given: Value) -> Value:
+    file, line = run.file, run.line
+    needed = given.get("required", given.get("default") is None and given.get("nargs") != -1)
+
+    def add(run: Run, function: Value) -> Value:
+        made = optioned(function)
+        option = _as_option(run, file, line, [str(name)], given)
+        option.required = needed is True
+        if not option.required and option.nargs is None:
+            option.nargs, option.const = "?", option.default
+        made.options.insert(0, option)
+        return made
+
+    return NativeFunction(add, "argument")
+
+
+class Choice(Native):
+    """`click.Choice`."""
+
+    label = "Choice"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: Value = None
+
+    def init(self, run: Run, choices: Value, *_: Value, **__: Value) -> None:
+        """Keep the choices."""
+        self.choices = choices
+
+
+def _pass_context(run: Run, function: Value) -> Value:
+    made = optioned(function)
+    made.with_context = True
+    return made
+
+
+def click(run: Run) -> Namespace:
+    """Return `click`."""
+    built = run.calls.builtins if run.calls is not None else {}
+    table: dict[str, Any] = {"command": _command, "group": _command, "option": _click_option,
+             "argument": _click_argument, "pass_context": _pass_context,
+             "version_option": lambda run, *_, **__: NativeFunction(lambda r, f: f, "option"),
+             "help_option": lambda run, *_, **__: NativeFunction(lambda r, f: f, "option"),
+             "echo": lambda run, *_, **__: None, "secho": lambda run, *_, **__: None,
+             }  # fmt: skip
+    names: dict[str, Value] = {k: NativeFunction(v, f"click.{k}") for k, v in table.items()}
+    for name, kind in (("INT", "int"), ("FLOAT", "float"), ("STRING", "str"), ("BOOL", "bool")):
+        names[name] = built.get(kind)
+    number = NativeFunction(lambda run, *_, **__: built.get("int"), "IntRange")
+    real = NativeFunction(lambda run, *_, **__: built.get("float"), "FloatRange")
+    silent = NativeClass(Silent, "Path")
+    return Namespace("click", {**names, "Choice": NativeClass(Choice, "Choice"), "Path": silent,
+                               "File": silent, "IntRange": number, "FloatRange": real})  # fmt: skip
+
+
+# -- options out of a signature: typer and fire
+
+
+class Default(Native):
+    """`typer.Option(32, "--batch-size")` and `typer.Argument(...)`."""
+
+    label = "Option"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.default: Value = MISSING
+        self.flags: list[str] = []
+
+    def init(self, run: Run, default: Value = MISSING, *flags: Value, **_: Value) -> None:
+        """Keep default and flags."""
+        words = [one for one in (default, *flags) if isinstance(one, str) and one.startswith("-")]
+        self.default = MISSING if default in words or default is Ellipsis else default
+        self.flags = words
+
+
+class Place(Default):
+    """`typer.Argument(...)`."""
+
+
+def from_signature(run: Run, function: Value) -> Value:
+    """Return a function as a command whose options are its parameters."""
+    if not isinstance(function, Function):
+        return function
+    made = finished(Command())
+    made.function = function
+    spec = function.args
+    names = [*spec.posonlyargs, *spec.args]
+    defaults = [MISSING] * (len(names) - len(function.defaults)) + function.defaults
+    for one, default in (*zip(names, defaults, strict=True),
+                         *zip(spec.kwonlyargs, function.kw_defaults, strict=True)):  # fmt: skip
+        made.options.append(_parameter(run, one, default))
+    return made
+
+
+def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
+    place = default is MISSING or isinstance(default, Place)
+    flags = [f"--{node.arg.replace('_', '-')}", f"--{node.arg}"]
+    if isinstance(default, Default):
+        flags = default.flags or flags
+        default = default.default
+    hint = ast.unparse(node.annotation) if node.annotation is not None else ""
+    kind = next((one for one in BY_NAME if hint == one or hint.startswith(f"Optional[{one}")
+                 or hint.startswith(f"Annotated[{one}")), "")  # fmt: skip
+    kind = kind or (type(default).__name__ if isinstance(default, (bool, float, str)) else
+                    "int" if isinstance(default, int) else "")  # fmt: skip
+    switch = kind == "bool" and not place
+    return Option(
+        (node.arg,) if place else tuple(flags), node.arg, run.file, node.lineno or run.line,
+        default=None if default is MISSING else default,
+        type=None if switch or not kind else run.calls.builtins[kind],
+        action="boolean" if switch else "store", required=default is MISSING,
+        off_flags=(f"--no-{node.arg.replace('_', '-')}",) if switch else (),
+    )  # fmt: skip
+
+
+def _run_function(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
+    made = from_signature(run, function)
+    if isinstance(made, Command):
+        made.run_with(run.calls, list(run.args))
+        return None
+    return run.unknown("a command line made from something else than a function")
+
+
+class App(Command):
+    """`typer.Typer()`."""
+
+    label = "Typer"
+
+    def init(self, run: Run, *_: Value, **__: Value) -> None:
+        """Start without commands."""
+
+    def do_command(self, run: Run, *args: Value, **_: Value) -> Value:
+        """Make a command out of a function's signature."""
+        return NativeFunction(
+            lambda run, function: self._kept(run, function, args), "command"
+        )  # fmt: skip
+
+    def _kept(self, run: Run, function: Value, args: tuple[Value, ...]) -> Value:
+        self._added(from_signature(run, function), args)
+        return function
+
+    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
+        """Run the only command, or the one that the job names."""
+        only = next(iter(self.commands.values()), None)
+        if len(self.commands) == 1 and isinstance(only, Command):
+            only.run_with(calls, list(calls.run.args))
+        else:
+            self.function = NativeFunction(lambda run: None, "app")
+            self.run_with(calls, list(calls.run.args))
+        raise Stop
+
+
+def typer() -> Namespace:
+    """Return `typer`."""
+    return Namespace("typer", {
+        "run": NativeFunction(_run_function, "typer.run"), "Typer": NativeClass(App, "Typer"),
+        "Option": NativeClass(Default, "Option"), "Argument": NativeClass(Place, "Argument"),
+        "echo": NativeFunction(lambda run, *_, **__: None, "echo"),
+    })  # fmt: skip
+
+
+def fire() -> Namespace:
+    """Return `fire`."""
+    return Namespace("fire", {"Fire": NativeFunction(_run_function, "fire.Fire")})

@@ -1,0 +1,179 @@
+"""`cv2`: pictures as arrays, whose size is known once they are resized."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    Namespace,
+    Native,
+    NativeFunction,
+    SomeInt,
+    Unknown,
+    Value,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, extents, picked, promote
+
+GRAYSCALE, COLOR = 0, 1
+UNKNOWN_SIDE = 1 << 20
+"""A side longer than any picture's, to tell which slices do not depend on it."""
+
+
+class Photo(Native):
+    """A picture out of a file: an array of which the sides are not known."""
+
+    label = "picture"
+
+    def __init__(self, channels: int | None = 3, dtype: str = "uint8") -> None:
+        super().__init__()
+        self.channels, self.dtype = channels, dtype
+
+    def as_array(self) -> Array:
+        """Return an array with impossibly long sides."""
+        tail = () if self.channels is None else (self.channels,)
+        return Array((UNKNOWN_SIDE, UNKNOWN_SIDE, *tail), self.dtype)
+
+    def unsized(self, dtype: str) -> Photo:
+        """Return what `np.array` makes: the same, of another type where one is wanted."""
+        return Photo(self.channels, dtype or self.dtype)
+
+    def get_shape(self, run: Run) -> Value:
+        """Give the sides, which are not known, and the channels."""
+        side = SomeInt(run.file, run.line, "the size of a picture on disk")
+        return (side, side) if self.channels is None else (side, side, self.channels)
+
+    def get_ndim(self, run: Run) -> Value:
+        """Give the number of axes."""
+        return 2 if self.channels is None else 3
+
+    def do_astype(self, run: Run, dtype: Value, **_: Value) -> Value:
+        """Convert."""
+        return Photo(self.channels, dtype_name(dtype, self.dtype))
+
+    def do_copy(self, run: Run, *_: Value) -> Value:
+        """Copy."""
+        return self
+
+    def operate(self, calls: Any, kind: type[ast.operator], other: Value, *, first: bool) -> Value:
+        """Compute with each pixel."""
+        dtype = other.dtype if isinstance(other, (Array, Photo)) else "uint8"
+        made = promote(self.dtype, dtype)
+        real = kind is ast.Div or isinstance(other, float)
+        return Photo(self.channels, "float64" if real and not made.startswith("float") else made)
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give a part: a crop of a known size, or a picture of an unknown one."""
+        made = picked(calls.run, self.as_array(), key)
+        sides = made.shape[:2] if isinstance(made, Array) else ()
+        if len(sides) == 2 and all(side < UNKNOWN_SIDE for side in sides):
+            return made
+        whole = isinstance(made, Array) and len(made.shape) == 3
+        return Photo(made.shape[2] if whole else None, self.dtype)
+
+
+def _read(run: Run, path: Value = None, flag: Value = COLOR, *_: Value) -> Value:
+    return Photo(None if flag == GRAYSCALE else 3)
+
+
+def _tail(picture: Value) -> tuple[int, ...]:
+    if isinstance(picture, Photo):
+        return () if picture.channels is None else (picture.channels,)
+    # What OpenCV gives back has no axis for one channel.
+    return tuple(picture.shape[2:]) if picture.shape[2:] != (1,) else ()
+
+
+def _resize(run: Run, picture: Value, dsize: Value = None, *_: Value, fx: Value = None,
+            fy: Value = None, **__: Value) -> Value:  # fmt: skip
+    if isinstance(picture, Unknown):
+        return picture
+    if dsize is None:
+        known = isinstance(picture, Array) and isinstance(fx, (int, float))
+        if not known or not isinstance(fy, (int, float)):
+            return Photo(picture.channels, picture.dtype) if isinstance(picture, Photo) else (
+                run.unknown("how far a picture is scaled", fx))  # fmt: skip
+        height, width = picture.shape[:2]
+        return Array((round(height * fy), round(width * fx), *_tail(picture)), picture.dtype)
+    return _sized(run, picture, dsize)
+
+
+def _sized(run: Run, picture: Value, size: Value) -> Value:
+    sides = extents(run, size)
+    if isinstance(sides, Unknown):
+        tail = _tail(picture)
+        return Photo(tail[0] if tail else None, picture.dtype)
+    return Array((sides[1], sides[0], *_tail(picture)), picture.dtype)
+
+
+def _warp(run: Run, picture: Value, matrix: Value, dsize: Value, *_: Value, **__: Value) -> Value:
+    return picture if isinstance(picture, Unknown) else _sized(run, picture, dsize)
+
+
+def _color(run: Run, picture: Value, code: Value, *_: Value) -> Value:
+    if isinstance(picture, Unknown) or not isinstance(code, str):
+        return picture
+    target = code.split("2")[-1]
+    channels = {"GRAY": None, "BGRA": 4, "RGBA": 4}.get(target, 3)
+    if isinstance(picture, Photo):
+        return Photo(channels, picture.dtype)
+    tail = () if channels is None else (channels,)
+    return Array((*picture.shape[:2], *tail), picture.dtype)
+
+
+def _border(run: Run, picture: Value, top: Value, bottom: Value, left: Value, right: Value,
+            *_: Value, **__: Value) -> Value:  # fmt: skip
+    if not isinstance(picture, Array):
+        return picture
+    sides = extents(run, [run.calls.binary(ast.Add, picture.shape[0], run.calls.binary(
+        ast.Add, top, bottom)), run.calls.binary(ast.Add, picture.shape[1], run.calls.binary(
+            ast.Add, left, right))])  # fmt: skip
+    return sides if isinstance(sides, Unknown) else Array((*sides, *_tail(picture)), picture.dtype)
+
+
+def _keep(run: Run, picture: Value, *_: Value, **__: Value) -> Value:
+    return picture
+
+
+def _threshold(run: Run, picture: Value, *_: Value, **__: Value) -> Value:
+    return (run.number("a threshold"), picture)
+
+
+def _split(run: Run, picture: Value) -> Value:
+    if isinstance(picture, Array):
+        return [Array(picture.shape[:2], picture.dtype) for _ in range(picture.shape[2])]
+    if isinstance(picture, Photo):
+        return [Photo(None, picture.dtype) for _ in range(picture.channels or 1)]
+    return picture
+
+
+def _nothing(run: Run, *_: Value, **__: Value) -> None:
+    return None
+
+
+def namespace() -> Namespace:
+    """Return `cv2`."""
+    table: dict[str, Callable[..., Value]] = {
+        "imread": _read, "imdecode": _read, "resize": _resize, "cvtColor": _color,
+        "warpAffine": _warp, "warpPerspective": _warp, "copyMakeBorder": _border,
+        "threshold": _threshold, "split": _split, "imwrite": _nothing, "imshow": _nothing,
+        "waitKey": _nothing, "setNumThreads": _nothing,
+        "getRotationMatrix2D": lambda run, *a, **k: Array((2, 3), "float64"),
+        **dict.fromkeys(("flip", "GaussianBlur", "blur", "medianBlur", "dilate", "erode",
+                         "filter2D", "normalize", "addWeighted", "equalizeHist", "bilateralFilter",
+                         "convertScaleAbs", "LUT"), _keep),
+    }  # fmt: skip
+    colors = ("BGR2RGB", "RGB2BGR", "BGR2GRAY", "RGB2GRAY", "GRAY2BGR", "GRAY2RGB", "BGR2HSV",
+              "RGB2HSV", "HSV2BGR", "HSV2RGB", "BGR2LAB", "RGB2LAB", "LAB2BGR", "BGR2YCrCb",
+              "BGRA2BGR", "RGBA2RGB", "BGR2BGRA", "RGBA2BGR", "BGRA2RGB")  # fmt: skip
+    plain = dict.fromkeys(("INTER_NEAREST", "INTER_LINEAR", "INTER_AREA", "INTER_CUBIC",
+                           "INTER_LANCZOS4", "BORDER_CONSTANT", "BORDER_REFLECT",
+                           "BORDER_REPLICATE", "BORDER_REFLECT_101", "THRESH_BINARY",
+                           "THRESH_OTSU", "IMREAD_ANYCOLOR"), 2)  # fmt: skip
+    names: dict[str, Value] = {key: NativeFunction(call, f"cv2.{key}")
+                               for key, call in table.items()}  # fmt: skip
+    return Namespace("cv2", {
+        **names, **{"COLOR_" + name: name for name in colors}, **plain,
+        "IMREAD_GRAYSCALE": GRAYSCALE, "IMREAD_COLOR": COLOR, "IMREAD_UNCHANGED": -1,
+    })  # fmt: skip

@@ -1,0 +1,243 @@
+"""`paddlenlp`: pretrained language models by name, tokenizers, collation, data sets."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    SomeInt,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.libraries.hf_argparser import data_parsers
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.io.dataset import Library
+from gpuconsole.preflight.interpreter.paddle.source_modules import Written
+from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet
+
+_CLASS = re.compile(
+    r"(?:AutoModel|(?:Auto|Bert|Ernie\w*?|Roberta|Electra|Albert|DistilBert|PPMiniLM|TinyBert|UIE"
+    r"|GPT|T5|Llama|Skep))(Model|PretrainedModel|For\w+|LMHeadModel)?"
+)
+_HEADS = {
+    "LMHeadModel": "ForMaskedLM", "ForCausalLM": "ForMaskedLM", "ForPretraining": "ForMaskedLM",
+    "ForConditionalGeneration": "ForMaskedLM", "ForGeneration": "ForMaskedLM",
+}  # fmt: skip
+"""Classes whose work is another's."""
+CLASSES = {
+    "chnsenticorp": 2, "lcqmc": 2, "bq_corpus": 2, "paws-x": 2, "afqmc": 2, "csl": 2,
+    "cluewsc2020": 2, "tnews": 15, "iflytek": 119, "ocnli": 3, "cmnli": 3, "xnli": 3, "xnli_cn": 3,
+    "nlpcc14-sc": 2, "imdb": 2, "sst-2": 2, "cola": 2, "mrpc": 2, "qqp": 2, "qnli": 2, "rte": 2,
+    "wnli": 2, "mnli": 3, "msra_ner": 7, "peoples_daily_ner": 7, "thucnews": 14,
+}  # fmt: skip
+"""Classes of data sets that are loaded by name, as their publishers say."""
+_SUFFIXES = ("-zh", "-en", "-cn", "-uncased", "-chinese", "-discriminator", "-v1", "-v2")
+
+
+@lru_cache(maxsize=1)
+def known_models() -> dict[str, dict[str, Any]]:
+    """Return the sizes of language models by name."""
+    text = resources.files("gpuconsole").joinpath("data/models.json").read_text("utf-8")
+    rows: dict[str, dict[str, Any]] = json.loads(text)["models"]
+    return {name: row for names, row in rows.items() for name in names.split()}
+
+
+def find_model(name: str) -> dict[str, Any] | None:
+    """Return a model's row; case, `_`, an owner before `/`, and usual endings are forgiven."""
+    key = name.strip().lower().replace("_", "-").rsplit("/", 1)[-1]
+    table = known_models()
+    for one in (key, f"{key}-base"):
+        if one in table:
+            return table[one]
+    for suffix in _SUFFIXES:
+        if key.endswith(suffix):
+            return find_model(key.removesuffix(suffix))
+    parts = key.rsplit("-", 1)
+    if len(parts) == 2 and parts[1] in ("base", "large"):
+        # `ernie-base` is the first of its size.
+        return next((table[one] for one in table if one.startswith(f"{parts[0]}-")
+                     and one.endswith(f"-{parts[1]}")), None)  # fmt: skip
+    return None
+
+
+def _facts(run: Run, name: Value) -> Value:
+    found = find_model(name) if isinstance(name, str) else None
+    if found is not None:
+        return dict(found)
+    reason = f"the pretrained model {name!r}" if isinstance(name, str) else "a pretrained model"
+    unknown = first_unknown(name) or run.unknown(f"{reason} is not in the table of models")
+    run.block(unknown)
+    return unknown
+
+
+class Transformers(Written):
+    """`paddlenlp.transformers`: a class of every family by the kind of its head."""
+
+    __slots__ = ()
+
+    def find(self, name: str) -> Value:
+        """Return a class, made of the common ones where it is a family's."""
+        found = super().find(name)
+        if found is not MISSING:
+            return found
+        if name.endswith(("Tokenizer", "TokenizerFast")):
+            return NativeClass(Tokenizer, name)
+        match = _CLASS.fullmatch(name)
+        if match is None:
+            return MISSING
+        kind = match[1] or "Model"
+        return super().find(_HEADS.get(kind, kind))
+
+
+class Tokenizer(Native):
+    """A tokenizer: ids of at most the asked length; how many there are is in the data."""
+
+    label = "Tokenizer"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = ""
+
+    @staticmethod
+    def static_from_pretrained(run: Run, name: Value = "", *_: Value, **__: Value) -> Value:
+        """Make the tokenizer of a model."""
+        made = Tokenizer()
+        made.model = name if isinstance(name, str) else ""
+        return made
+
+    def get_vocab_size(self, run: Run) -> Value:
+        """Give the size of the vocabulary."""
+        row = find_model(self.model)
+        return row["vocabulary"] if row else run.unknown(f"the vocabulary of {self.model}")
+
+    def get_pad_token_id(self, run: Run) -> Value:
+        """Give the id of padding."""
+        return 0
+
+    get_pad_token_type_id = get_cls_token_id = get_sep_token_id = get_mask_token_id = (
+        get_pad_token_id
+    )
+
+    def count(self, calls: Any) -> Value:
+        """Return the size of the vocabulary."""
+        return self.get_vocab_size(calls.run)
+
+    def call(self, calls: Any, text: Value = None, text_pair: Value = None, *_: Value,
+             max_length: Value = None, max_seq_len: Value = None, padding: Value = False,
+             pad_to_max_seq_len: Value = False, return_attention_mask: Value = False,
+             return_length: Value = False, return_tensors: Value = None,
+             **__: Value) -> Value:  # fmt: skip
+        """Give the ids of a text; texts are as long as is allowed, for a safe bound."""
+        run: Run = calls.run
+        length = max_length if max_length is not None else max_seq_len
+        if not isinstance(length, int):
+            return run.unknown("the longest text: the tokenizer is given no max_seq_len", length)
+        if padding != "max_length" and pad_to_max_seq_len is not True:
+            run.flags.add("variable-shape")
+        names = ["input_ids", "token_type_ids"]
+        names += ["attention_mask"] if return_attention_mask is True else []
+        made: dict[str, Value] = {name: Array((length,), "int64") for name in names}
+        if return_length is True:
+            made["seq_len"] = length
+        return made
+
+    def do_encode(self, run: Run, *args: Value, **kwargs: Value) -> Value:
+        """Give the ids of a text."""
+        return self.call(run.calls, *args, **kwargs)
+
+    do_batch_encode = do_encode
+
+    def do_save_pretrained(self, run: Run, *_: Value) -> None:
+        """Write nothing."""
+
+
+class TextData(Library):
+    """A data set of texts: rows nobody knows, of columns the script knows."""
+
+    label = "data set of texts"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps: list[Value] = []
+        self.names: tuple[str, ...] = ()
+
+    def do_map(self, run: Run, function: Value, *_: Value, **__: Value) -> Value:
+        """Keep what is done to each row."""
+        self.maps.append(function)
+        return self
+
+    def get_label_list(self, run: Run) -> Value:
+        """Give the classes."""
+        count = next((CLASSES[one] for one in self.names if one in CLASSES), None)
+        if count is None:
+            return run.unknown("the classes of the data set")
+        return [str(place) for place in range(count)]
+
+    def sample(self, calls: Any) -> Value:
+        """Return one row after the script's changes."""
+        value: Value = Row()
+        for function in self.maps:
+            value = calls.call(function, [value], {})
+        return value
+
+
+class Row(Native):
+    """One row of a data set: every column is there, none is known."""
+
+    label = "row"
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give a column: labels are whole numbers."""
+        run: Run = calls.run
+        if isinstance(key, str) and "label" in key:
+            return SomeInt(run.file, run.line, "a label of the data set")
+        return run.unknown(f"the column {key} of the data set")
+
+    def contains(self, key: Value) -> bool:
+        """Tell whether there is such a column: assumed."""
+        return True
+
+
+def _load_dataset(run: Run, *names: Value, name: Value = None, splits: Value = None,
+                  **__: Value) -> Value:  # fmt: skip
+    known = tuple(one.lower() for one in (*names, name) if isinstance(one, str))
+
+    def made() -> TextData:
+        one = TextData()
+        one.names = known
+        return one
+
+    return [made() for _ in splits] if isinstance(splits, (list, tuple)) else made()
+
+
+def paddlenlp(run: Run) -> Namespace:
+    """Return `paddlenlp` for a run."""
+    schedule = run.calls.library("paddle.optimizer.lr").find("LRScheduler")
+    names = {
+        "_facts": NativeFunction(_facts, "_facts"),
+        "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,
+    }  # fmt: skip
+    return Namespace("paddlenlp", {
+        **data_parsers("paddlenlp").names,
+        "transformers": Transformers(run, "paddlenlp.transformers", "nlp", names),
+        "data": Written(run, "paddlenlp.data", "nlp_data"),
+        "datasets": Namespace("paddlenlp.datasets", {
+            "load_dataset": NativeFunction(_load_dataset, "load_dataset"),
+            "MapDataset": NativeClass(TextData, "MapDataset"),
+        }),
+        "metrics": Namespace("paddlenlp.metrics", {
+            name: NativeClass(Quiet, name) for name in ("ChunkEvaluator", "AccuracyAndF1", "Mcc",
+                                                        "PearsonAndSpearman", "Perplexity")
+        }),
+        "__version__": "2.6.0",
+    })  # fmt: skip

@@ -1,0 +1,303 @@
+"""Importing: the project's own files, found as Python finds them, and modelled libraries."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuconsole.errors import UsageError
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Namespace,
+    Native,
+    Scope,
+    Unknown,
+    UserModule,
+    Value,
+)
+from gpuconsole.preflight.interpreter.frontend import source
+from gpuconsole.preflight.interpreter.libraries import unsupported
+from gpuconsole.preflight.interpreter.machine.exception_handling import Handling
+from gpuconsole.preflight.interpreter.machine.run import CYCLES, Run
+from gpuconsole.preflight.interpreter.paddle.source_modules import Written
+
+BYTES_PER_STEP = 64
+"""Source that is parsed in about the time of one step of a run."""
+MAX_UPWARD = 5
+"""Folders above the project that are looked at for a missing module."""
+NEVER_OWN = frozenset(["paddle", "numpy", "sys", "math", "time", "itertools"])
+"""Modules that a file of the project does not stand in for: built in, or what is modelled."""
+
+
+class Loaded(Native):
+    """`sys.modules`."""
+
+    label = "sys.modules"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_name: dict[str, UserModule] = {}
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give a module of the project by name."""
+        return self.by_name.get(key) or calls.run.unknown(f"the module {key}")
+
+
+class Modules(Handling):
+    """The part of the interpreter that imports. Nothing outside the project is ever read."""
+
+    def __init__(
+        self, run: Run, script: Path, project: Path, library: Callable[[str], Namespace | None]
+    ) -> None:
+        super().__init__(run)
+        self.project = project.resolve()
+        self.library = library
+        self.loaded: dict[Path, UserModule] = {}
+        self.names = Loaded()
+        self.search: list[Value] = [str(script.parent)]
+        self.frameworks: list[Unknown] = []
+        self.paddle = False
+        self.read: set[str] = set()
+        """Files beside the script that were read."""
+        system = library("sys")
+        if system is not None:
+            system.names.update(path=self.search, argv=[str(script), *run.args],
+                                modules=self.names)  # fmt: skip
+
+    def run_script(self, script: source.Script) -> Scope:
+        """Run the entry and return its names; the cells of a notebook share them."""
+        module = UserModule("__main__", Scope(None, "module"))
+        self.names.by_name["__main__"] = module
+        for file, tree in script.parts:
+            self.run_module(tree, file, module.scope, {"__name__": "__main__"})
+        return module.scope
+
+    def run_module(
+        self, tree: ast.Module, file: str, scope: Scope, names: dict[str, Value]
+    ) -> None:
+        """Run a module's body in a scope."""
+        scope.names.update({"__file__": file, "__doc__": None, **names})
+        place = (self.run.file, self.run.line)
+        self.run.file = file
+        try:
+            self.in_scope(scope, lambda: self.exec_block(tree.body, scope))
+        finally:
+            self.run.file, self.run.line = place
+
+    def conclude(self) -> None:
+        """Name the other framework where the script is one of another framework alone."""
+        run = self.run
+        if self.frameworks and not self.paddle and run.cycles < CYCLES:
+            run.blocking = self.frameworks[0]
+            run.faults.clear()
+        run.close_inference()
+
+    # -- statements
+
+    def _import(self, node: ast.Import, scope: Scope) -> Any:
+        for one in node.names:
+            module = self.module(one.name)
+            if one.asname is None and "." in one.name:
+                root = one.name.split(".")[0]
+                scope.names[root] = self.module(root)
+            else:
+                scope.names[one.asname or one.name] = module
+
+    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> Any:
+        if node.module == "__future__":
+            return
+        owner = self.module(node.module or "", node.level)
+        for one in node.names:
+            if one.name == "*":
+                self._import_all(owner, scope)
+                continue
+            found = self.get_attr(owner, one.name)
+            if isinstance(found, Unknown) and not isinstance(owner, Unknown):
+                inside = f"{node.module}.{one.name}" if node.module else one.name
+                nested = self.module(inside, node.level)
+                found = found if isinstance(nested, Unknown) else nested
+            scope.names[one.asname or one.name] = found
+
+    def _import_all(self, owner: Value, scope: Scope) -> None:
+        if isinstance(owner, Unknown):
+            self.run.note_unknown(owner)
+        if isinstance(owner, Namespace):
+            all_names = owner.find("__dict__") if isinstance(owner, Written) else owner.names
+            scope.names.update(all_names)
+        if not isinstance(owner, UserModule):
+            return
+        names = owner.scope.names
+        public = names.get("__all__", MISSING)
+        if isinstance(public, (list, tuple)):
+            chosen = [one for one in public if isinstance(one, str)]
+        else:
+            chosen = [one for one in names if not one.startswith("_")]
+        for name in chosen:
+            found = names[name] if name in names else self._below([self._folder(owner)], name)
+            if found is not None:
+                scope.names[name] = found
+
+    # -- finding
+
+    def module(self, name: str, level: int = 0) -> Value:
+        """Return a module: a file of the project as Python would find it, or a library."""
+        run = self.run
+        if level:
+            base = Path(run.file).parent
+            for _ in range(level - 1):
+                base = base.parent
+            found = self._below([base], name, spaces=True)
+            return found or run.unknown(f"{'.' * level}{name} is not in the project folder")
+        unsupported.refuse_gone(run, name)
+        root = name.split(".")[0]
+        self.paddle = self.paddle or root.startswith("paddle")
+        own = root not in NEVER_OWN
+        found = self._below(self._bases(), name) if own else None
+        if found is None and own and root not in sys.stdlib_module_names:
+            # What an installed project, or PYTHONPATH, would let it find.
+            found = self._below(self._roots(), name)
+        found = found or self.library(name)
+        if found is None and own:
+            places = [*self._bases(), *self._roots()]
+            found = self._below(places, name, spaces=True)
+        return found or self._absent(name)
+
+    def _absent(self, name: str) -> Unknown:
+        run = self.run
+        other = unsupported.framework(run, name)
+        if other is not None:
+            self.frameworks.append(other)
+            return other
+        return unsupported.old(run, name) or run.unknown(
+            f"module {name or '.'} is not known to the analysis{self._elsewhere(name)}"
+        )
+
+    def _elsewhere(self, name: str) -> str:
+        """Return how a missing module could be found, as the end of a sentence."""
+        part = name.split(".")[0]
+        for folder in [*self.project.parents][:MAX_UPWARD] if part.isidentifier() else ():
+            if any((folder / one).exists() for one in (f"{part}.py", f"{part}/__init__.py")):
+                return f"; it lies outside the project folder: give --project {folder}"
+        outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
+        if not outside:
+            return ""
+        return f"; sys.path names {outside[0]}, outside the project: give its folder with --project"
+
+    def named(self, name: Value, package: Value = None) -> Value:
+        """Stand for `importlib.import_module`."""
+        if not isinstance(name, str):
+            return name if isinstance(name, Unknown) else self.run.unknown("a module's name")
+        level = len(name) - len(name.lstrip("."))
+        if not level or not isinstance(package, str) or not package:
+            return self.module(name.lstrip("."), level)
+        parts = package.split(".")
+        return self.module(".".join([*parts[: len(parts) - level + 1], name[level:]]))
+
+    def _bases(self) -> Iterator[Path]:
+        """Give the folders of `sys.path` that lie inside the project."""
+        for one in self.search:
+            folder = self._inside(one) if isinstance(one, str) else None
+            if folder is not None:
+                yield folder
+
+    def _roots(self) -> Iterator[Path]:
+        """Give folders that are on the path where a project is installed or run from its root.
+
+        The project's own, its `src`, and the one above the script's package.
+        """
+        yield self.project
+        if (self.project / "src").is_dir():
+            yield self.project / "src"
+        folder = Path(self.search_start).resolve()
+        while (folder / "__init__.py").is_file() and folder != self.project:
+            folder = folder.parent
+        if folder.is_relative_to(self.project):
+            yield folder
+
+    def _inside(self, name: str) -> Path | None:
+        """Return a folder of `sys.path`; a relative one is below the project, or the script."""
+        starts = (self.project, Path(self.search_start))
+        tries = [start / name for start in starts] if not Path(name).is_absolute() else [Path(name)]
+        inside = [one for one in tries if source.within(self.project, one) is not None]
+        return next((one for one in inside if one.is_dir()), None)
+
+    @property
+    def search_start(self) -> str:
+        """The script's own folder."""
+        main = self.names.by_name.get("__main__")
+        return str(Path(str(main.scope.names.get("__file__", "."))).parent) if main else "."
+
+    def _folder(self, module: UserModule) -> Path:
+        return Path(str(module.scope.names.get("__file__", ""))).parent
+
+    def _below(
+        self, bases: Iterator[Path] | Sequence[Path], name: str, *, spaces: bool = False
+    ) -> Value:
+        """Return the module `name` of the first base that has its first part, or None.
+
+        `spaces`: folders without `__init__.py` are packages too, as Python has it last of all.
+        """
+        parts = name.split(".") if name else [""]
+        for base in bases:
+            owner: Value = self._one(base, parts[0], parts[0], spaces)
+            if owner is None:
+                continue
+            folder = base
+            for place, part in enumerate(parts[1:], 2):
+                folder = folder / parts[place - 2]
+                nested = self._one(folder, part, ".".join(parts[:place]), True)
+                if nested is None:
+                    return self._given(owner, part)
+                if isinstance(owner, UserModule):
+                    # A name that the package has bound since stays bound.
+                    owner.scope.names.setdefault(part, nested)
+                owner = nested
+            return owner
+        return None
+
+    def _given(self, owner: Value, part: str) -> Value:
+        """Return what a package calls `part` without its being a file, or an unknown."""
+        return self.get_attr(owner, part)
+
+    def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
+        for path, found in source.candidates(self.project, folder, part):
+            return self._load(path, found, name)
+        where = folder / part if part else folder
+        inside = part.isidentifier() or not part
+        room = source.within(self.project, where) if spaces and inside else None
+        if room is not None and room.is_dir():
+            module = self.loaded.get(room)
+            if module is None:
+                module = self.loaded[room] = UserModule(name, Scope(None, "module"))
+                module.scope.names["__file__"] = str(where / "__init__.py")
+            return module
+        return None
+
+    def _load(self, path: Path, found: Path, name: str) -> Value:
+        known = self.loaded.get(found)
+        if known is not None:
+            return known
+        try:
+            tree = source.parse(path)
+            self.tick(path.stat().st_size // BYTES_PER_STEP)
+        except UsageError as error:
+            return self.run.unknown(f"module {name} cannot be read: {error.message}")
+        # Known before it has run, as in Python: modules may import each other.
+        module = self.loaded[found] = UserModule(name, Scope(None, "module"))
+        package = found.parent.parent if found.name == "__init__.py" else found.parent
+        owner = self.loaded.get(package / "__init__.py")
+        if owner is not None:
+            part = found.parent.name if found.name == "__init__.py" else found.stem
+            owner.scope.names[part] = module
+        self.names.by_name[name] = module
+        self.read.add(str(path))
+        self.depth += 1
+        try:
+            self.check_depth()
+            self.run_module(tree, str(path), module.scope, {"__name__": name})
+        finally:
+            self.depth -= 1
+        return module

@@ -1,0 +1,304 @@
+"""Long loops over plain data: after many turns, the others are taken to be like them.
+
+Scripts build vocabularies and sample lists item by item. A loop that touches no tensor and would
+use up the budget is followed for a while; what each of its turns adds is then added for the turns
+that are left, so that a list still has its exact length. What grows in another way has a length
+that is not known from then on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.values import (
+    Length,
+    More,
+    Native,
+    Scope,
+    Unknown,
+    Value,
+    formed,
+)
+from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
+from gpuconsole.preflight.interpreter.numpy.array import Array
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.calls import Calls
+
+WATCH_STEPS = 3000
+"""Steps after which a loop is watched."""
+SAMPLE_STEPS = 30_000
+"""Steps that a loop is followed for before its other turns are taken to be alike."""
+MAX_TURNS = 50_000
+"""Turns left beyond which a loop is not followed to its end, however little each does."""
+TOLD = 2
+"""Of the items that are left, as many of the longest are followed."""
+MAX_REST = 50_000
+MAX_PARTS = 256
+DATA_STEPS = MAX_STEPS * 6 // 10
+"""Steps that may go into data before loops are cut short: the rest is for the model."""
+
+
+def total_of(value: Value) -> int | None:
+    """Return how many items a walk over a value gives, where that is known at once."""
+    if isinstance(value, (list, tuple, dict, set, frozenset, str, range)):
+        return None if lengths.more_in(value) is not None else len(value)
+    if isinstance(value, Array):
+        return int(value.shape[0]) if value.shape else None
+    inner = getattr(value, "items", None) if getattr(value, "label", "") == "tqdm" else None
+    if inner is not None:
+        return total_of(inner)
+    total = getattr(value, "total", None)
+    return total if isinstance(total, int) else None
+
+
+def is_data(value: Value) -> bool:
+    """Whether walking over a value runs no code of the script."""
+    if isinstance(value, (list, tuple, dict, set, frozenset)) or getattr(value, "is_data", False):
+        return True
+    return getattr(value, "label", "") == "tqdm" and is_data(getattr(value, "items", None))
+
+
+def _size(item: Value, depth: int = 0) -> int:
+    """Return about how much an item holds."""
+    if isinstance(item, (str, bytes)):
+        return len(item)
+    if isinstance(item, dict):
+        item = list(item.values())
+    if isinstance(item, (list, tuple)):
+        inner = sum(_size(one, depth + 1) for one in item[:MAX_PARTS]) if depth < 3 else 0
+        return len(item) + inner
+    return 1
+
+
+def _words(item: Value) -> int:
+    if isinstance(item, (list, tuple)):
+        return max((_words(one) for one in item[:MAX_PARTS]), default=0)
+    if isinstance(item, dict):
+        return _words(list(item.values()))
+    return item.count(" ") + item.count(",") if isinstance(item, str) else 0
+
+
+class Turns:
+    """The turns of one loop, counted and watched."""
+
+    __slots__ = ("_blocks", "_data", "_filled", "_from", "_numbers", "_place", "_start", "_total",
+                 "count")  # fmt: skip
+
+    def __init__(self, calls: Calls, walked: Value) -> None:
+        run = calls.run
+        self.count = 0
+        self._total = total_of(walked)
+        self._data = is_data(walked)
+        self._start = run.steps
+        self._blocks = len(run.ledger.sizes)
+        self._place = (run.file, run.line)
+        self._from = 0
+        self._filled: list[tuple[Value, int]] = []
+        self._numbers: dict[str, Value] = {}
+
+    def left(self) -> int | None:
+        """Return how many turns are left, None where nobody knows."""
+        return None if self._total is None else max(0, self._total - self.count)
+
+    @property
+    def many(self) -> bool:
+        """Whether there may be more turns than one."""
+        return self._total != 1
+
+    def telling(self, items: Iterator[Value]) -> list[Value]:
+        """Return the items that are left to follow: the longest, whose likes are what lasts.
+
+        Texts are as long as they are, and the longest decides how wide a batch is.
+        """
+        if not self._data:
+            return []
+        rest = list(islice(items, MAX_REST))
+        if self._total is None and len(rest) < MAX_REST:
+            self._total = self.count + len(rest)
+        known = [one for one in rest if lengths.rest(one) is None]
+        if not known or len({_size(one) for one in known[:MAX_PARTS]}) == 1:
+            return []
+        found = [*nlargest(TOLD, known, key=_size), max(known, key=_words)]
+        return list({id(one): one for one in found}.values())
+
+    def enough(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> bool:
+        """Whether the turns that are left are to be taken like those that were followed."""
+        run = calls.run
+        used = run.steps - self._start
+        if used < WATCH_STEPS:
+            return False
+        if len(run.ledger.sizes) != self._blocks:
+            self._filled.clear()
+            return False
+        left = self.left()
+        need = 0.0 if left is None else used / self.count * left
+        endless = left is not None and left > MAX_TURNS
+        long = bool(self._from) and used >= SAMPLE_STEPS
+        long = long and (endless or run.steps + need > DATA_STEPS)
+        if not long and self.count >= 2 * self._from:
+            self._watch(body, scope)
+        return long
+
+    def _watch(self, body: Sequence[ast.AST], scope: Scope) -> None:
+        self._from = self.count
+        self._filled = containers(scope)
+        self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
+
+    def finish(
+        self, calls: Calls, body: Sequence[ast.AST], scope: Scope, loop: ast.For | None = None
+    ) -> None:
+        """Add what the turns that are left would add."""
+        run, left, seen = calls.run, self.left(), self.count - self._from
+        file, line = self._place
+        why = run.unknown("what a loop makes that is too long to follow")
+        for container, before in self._filled:
+            grown = len(container) - before
+            if grown:
+                # Keys may come again, unless they are made of the loop's own counter.
+                known = isinstance(container, list) or (loop is not None and _own_keys(loop))
+                _grow(calls, container, grown, seen, left if known else None, why)
+        self._filled.clear()
+        for name, home in _counted(body, scope).items():
+            then, now = self._numbers.get(name), home.names[name]
+            if isinstance(then, int) and isinstance(now, int) and left is not None:
+                each, rest = divmod(now - then, seen)
+                if not rest:
+                    home.names[name] = now + each * left
+                    continue
+            if isinstance(now, (int, float)) and now != then:
+                home.names[name] = formed(why, "number")
+        turns = f"{self.count} of {self._total}" if self._total is not None else f"{self.count}"
+        note = (
+            f"{Path(file).name}:{line}: {turns} turns of a loop over data were followed; "
+            "the others are taken to be like them."
+        )
+        if note not in run.notes:
+            run.notes.append(note)
+
+
+def _grow(
+    calls: Calls, container: Value, grown: int, seen: int, left: int | None, why: Unknown
+) -> None:
+    run = calls.run
+    each, rest = divmod(grown, seen)
+    if grown < 0 or rest or left is None or lengths.more_in(container) is not None:
+        lengths.open_up(run, container, why)
+        return
+    size = len(container) + each * left
+    if isinstance(container, list) and size <= lengths.MAX_KNOWN:
+        container.extend(container[-each:] * left)
+        calls.tick(size // 64)
+        return
+    more = More(why.file, why.line, why.reason, None, size)
+    if isinstance(container, list):
+        container.append(more)
+    elif isinstance(container, dict):
+        container[more] = more
+    else:
+        container.add(more)
+
+
+def _own_keys(loop: ast.For) -> bool:
+    """Whether each turn of a loop puts items under keys that no other turn has."""
+    counter, walked = loop.target, loop.iter
+    function = walked.func.id if isinstance(walked, ast.Call) and (
+        isinstance(walked.func, ast.Name)) else ""  # fmt: skip
+    if function == "enumerate" and isinstance(counter, ast.Tuple):
+        counter = counter.elts[0]
+    if function not in ("range", "enumerate") or not isinstance(counter, ast.Name):
+        return False
+    keys = [
+        one.slice
+        for statement in loop.body
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)
+    ]
+    return bool(keys) and all(_counts(one, counter.id) for one in keys)
+
+
+def _counts(key: ast.expr, counter: str) -> bool:
+    """Whether a key is the counter: itself, as text, in a text, or moved by a constant."""
+    if isinstance(key, ast.Name):
+        return key.id == counter
+    if isinstance(key, ast.Call) and isinstance(key.func, ast.Name):
+        return key.func.id in ("str", "int") and all(_counts(one, counter) for one in key.args)
+    if isinstance(key, ast.BinOp) and isinstance(key.op, (ast.Add, ast.Sub, ast.Mod)):
+        sides = (key.left, key.right)
+        if isinstance(key.op, ast.Mod) and not (
+            isinstance(key.left, ast.Constant) and isinstance(key.left.value, str)
+        ):
+            return False
+        return any(isinstance(one, ast.Constant) for one in sides) and any(
+            _counts(one, counter) for one in sides
+        )
+    if isinstance(key, ast.JoinedStr):
+        values = [one.value for one in key.values if isinstance(one, ast.FormattedValue)]
+        return len(values) == 1 and _counts(values[0], counter)
+    return False
+
+
+def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:
+    """Return the names of numbers that a loop's body counts, with where they live."""
+    found: dict[str, Scope] = {}
+    for statement in body:
+        for one in ast.walk(statement):
+            if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name):
+                home = scope.find(one.target.id)
+                if home is not None and isinstance(home.names[one.target.id], (int, float)):
+                    found[one.target.id] = home
+    return found
+
+
+def filled(container: Value, before: Value, more: More, turned: int) -> bool:
+    """Give a list the length that so many turns like the last one make; whether that is told.
+
+    `before` is its length before that turn, after `turned` others. `ids` that a loop over
+    `range(64 - len(ids))` appends to has 64 items.
+    """
+    each = lengths.plus(lengths.length_of(container), before, -1)
+    if not isinstance(container, list) or not isinstance(each, int) or each < 1:
+        return False
+    if not isinstance(more.length, Length):
+        return False
+    left = lengths.plus(more.length, turned, -1)
+    added = left * each if isinstance(left, int) else lengths.times(left, each)
+    total = lengths.plus(before, added, 1)
+    items = lengths.items_of(container)
+    if isinstance(total, int):
+        items += items[-each:] * (max(0, min(total, lengths.MAX_KNOWN) - len(items)) // each + 1)
+        container[:] = items[: max(total, 0)]
+    else:
+        container[:] = [*items, More(total.file, total.line, total.reason, total.root, total)]
+    return True
+
+
+def containers(scope: Scope) -> list[tuple[Value, int]]:
+    """Return the containers that a loop's body can fill, with their present lengths."""
+    found: list[tuple[Value, int]] = []
+    pending: list[tuple[Value, int]] = []
+    at: Scope | None = scope
+    while at is not None:
+        pending.extend((one, 0) for one in list(at.names.values()))
+        at = at.parent
+    met: set[int] = set()
+    for value, depth in pending:
+        if isinstance(value, (list, dict, set)):
+            if id(value) in met:
+                continue
+            met.add(id(value))
+            found.append((value, len(value)))
+            if depth < 2 and len(value) <= lengths.MAX_LOOKED_AT and not isinstance(value, set):
+                inner = value.values() if isinstance(value, dict) else value
+                pending.extend((one, depth + 1) for one in list(inner))
+        elif isinstance(value, Native) and depth < 1 and value.cls is not None:
+            pending.extend((one, depth + 1) for one in list(value.attrs.values()))
+        if len(pending) > 4096:
+            break
+    return found

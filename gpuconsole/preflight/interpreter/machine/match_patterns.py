@@ -1,0 +1,116 @@
+"""The patterns of `match`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain.values import MISSING, Native, Scope, Unknown, Value
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.exception_handling import Handling
+
+
+def matches(machine: Handling, pattern: ast.pattern, value: Value, scope: Scope) -> bool | None:
+    """Whether a value has the form of a pattern, binding its names; None when unknown."""
+    if isinstance(pattern, ast.MatchAs):
+        found = True if pattern.pattern is None else (
+            matches(machine, pattern.pattern, value, scope)
+        )  # fmt: skip
+        if pattern.name is not None and found is not False:
+            scope.names[pattern.name] = value
+        return found
+    if isinstance(pattern, ast.MatchOr):
+        return _any(matches(machine, one, value, scope) for one in pattern.patterns)
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(pattern, ast.MatchValue):
+        return machine.truth(machine.compare(ast.Eq, value, machine.eval(pattern.value, scope)))
+    if isinstance(pattern, ast.MatchSingleton):
+        return value is pattern.value
+    if isinstance(pattern, ast.MatchSequence):
+        return _sequence(machine, pattern, value, scope)
+    if isinstance(pattern, ast.MatchMapping):
+        return _mapping(machine, pattern, value, scope)
+    if isinstance(pattern, ast.MatchClass):
+        return _class(machine, pattern, value, scope)
+    return None
+
+
+def _any(answers: object) -> bool | None:
+    unsure = False
+    for one in answers:  # type: ignore[attr-defined]
+        if one:
+            return True
+        unsure = unsure or one is None
+    return None if unsure else False
+
+
+def _all(answers: object) -> bool | None:
+    unsure = False
+    for one in answers:  # type: ignore[attr-defined]
+        if one is False:
+            return False
+        unsure = unsure or one is None
+    return None if unsure else True
+
+
+def _sequence(
+    machine: Handling, pattern: ast.MatchSequence, value: Value, scope: Scope
+) -> bool | None:
+    if not isinstance(value, (list, tuple)):
+        return False
+    parts = pattern.patterns
+    star = next((i for i, one in enumerate(parts) if isinstance(one, ast.MatchStar)), None)
+    if star is None:
+        if len(parts) != len(value):
+            return False
+        return _all(matches(machine, p, v, scope) for p, v in zip(parts, value, strict=True))
+    tail = len(parts) - star - 1
+    if len(value) < star + tail:
+        return False
+    rest = parts[star]
+    if isinstance(rest, ast.MatchStar) and rest.name is not None:
+        scope.names[rest.name] = list(value[star : len(value) - tail])
+    pairs = [*zip(parts[:star], value[:star], strict=True),
+             *zip(parts[star + 1 :], value[len(value) - tail :], strict=True)]  # fmt: skip
+    return _all(matches(machine, p, v, scope) for p, v in pairs)
+
+
+def _mapping(
+    machine: Handling, pattern: ast.MatchMapping, value: Value, scope: Scope
+) -> bool | None:
+    if not isinstance(value, dict):
+        return False
+    keys = [machine.eval(one, scope) for one in pattern.keys]
+    if any(isinstance(one, Unknown) for one in keys):
+        return None
+    if any(one not in value for one in keys):
+        return False
+    if pattern.rest is not None:
+        scope.names[pattern.rest] = {k: v for k, v in value.items() if k not in keys}
+    pairs = zip(pattern.patterns, (value[one] for one in keys), strict=True)
+    return _all(matches(machine, p, v, scope) for p, v in pairs)
+
+
+def _class(machine: Handling, pattern: ast.MatchClass, value: Value, scope: Scope) -> bool | None:
+    kind = machine.eval(pattern.cls, scope)
+    same = machine.truth(machine.call(machine.builtins["isinstance"], [value, kind], {}))
+    if same is not True or not (pattern.patterns or pattern.kwd_patterns):
+        return same
+    pairs: list[tuple[ast.pattern, Value]] = []
+    if pattern.patterns:
+        if not isinstance(value, Native) or value.cls is None:
+            # `int(x)`, `str(x)`: the one place takes the value itself.
+            if len(pattern.patterns) > 1:
+                return None
+            pairs.append((pattern.patterns[0], value))
+        else:
+            names = value.cls.find("__match_args__")
+            if names is MISSING or len(names) < len(pattern.patterns):
+                return None
+            for one, name in zip(pattern.patterns, names, strict=False):
+                pairs.append((one, machine.get_attr(value, name)))
+    for name, one in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
+        pairs.append((one, machine.get_attr(value, name)))
+    return _all(matches(machine, p, v, scope) for p, v in pairs)

@@ -1,0 +1,250 @@
+"""Operators and subscripts on tensors, arrays and other modelled objects."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain import (
+    int_bounds,
+    join,
+    lengths,
+    python_values,
+    string_sets,
+)
+from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Function,
+    More,
+    Native,
+    NativeClass,
+    SomeInt,
+    Unknown,
+    UserClass,
+    Value,
+    first_unknown,
+    plain,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy import array as numpy_array
+from gpuconsole.preflight.interpreter.numpy import array_methods
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor import operators as tensor_operators
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, Tensor
+from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
+from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.expressions import Expressions
+
+_SPECIAL = {
+    ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
+    ast.Mod: "__mod__", ast.MatMult: "__matmul__", ast.FloorDiv: "__floordiv__",
+    ast.Pow: "__pow__", ast.BitOr: "__or__", ast.BitAnd: "__and__", ast.LShift: "__lshift__",
+    ast.RShift: "__rshift__",
+}  # fmt: skip
+_COMPARED = {
+    ast.Eq: "__eq__", ast.NotEq: "__ne__", ast.Lt: "__lt__", ast.LtE: "__le__",
+    ast.Gt: "__gt__", ast.GtE: "__ge__",
+}  # fmt: skip
+
+
+def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute `left op right` where one side is a modelled object."""
+    run = calls.run
+    refused = calls.too_much(left, right)
+    if refused is not None:
+        return refused
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return tensor_operators.binary(run, kind, left, right)
+    if isinstance(left, Array) or isinstance(right, Array):
+        return array_binary(run, kind, left, right)
+    for one, other, first in ((left, right, True), (right, left, False)):
+        name = _SPECIAL.get(kind, "")
+        name = name if first else name.replace("__", "__r", 1)
+        method = one.cls.find(name) if isinstance(one, Native) and one.cls is not None else None
+        if isinstance(method, Function):
+            return calls.call(calls.bind(method, one), [other], {})
+        operate = getattr(one, "operate", None) if isinstance(one, Native) else None
+        if operate is not None:
+            return operate(calls, kind, other, first=first)
+    return run.unknown("this operator is not known for these values")
+
+
+def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute with arrays: only the shape and type are known."""
+    if kind is ast.MatMult:
+        return array_methods.times(run, numpy_array.make(run, left), right)
+    made = numpy_array.binary(run, left, right, divide=kind is ast.Div)
+    if isinstance(made, Array) and made.dtype not in FLOATS:
+        made.high = int_bounds.combined(kind, left, right)
+    return made
+
+
+def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
+    """Compute `-x` or `~x`."""
+    run = calls.run
+    if isinstance(value, Tensor):
+        if kind is ast.UAdd:
+            return value
+        if kind is ast.Invert:
+            return run.tensor(value.shape, value.dtype)
+        return ops.unary(run, "scale", value)
+    if isinstance(value, Array):
+        return Array(value.shape, value.dtype)
+    return run.unknown("this operator is not known for this value")
+
+
+def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """Compare modelled objects: elementwise on tensors and arrays."""
+    run = calls.run
+    refused = calls.too_much(left, right)
+    if refused is not None:
+        return refused
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return tensor_operators.compare(run, left, right)
+    if isinstance(left, Array) or isinstance(right, Array):
+        made = numpy_array.binary(run, left, right)
+        if isinstance(made, Unknown) or not made.shape:
+            return run.unknown("a number from data")
+        return Array(made.shape, "bool")
+    for one, other in ((left, right), (right, left)):
+        cls = getattr(one, "cls", None)
+        method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
+        if isinstance(method, Function):
+            return calls.truth(calls.call(calls.bind(method, one), [other], {}))
+        ordered = getattr(one, "ordered", None) if one is left else None
+        if ordered is not None and kind not in (ast.Eq, ast.NotEq):
+            told = ordered(kind, other)
+            return run.unknown("a comparison that cannot be told") if told is None else told
+        equals = getattr(one, "equals", None)
+        if equals is not None and kind in (ast.Eq, ast.NotEq):
+            return equals(other) is (kind is ast.Eq)
+    if kind in (ast.Eq, ast.NotEq) and dataclasses_enum.is_dataclass(left):
+        return dataclasses_enum.equal(calls, left, right) is (kind is ast.Eq)
+    if kind is ast.Eq:
+        return left is right
+    if kind is ast.NotEq:
+        return left is not right
+    return run.unknown("a comparison that cannot be told")
+
+
+def subscript(calls: Expressions, target: Value, key: Value) -> Value:
+    """Return `target[key]` for anything."""
+    run = calls.run
+    refused = calls.too_much(key)
+    if refused is not None:
+        return refused
+    if isinstance(target, (list, tuple, str, range, bytes)):
+        return _sequence_item(run, target, plain_key(run, key))
+    if isinstance(target, dict):
+        key = plain_key(run, key)
+        if isinstance(key, DrawnText):
+            told = string_sets.looked_up(run, target, key)
+            if told is not None:
+                return told
+        more = lengths.more_in(target)
+        unknown = first_unknown(key)
+        if unknown is not None or (more is not None and key not in target):
+            return _of_any(run, target, unknown or more)
+        if key in target or getattr(target, "make", None) is not None:
+            return target[key]
+        return calls.lacking(f"there is no key {key!r}"[:200], "KeyError")
+    if isinstance(target, Array):
+        return numpy_array.picked(run, target, key)
+    if isinstance(target, Tensor):
+        return tensor_operators.item(run, target, key)
+    if isinstance(target, Native):
+        method = target.cls.find("__getitem__") if target.cls is not None else MISSING
+        if isinstance(method, Function):
+            return calls.call(calls.bind(method, target), [key], {})
+        item = getattr(target, "item", None)
+        if item is not None:
+            return item(calls, key)
+    if isinstance(target, UserClass):
+        # A member of an enumeration by its name; otherwise a type's parameters.
+        members = target.find("__members__")
+        return members.get(key, target) if isinstance(members, dict) else target
+    if isinstance(target, NativeClass):
+        return target
+    return run.unknown("this cannot be indexed by the analysis")
+
+
+def plain_key(run: Run, key: Value) -> Value:
+    """Return a number that NumPy or Paddle holds as the number that it is as a key."""
+    if isinstance(key, (Array, Tensor)) and key.shape in ((), (1,)):
+        known = key.data if isinstance(key, Array) else None
+        if isinstance(known, (int, float)):
+            return known
+        return SomeInt(run.file, run.line, "a number out of data")
+    if isinstance(key, Silent):
+        return run.unknown("what a module of no effect on memory gives")
+    return key
+
+
+def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
+    """Return the value of a key that is not known: what all values are, or a number as they."""
+    values = [one for one in list(target.values())[:64] if not isinstance(one, More)]
+    same = all(python_values.same(values[0], one) for one in values[1:])
+    if values and same and not isinstance(values[0], (int, float)):
+        return values[0]
+    why = why or run.unknown("a value that is looked up by data")
+    if values and isinstance(values[0], (list, tuple, dict, Array)):
+        found = [one for one in target.values() if not isinstance(one, More)]
+        return join.item(run, found, why, lengths.more_in(target) is None)
+    return lengths.looked_up(run, target, why)
+
+
+def _sequence_item(run: Run, target: Value, key: Value) -> Value:
+    more = lengths.more_in(target)
+    if more is not None and not isinstance(key, slice):
+        return target[0] if len(target) > 1 else lengths.likeness(more)
+    if isinstance(key, Unknown):
+        if isinstance(target, list):
+            return run.calls.picks.item(run, target, key)
+        return join.item(run, list(target), key)
+    if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
+        return first_unknown(key.start, key.stop, key.step)
+    try:
+        found = target[key]
+        if isinstance(key, slice):
+            python_values.going_over(run.calls, found)
+        return found
+    except IndexError:
+        return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
+
+
+def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
+    """Run `target[key] = value`."""
+    if calls.too_much(key) is not None:
+        return
+    if isinstance(target, (dict, list)):
+        key = plain_key(calls.run, key)
+    if isinstance(key, DrawnText) and isinstance(target, dict):
+        if string_sets.stored(calls.run, target, key, value):
+            return
+        key = plain(key)
+    if isinstance(target, dict):
+        if isinstance(key, tuple) or python_values.is_key(key):
+            target[key] = value
+        elif isinstance(key, Unknown):
+            # Nobody knows how many different keys there will be.
+            target.setdefault(lengths.SOME_KEY, value)
+            lengths.open_up(calls.run, target, key)
+    elif isinstance(target, list):
+        if isinstance(key, int) and -len(target) <= key < len(target):
+            target[key] = value
+        elif isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is None:
+            target[key] = list(calls.iterate(value))
+    elif isinstance(target, Tensor):
+        calls.guard(tensor_operators.store, "subscript", (target, key, value))
+    elif isinstance(target, Native) and not isinstance(target, Array):
+        method = target.cls.find("__setitem__") if target.cls is not None else MISSING
+        if isinstance(method, Function):
+            calls.call(calls.bind(method, target), [key, value], {})
+            return
+        change = getattr(target, "store", None)
+        if change is not None:
+            change(calls, key, value)

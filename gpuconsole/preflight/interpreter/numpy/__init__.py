@@ -1,0 +1,1 @@
+"""A model of NumPy: shapes and types, seldom contents."""

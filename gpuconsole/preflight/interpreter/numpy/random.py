@@ -1,0 +1,256 @@
+"""`numpy.random`: what is drawn has a shape and a type, and whole numbers have bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain import join, lengths, python_values
+from gpuconsole.preflight.interpreter.domain import string_sets as drawn_text
+from gpuconsole.preflight.interpreter.domain.values import (
+    Bound,
+    Length,
+    Native,
+    NativeClass,
+    Unknown,
+    Value,
+)
+from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, extents, make
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
+
+
+def drawn(run: Run, size: Value, dtype: str) -> Value:
+    """Return an array of a size, or one number."""
+    if size is None:
+        return run.number("a number drawn at random")
+    shape = extents(run, size)
+    return shape if isinstance(shape, Unknown) else Array(shape, dtype)
+
+
+def whole(run: Run, last: Value) -> Value:
+    """Return a whole number drawn up to a bound, which is how large an extent made of it is."""
+    high = last.high if isinstance(last, Length) else last
+    known = isinstance(high, int) and high >= 0
+    return lengths.some(run, "a number drawn at random", high if known else None)
+
+
+class Random(Native):
+    """`np.random.RandomState`, `default_rng`, and the module's own functions."""
+
+    label = "RandomState"
+
+    def do_rand(self, run: Run, *shape: Value) -> Value:
+        """Draw floats of a shape given as arguments."""
+        return drawn(run, list(shape) if shape else None, "float64")
+
+    do_randn = do_rand
+
+    def do_random(self, run: Run, size: Value = None, dtype: Value = None, **_: Value) -> Value:
+        """Draw floats."""
+        return drawn(run, size, dtype_name(dtype, "float64"))
+
+    do_random_sample = do_standard_normal = do_sample = do_ranf = do_random
+    do_standard_exponential = do_random
+
+    def do_uniform(
+        self, run: Run, low: Value = 0, high: Value = 1, size: Value = None, **_: Value
+    ) -> Value:
+        """Draw floats of a distribution with two parameters."""
+        if size is None and isinstance(low, Array) and low.shape:
+            size = low.shape
+        return drawn(run, size, "float64")
+
+    do_normal = do_beta = do_gamma = do_laplace = do_lognormal = do_logistic = do_uniform
+    do_gumbel = do_vonmises = do_wald = do_uniform
+
+    def do_exponential(self, run: Run, scale: Value = 1.0, size: Value = None) -> Value:
+        """Draw floats of a distribution with one parameter."""
+        return drawn(run, size, "float64")
+
+    do_chisquare = do_rayleigh = do_pareto = do_weibull = do_standard_t = do_exponential
+    do_standard_gamma = do_exponential
+
+    def do_triangular(
+        self, run: Run, left: Value, mode: Value, right: Value, size: Value = None
+    ) -> Value:
+        """Draw floats between bounds."""
+        return drawn(run, size, "float64")
+
+    def do_randint(self, run: Run, low: Value, high: Value = None, size: Value = None,
+                   dtype: Value = None, endpoint: Value = False, **_: Value) -> Value:  # fmt: skip
+        """Draw whole numbers below a bound."""
+        if size is None:
+            last = low if high is None else high
+            if isinstance(last, (int, Length)) and endpoint is not True:
+                last = lengths.plus(last, 1, -1)
+            return whole(run, last)
+        made = drawn(run, size, dtype_name(dtype, "int64"))
+        last = low if high is None else high
+        if isinstance(made, Array) and isinstance(last, int):
+            made.high = Bound(last if endpoint is True else last - 1)
+        return made
+
+    do_integers = do_randint
+
+    def do_random_integers(
+        self, run: Run, low: Value, high: Value = None, size: Value = None
+    ) -> Value:
+        """Draw whole numbers up to a bound."""
+        if size is None:
+            return whole(run, low if high is None else high)
+        return drawn(run, size, "int64")
+
+    def do_choice(self, run: Run, a: Value, size: Value = None, *_: Value, **__: Value) -> Value:
+        """Draw from a list, the rows of an array, or the numbers below one."""
+        if isinstance(a, (int, Length)):
+            last = lengths.plus(a, 1, -1)
+            return whole(run, last) if size is None else _below_all(run, last, size)
+        if isinstance(a, (list, tuple)) and a and all(isinstance(one, str) for one in a):
+            one = drawn_text.one_of(run, a)
+            return one if size is None else _many(run, one, size)
+        array = make(run, a)
+        if isinstance(array, Unknown) or not array.shape:
+            return run.unknown("what is drawn from data", array)
+        if size is None:
+            if isinstance(a, (list, tuple)) and array.shape == (len(a),):
+                bound = max(a) if all(isinstance(one, int) for one in a) else None
+                return whole(run, bound)
+            return Array(array.shape[1:], array.dtype)
+        shape = extents(run, size)
+        if isinstance(shape, Unknown):
+            return shape
+        return Array((*shape, *array.shape[1:]), array.dtype)
+
+    def do_permutation(self, run: Run, n: Value, *_: Value, **__: Value) -> Value:
+        """Shuffle a copy."""
+        if isinstance(n, (int, Length)):
+            made = drawn(run, n, "int64")
+            if isinstance(made, Array) and isinstance(n, int):
+                made.high = n - 1
+            return made
+        array = make(run, n)
+        return array if isinstance(array, Unknown) else Array(array.shape, array.dtype)
+
+    do_permuted = do_permutation
+
+    def do_binomial(self, run: Run, n: Value, p: Value, size: Value = None) -> Value:
+        """Draw counts."""
+        return drawn(run, size, "int64")
+
+    def do_poisson(self, run: Run, lam: Value = 1.0, size: Value = None) -> Value:
+        """Draw counts of a distribution with one parameter."""
+        return drawn(run, size, "int64")
+
+    do_geometric = do_zipf = do_poisson
+
+    def do_multinomial(self, run: Run, n: Value, pvals: Value, size: Value = None) -> Value:
+        """Draw counts for each class."""
+        return self._vectors(run, pvals, size, "int64")
+
+    def do_dirichlet(self, run: Run, alpha: Value, size: Value = None) -> Value:
+        """Draw shares for each class."""
+        return self._vectors(run, alpha, size, "float64")
+
+    def do_multivariate_normal(
+        self, run: Run, mean: Value, cov: Value, size: Value = None, **_: Value
+    ) -> Value:
+        """Draw vectors."""
+        return self._vectors(run, mean, size, "float64")
+
+    def _vectors(self, run: Run, like: Value, size: Value, dtype: str) -> Value:
+        one = make(run, like)
+        shape = extents(run, () if size is None else size)
+        if isinstance(one, Unknown) or isinstance(shape, Unknown):
+            return one if isinstance(one, Unknown) else shape
+        return Array((*shape, *one.shape), dtype)
+
+    def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
+        """Seed, shuffle in place, or set a state: no size changes."""
+
+    do_shuffle = do_set_state = do_get_state = do_seed
+
+
+class RandomModule(Random):
+    """`np.random`."""
+
+    label = "np.random"
+
+    def get_RandomState(self, run: Run) -> Value:  # noqa: N802 - NumPy's name
+        """Give the class."""
+        return NativeClass(Random, "RandomState")
+
+    get_default_rng = get_RandomState
+
+
+def _many(run: Run, one: Value, size: Value) -> Value:
+    counted = isinstance(size, (int, Length))
+    return lengths.opened(one, size) if counted else run.unknown("what is drawn at random", size)
+
+
+def _below_all(run: Run, last: Value, size: Value) -> Value:
+    """Return whole numbers drawn up to a bound."""
+    made = drawn(run, size, "int64")
+    if isinstance(made, Array) and isinstance(last, int):
+        made.high = Bound(last)
+    return made
+
+
+def _between(run: Run, low: Value, high: Value) -> Value:
+    return whole(run, high)
+
+
+def _below(run: Run, low: Value, high: Value = None, *_: Value) -> Value:
+    last = low if high is None else high
+    return whole(run, lengths.plus(last, 1, -1) if isinstance(last, (int, Length)) else last)
+
+
+def _one_of(run: Run, items: Value) -> Value:
+    if isinstance(items, (int, Unknown)):
+        return run.unknown("what is drawn from data", items)
+    known = lengths.items_of(list(run.calls.iterate(items)))
+    if known and all(python_values.same(known[0], one) for one in known[1:64]):
+        return known[0]
+    if known and all(isinstance(one, int) for one in known):
+        return whole(run, max(known))
+    if known and all(isinstance(one, str) for one in known):
+        return drawn_text.one_of(run, known)
+    return join.item(run, known, run.unknown("what is drawn at random"), False)
+
+
+def _sample(run: Run, items: Value, k: Value = 1, *_: Value, **__: Value) -> Value:
+    return lengths.opened(_one_of(run, items), k) if isinstance(k, (int, Length)) else (
+        run.unknown("how many are drawn at random", k))  # fmt: skip
+
+
+def _real(run: Run, *_: Value, **__: Value) -> Value:
+    return run.number("a number drawn at random")
+
+
+STANDARD: dict[str, Callable[..., Value]] = {
+    "randint": _between, "randrange": _below, "choice": _one_of, "sample": _sample,
+    "choices": lambda run, items, *a, k=1, **o: _sample(run, items, k),
+    **dict.fromkeys(("random", "uniform", "gauss", "normalvariate", "getrandbits", "betavariate",
+                     "triangular", "expovariate"), _real),
+}  # fmt: skip
+"""The functions of the standard module `random` that draw."""
+
+
+class StandardRandom(Native):
+    """`random.Random`: the module's functions as methods."""
+
+    label = "random.Random"
+
+    def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
+        """Seed, shuffle in place, or set a state: no size changes."""
+
+    do_shuffle = do_setstate = do_getstate = do_seed
+
+
+def _as_method(call: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda self, run, *args, **kwargs: call(run, *args, **kwargs)
+
+
+for _name, _call in STANDARD.items():
+    setattr(StandardRandom, f"do_{_name}", _as_method(_call))

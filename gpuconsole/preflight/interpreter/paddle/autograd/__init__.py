@@ -1,0 +1,1 @@
+"""Backward passes: their order, their modes, recompute."""

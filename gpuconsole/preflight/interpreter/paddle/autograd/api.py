@@ -1,0 +1,168 @@
+"""`paddle.autograd` and `paddle.grad`: gradients asked for, operators with a backward of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    Native,
+    Unknown,
+    UserClass,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.autograd import backward as autograd_backward
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Gradient, Node, Tensor
+from gpuconsole.preflight.trace import Storage
+
+
+def _tensors(value: Value) -> list[Tensor]:
+    given = value if isinstance(value, (list, tuple)) else [value]
+    return [one for one in given if isinstance(one, Tensor)]
+
+
+def backward(
+    run: Run, tensors: Value, grad_tensors: Value = None, retain_graph: Value = False
+) -> None:
+    """`paddle.autograd.backward`: one pass from several tensors."""
+    unknown = first_unknown(tensors)
+    if unknown is not None:
+        run.block(unknown)
+        return
+    losses = _tensors(tensors)
+    given = list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [None] * len(losses)
+    run.backwards += 1
+    autograd_backward.backward_all(run, losses, given, retain=retain_graph is True)
+
+
+def grad(run: Run, outputs: Value, inputs: Value, grad_outputs: Value = None,
+         retain_graph: Value = None, create_graph: Value = False, *_: Value,
+         **__: Value) -> Value:  # fmt: skip
+    """`paddle.grad`: gradients of some tensors, into no leaf."""
+    unknown = first_unknown(outputs, inputs)
+    if unknown is not None:
+        run.block(unknown)
+        return unknown
+    losses, targets = _tensors(outputs), _tensors(inputs)
+    starts = grad_outputs if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
+    given = [one if isinstance(one, Tensor) else None for one in starts]
+    given += [None] * (len(losses) - len(given))
+    graph = create_graph is True
+    if graph:
+        run.flags.add("double-backward")
+    run.backwards += 1
+    return autograd_backward.gradients(run, losses, targets, given[: len(losses)],
+                            retain=retain_graph is True, graph=graph)  # fmt: skip
+
+
+class Hook(Native):
+    """What `register_hook` gives back."""
+
+    label = "TensorHookRemoveHelper"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks: list[Value] = []
+        self.function: Value = None
+
+    def do_remove(self, run: Run) -> Value:
+        """Take the hook off."""
+        if self.function in self.hooks:
+            self.hooks.remove(self.function)
+        return True
+
+
+def register_hook(run: Run, x: Tensor, function: Value) -> Value:
+    """`tensor.register_hook`: a function of the gradient, which may put another in its place."""
+    if isinstance(function, Unknown):
+        run.note_unknown(function)
+        return function
+    helper = Hook()
+    if x.node is not None:
+        helper.hooks = x.node.hooks.setdefault(x.slot, [])
+    else:
+        x.hooks = x.hooks if x.hooks is not None else []
+        helper.hooks = x.hooks
+    helper.function = function
+    helper.hooks.append(function)
+    return helper
+
+
+class Context(Native):
+    """The `ctx` of a `PyLayer`: what it saves lives as long as the graph does."""
+
+    label = "PyLayerContext"
+
+    def do_save_for_backward(self, run: Run, *tensors: Value) -> None:
+        """Keep tensors."""
+        self.saved = tensors
+
+    def do_saved_tensor(self, run: Run) -> Value:
+        """Give them back."""
+        return getattr(self, "saved", ())
+
+    get_saved_tensors = do_saved_tensor
+
+    def do_mark_not_inplace(self, run: Run, *_: Value) -> None:
+        """Change no sizes."""
+
+    do_mark_non_differentiable = do_set_materialize_grads = do_mark_not_inplace
+
+
+class PyLayer(Native):
+    """`paddle.autograd.PyLayer`: user classes give `forward` and `backward`."""
+
+    label = "PyLayer"
+
+    @staticmethod
+    def class_apply(run: Run, cls: UserClass, *args: Value, **kwargs: Value) -> Value:
+        """Run the user's forward without a graph, and hang the user's backward behind it."""
+        context = Context()
+        before, run.grad_enabled = run.grad_enabled, False
+        try:
+            out = run.calls.call(cls.find("forward"), [context, *args], kwargs)
+        finally:
+            run.grad_enabled = before
+        inputs = _tensors([*args, *kwargs.values()])
+        outputs = _tensors(out)
+        for one in outputs:
+            if any(one is given for given in inputs):
+                return run.unknown("a PyLayer that gives back its own input")
+        node = ops.attach(run, inputs, outputs, (), "new")
+        if node is not None:
+            places = [place for place, one in enumerate(inputs) if one.needs_grad]
+            _go_back(run, node, cls, context, places, [one.dtype for one in outputs],
+                     [one.shape for one in outputs])  # fmt: skip
+        return out
+
+
+def _go_back(
+    run: Run, node: Node, cls: UserClass, context: Context, places: list[int],
+    dtypes: list[str], shapes: list[tuple[int, ...]],
+) -> None:  # fmt: skip
+    def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
+        given: list[Any] = []
+        for slot, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            grad = grads[slot]
+            grads[slot] = None
+            # An output that nothing was computed from gets zeros.
+            storage = run.tensor(shape, dtype).storage if grad is None else grad.storage
+            given.append(Tensor(shape, dtype, storage))
+            del grad, storage
+        before, run.grad_enabled = run.grad_enabled, False
+        try:
+            made = run.calls.call(cls.find("backward"), [context, *given], {})
+        finally:
+            run.grad_enabled = before
+        if isinstance(made, Unknown):
+            run.block(made)
+            return None
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        wanted = results if len(results) == len(places) else [
+            results[place] if place < len(results) else None for place in places]  # fmt: skip
+        return [one.storage if isinstance(one, Tensor) else None for one in wanted]
+
+    node.replay = replay

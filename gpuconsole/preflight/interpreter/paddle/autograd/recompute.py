@@ -1,0 +1,142 @@
+"""Recompute: blocks that keep their inputs alone and run forward again in backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Unknown, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward_all
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Gradient, Node, Tensor
+from gpuconsole.preflight.trace import Storage
+
+
+def _tensors(value: Value) -> list[Tensor]:
+    given = value if isinstance(value, (list, tuple)) else [value]
+    return [one for one in given if isinstance(one, Tensor)]
+
+
+def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """`recompute`: forward without a graph, and once more with one when backward comes by.
+
+    Where no input needs a gradient Paddle's own gives the output none either: then nothing in
+    the block is trained.
+    """
+    hybrid = kwargs.pop("use_reentrant", True) is False
+    kwargs.pop("preserve_rng_state", None)
+    kwargs.pop("offload_indices", None)
+    if hybrid:
+        return _hooked(run, function, list(args), kwargs)
+    calls = run.calls
+    before, run.grad_enabled = run.grad_enabled, False
+    try:
+        out = calls.call(function, list(args), kwargs)
+    finally:
+        run.grad_enabled = before
+    if isinstance(out, Unknown) or not before:
+        return out
+    inputs = _tensors([*args, *kwargs.values()])
+    node = ops.attach(run, inputs, _tensors(out), [one.storage for one in inputs], "new")
+    if node is not None:
+        amp = run.amp
+
+        def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
+            around, run.amp = run.amp, amp
+            again_args = [_apart(one) for one in args]
+            again_kwargs = {name: _apart(one) for name, one in kwargs.items()}
+            flops = run.flops
+            again = calls.call(function, list(again_args), dict(again_kwargs))
+            # A step counts three forwards, of which this one more is a third.
+            run.flops = flops + (run.flops - flops) / 3
+            run.amp = around
+            moment = run.moment
+            outputs = [one for one in _tensors(again) if one.node is not None]
+            backward_all(run, outputs, [None] * len(outputs))
+            run.moment = moment
+            given = [one for one in _tensors([*again_args, *again_kwargs.values()])
+                     if one.needs_grad]  # fmt: skip
+            return [one.grad.storage if one.grad is not None else None for one in given]
+
+        node.replay = replay
+    return out
+
+
+def _apart(one: Value) -> Value:
+    """Return a tensor of the same block that no graph hangs behind."""
+    if not isinstance(one, Tensor):
+        return one
+    copy = Tensor(one.shape, one.dtype, one.storage)
+    copy.stop_gradient, copy.strided = one.stop_gradient, one.strided
+    return copy
+
+
+def _hooked(run: Run, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`use_reentrant=False`: the graph stays, what it saved is made anew at its first use."""
+    before, run.nodes = run.nodes, []
+    out = run.calls.call(function, args, dict(kwargs))
+    made, run.nodes = run.nodes, before
+    if isinstance(out, Unknown) or not made:
+        return out
+    held = [one.storage for one in _tensors([*args, *kwargs.values()])]
+    waiting = [(node, len(node.saved)) for node in made]
+    for node in made:
+        node.saved = []
+        node.first = _Refill(run, function, args, kwargs, waiting, held)
+    return out
+
+
+class _Refill:
+    """Runs the forward again once and gives every node what it had saved."""
+
+    def __init__(
+        self, run: Run, function: Value, args: list[Value], kwargs: dict[str, Value],
+        waiting: list[tuple[Node, int]], held: list[Storage],
+    ) -> None:  # fmt: skip
+        self.run, self.function, self.args, self.kwargs = run, function, args, kwargs
+        self.waiting, self.held, self.amp = waiting, held, run.amp
+
+    def __call__(self) -> None:
+        run, nodes = self.run, [node for node, _ in self.waiting]
+        if not nodes:
+            return
+        around, run.amp = run.amp, self.amp
+        before, run.nodes = run.nodes, []
+        flops = run.flops
+        run.calls.call(self.function, [_apart(one) for one in self.args], dict(self.kwargs))
+        run.flops = flops + (run.flops - flops) / 3
+        again, run.nodes = run.nodes, before
+        run.amp = around
+        for old, new in zip(nodes, again, strict=False):
+            old.saved = list(new.saved)
+            old.first = None
+        self.waiting.clear()
+
+
+def sequential(run: Run, ctx: Value, functions: Value, *args: Value, **kwargs: Value) -> Value:
+    """`recompute_sequential`: segments of a Sequential, all but the last recomputed."""
+    segments = ctx.get("segments", 1) if isinstance(ctx, dict) else 1
+    layers = [one for _, one in functions.children()] if isinstance(functions, Layer) else (
+        list(functions))  # fmt: skip
+    size = max(1, len(layers) // max(1, segments))
+    value: Value = args[0] if args else None
+    end = 0
+    for begin in range(0, size * (segments - 1), size):
+        end = begin + size
+        value = recompute(run, _chain(run, layers[begin:end]), value, **kwargs)
+    return _chain(run, layers[end:]).call(run, value)
+
+
+def _chain(run: Run, layers: list[Value]) -> NativeFunction:
+    def go(_run: Run, value: Value) -> Value:
+        for one in layers:
+            value = run.calls.call(one, [value], {})
+        return value
+
+    return NativeFunction(go, "segment")
+
+
+def hybrid(run: Run, ctx: Value, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """`recompute_hybrid`: as `recompute`, for one of several processes."""
+    return recompute(run, function, *args, **kwargs)

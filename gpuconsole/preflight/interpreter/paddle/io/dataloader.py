@@ -1,0 +1,414 @@
+"""Samplers and the loader: where batches, and their sizes, come from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.values import (
+    Blocked,
+    Function,
+    Native,
+    NativeClass,
+    NativeFunction,
+    ShapeFault,
+    SomeInt,
+    SomeNumber,
+    Unknown,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.frontend import questions
+from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
+from gpuconsole.preflight.interpreter.machine.run import CYCLES, Queue, Run
+from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
+from gpuconsole.preflight.interpreter.paddle.io import catalogue
+from gpuconsole.preflight.interpreter.paddle.io.dataset import (
+    Composed,
+    Concatenated,
+    Dataset,
+    Subset,
+    TensorDataset,
+    first_of,
+    random_split,
+    sample_of,
+)
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Tensor
+from gpuconsole.preflight.interpreter.paddle.vision.transforms import Picture
+from gpuconsole.preflight.trace import Storage
+
+MAX_FETCHES = 512
+USED_BATCHES = (
+    "The loader's batches are single tensors: Paddle's reader lets used ones go only when Python's "
+    "collector runs, after a hundred or so of them. One is counted; a data set that gives tuples, "
+    "`return (x,)`, does not have this."
+)
+"""Measured with Paddle 3.3.1: `_restore_batch` leaves a cycle of references about such a batch."""
+
+
+class Sampler(Native):
+    """`RandomSampler`, `SequenceSampler`, `SubsetRandomSampler`, `WeightedRandomSampler`."""
+
+    label = "Sampler"
+
+    def init(self, run: Run, source: Value = None, *args: Value, num_samples: Value = None,
+             **_: Value) -> None:  # fmt: skip
+        """Keep what is drawn from, and how many draws there are."""
+        self.source = source
+        self.attrs["data_source"] = source
+        self.draws = num_samples
+
+    def count(self, calls: Any) -> Value:
+        """Number of samples drawn."""
+        if isinstance(self.draws, int) and not isinstance(self.draws, bool):
+            return self.draws
+        return calls.call(calls.builtins["len"], [self.source], {})
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the index of a sample, as often as there are samples."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if isinstance(own, Function):
+            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            return
+        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
+        yield from calls.iterate(lengths.opened(index, lengths.some(calls.run, "how many samples")))
+
+
+class BatchSampler(Native):
+    """`BatchSampler` and `DistributedBatchSampler`; user classes may give batches of their own."""
+
+    label = "BatchSampler"
+    dataset: Value = None
+    batch_size: Value = 1
+    drop_last: Value = False
+
+    def init(self, run: Run, dataset: Value = None, *args: Value, sampler: Value = None,
+             batch_size: Value = None, drop_last: Value = False, **_: Value) -> None:  # fmt: skip
+        """Keep data set and batch size."""
+        self.dataset = dataset if dataset is not None else sampler
+        numbers = [one for one in args if isinstance(one, int) and not isinstance(one, bool)]
+        self.batch_size = batch_size if batch_size is not None else (numbers or [1])[0]
+        self.drop_last = drop_last
+        self.attrs.update(batch_size=self.batch_size, drop_last=drop_last)
+
+    def do_set_epoch(self, run: Run, *_: Value) -> None:
+        """Change no sizes."""
+
+    def count(self, calls: Any) -> Value:
+        """Number of batches."""
+        return batches(calls, self.dataset, self.batch_size, self.drop_last)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the indexes of a batch, as often as there are batches."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if isinstance(own, Function):
+            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            return
+        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
+        one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
+        yield from calls.iterate(lengths.opened(one, lengths.some(calls.run, "how many batches")))
+
+    def size(self, calls: Any) -> Value:
+        """Return the number of samples in a batch."""
+        own = self.cls.find("__iter__") if self.cls is not None else None
+        if not isinstance(own, Function):
+            return self.batch_size
+        return own_size(calls, self)
+
+
+def own_size(calls: Any, sampler: Value) -> Value:
+    """Return the size of the batches that a sampler of the script's own gives."""
+    given = sampler.attrs.get("batch_size") if isinstance(sampler, Native) else None
+    if isinstance(given, int):
+        return given
+    first = first_of(calls, sampler)
+    if isinstance(first, Unknown):
+        return first
+    size = lengths.length_of(first)
+    return size if size is not None else calls.run.unknown("a sampler of its own")
+
+
+def batches(calls: Any, dataset: Value, batch_size: Value, drop_last: Value = False) -> Value:
+    """Return how many batches a data set gives, or an unknown."""
+    size = calls.call(calls.builtins["len"], [dataset], {})
+    unknown = first_unknown(size, batch_size)
+    if unknown is not None or not batch_size:
+        return unknown or 0
+    return size // batch_size if drop_last is True else -(-size // batch_size)
+
+
+class Loader(Native):
+    """`paddle.io.DataLoader`."""
+
+    label = "DataLoader"
+
+    def init(self, run: Run, dataset: Value = None, *_: Value, batch_sampler: Value = None,
+             batch_size: Value = 1, collate_fn: Value = None, drop_last: Value = False,
+             **__: Value) -> None:  # fmt: skip
+        """Keep data set, batch size and collate function."""
+        self.dataset = dataset
+        self.collate = collate_fn
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.attrs.update(dataset=dataset, batch_sampler=batch_sampler)
+        if isinstance(batch_sampler, BatchSampler):
+            self.batch_size = batch_sampler.size(run.calls)
+            self.drop_last = batch_sampler.drop_last
+        elif batch_sampler is not None:
+            self.batch_size = own_size(run.calls, batch_sampler)
+        self.place = (run.file, run.line)
+
+    def call(self, calls: Any) -> Value:
+        """`loader()` is the loader."""
+        return self
+
+    def count(self, calls: Any) -> Value:
+        """Number of batches."""
+        return batches(calls, self.dataset, self.batch_size, self.drop_last)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give batches, closing a cycle whenever the next one is asked for after a step."""
+        run: Run = calls.run
+        run.walking += 1
+        try:
+            yield from self._as_given(calls) if self.batch_size is None else self._epoch(calls)
+        finally:
+            run.walking -= 1
+
+    def _epoch(self, calls: Any) -> Iterator[Value]:
+        run: Run = calls.run
+        names = questions.loop_names(run.loop) if run.loop is not None else ()
+        run.loaders += 1
+        batch = run.batch_now = self._present(calls, self._size(run))
+        fed = run.batch_met or (batch, run.file, run.line)
+        sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
+        ahead, left = self._ahead(calls, batch)
+        waiting: deque[Value] = deque()
+        around, run.queue = run.queue, Queue(ahead)
+
+        def make() -> Value:
+            made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
+            return self._named(run, names, made)
+
+        run.feeding.append(fed)
+        try:
+            yield from self._queued(run, waiting, make, ahead, left)
+        except GeneratorExit:
+            if not run.cutting:
+                # Measured: what waits when a loop is left early is never let go.
+                run.abandoned += [waiting, run.queue]
+            raise
+        finally:
+            run.queue = around
+            run.feeding.remove(fed)
+
+    def _queued(
+        self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int
+    ) -> Iterator[Value]:
+        """Give the batches of an epoch, with so many waiting and so many after the first."""
+        used: list[Storage] = []
+        before, count = run.backwards, 0
+        while not self._enough(run, count, before):
+            while len(waiting) <= min(ahead, left - count):
+                waiting.append(make())
+            count += 1
+            if isinstance(waiting[0], Tensor):
+                # Paddle's reader leaves a bare batch in a cycle of references behind.
+                used.append(waiting[0].storage)
+                if USED_BATCHES not in run.notes:
+                    run.notes.append(USED_BATCHES)
+            yield waiting.popleft()
+
+    def _as_given(self, calls: Any) -> Iterator[Value]:
+        """Give samples as they are: without a batch size the data set makes the batches."""
+        for one in calls.iterate(self.dataset):
+            yield self._tensors(calls.run, one)
+
+    def _sample(self, calls: Any) -> Value:
+        sample = sample_of(calls, self.dataset)
+        # Samples are gone once they are collated: one that is kept here must not hold memory.
+        return sample if self.collate is not None else _weightless(sample)
+
+    def _present(self, calls: Any, batch: int) -> int:
+        """Return the size of a batch: no more than there are samples."""
+        if self.drop_last is True or calls.run.setting.endless:
+            return batch
+        size = _length(calls, self.dataset)
+        if not size or size >= batch:
+            return batch
+        calls.run.short_epochs = True
+        return size
+
+    def _ahead(self, calls: Any, batch: int) -> tuple[int, int]:
+        """Return how many batches wait beside the current one, and how many follow the first.
+
+        Measured: an epoch's first step has min(5, n - 1) of its n batches waiting, and later
+        epochs begin so too, when gradients and states exist. Where there is but one epoch, its
+        second step is the first that has these.
+        """
+        run: Run = calls.run
+        full = terms(run.setting.backend).waiting_batches
+        size = None if run.setting.endless else _length(calls, self._drawn_from())
+        if size is None:
+            return full, MAX_FETCHES + full
+        count = size // batch if self.drop_last is True else -(-size // batch)
+        if count > full + (CYCLES - 1 if not run.repeats else 0):
+            return full, MAX_FETCHES + full
+        run.short_epochs = True
+        ahead = min(full, max(0, count - 1))
+        # What a single epoch has left goes down; a first step alone shows the whole of it.
+        return ahead, max(count - 1, 1) if not run.repeats else MAX_FETCHES + full
+
+    def _drawn_from(self) -> Value:
+        """Return what an epoch goes through; None where a sampler of the script's own decides."""
+        sampler = self.attrs["batch_sampler"]
+        if sampler is None:
+            return self.dataset
+        plain = isinstance(sampler, BatchSampler) and sampler.cls is None
+        return sampler.dataset if plain else None
+
+    def _enough(self, run: Run, count: int, before: int) -> bool:
+        if count:
+            run.close_cycle()
+        if count and run.cycles >= CYCLES:
+            return True
+        if count >= 2 and run.blocking is not None:
+            return True
+        # No backward in two batches while something is trained: an evaluation.
+        return count >= MAX_FETCHES or (
+            count >= 2 and run.optimizers > 0 and run.backwards == before
+        )
+
+    def _size(self, run: Run) -> int:
+        setting = run.setting
+        size = self.batch_size
+        if isinstance(size, Unknown):
+            if setting.batch is None:
+                raise Blocked(size)
+            size = setting.batch
+        if setting.batch is not None and not setting.batch_key:
+            # Nothing says where the number comes from: it is put in here.
+            size = setting.batch
+        run.found_batch(size)
+        # A second loader written with the same number, say for evaluation, follows the first.
+        if setting.batch is not None and size == setting.batch_was:
+            size = setting.batch
+        if not isinstance(size, int) or size < 1:
+            place = run.line
+            run.line = self.place[1]
+            failed = run.fault(f"a batch size of {size} cannot be")
+            run.line = place
+            raise Blocked(failed)
+        return int(size)
+
+    def _batch(self, calls: Any, sample: Value, batch: int) -> Value:
+        run: Run = calls.run
+        if self.collate is not None:
+            made = calls.call(self.collate, [[sample] * batch], {})
+            return self._tensors(run, made)
+        return stacked(run, sample, batch)
+
+    def _named(self, run: Run, names: tuple[str, ...], made: Value) -> Value:
+        """Return a batch whose unknown fields are asked for, or answered, by their names."""
+        if isinstance(made, list) and len(made) == 1 and len(names) > 1:
+            # A sample that nobody knows has as many fields as the loop has names.
+            made = made * len(names) if isinstance(made[0], Unknown) else made
+        if isinstance(made, dict) and len(names) == 1:
+            return {key: questions.batch_item(run, f"{names[0]}[{key!r}]", one)
+                    if isinstance(one, Unknown) else one for key, one in made.items()}  # fmt: skip
+        if not isinstance(made, (list, tuple)):
+            made_one = isinstance(made, Unknown) and names
+            return questions.batch_field(run, names[:1], 0, 1, made) if made_one else made
+        return [
+            questions.batch_field(run, names, place, len(made), one)
+            if isinstance(one, Unknown) and names else one
+            for place, one in enumerate(made)
+        ]  # fmt: skip
+
+    def _tensors(self, run: Run, made: Value) -> Value:
+        """Return what a collate function gave, arrays as tensors."""
+        if isinstance(made, Array) and made.dtype in ITEM_BYTES:
+            return run.tensor(made.shape, made.dtype, "inputs")
+        if isinstance(made, (list, tuple)):
+            return [self._tensors(run, one) for one in made]
+        if isinstance(made, dict):
+            return {name: self._tensors(run, one) for name, one in made.items()}
+        return made
+
+
+def _length(calls: Any, source: Value) -> int | None:
+    """Return how many samples there are, None where the script does not tell."""
+    if source is None or isinstance(source, Unknown):
+        return None
+    if isinstance(source, Native) and not hasattr(source, "count"):
+        method = source.cls.find("__len__") if source.cls is not None else None
+        if not isinstance(method, Function):
+            return None
+    size = calls.guard(lambda run: calls.call(calls.builtins["len"], [source], {}), "len")
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+
+def _weightless(sample: Value) -> Value:
+    if isinstance(sample, Tensor):
+        return Array(sample.shape, sample.dtype)
+    if isinstance(sample, (list, tuple)):
+        return type(sample)(_weightless(one) for one in sample)
+    if isinstance(sample, dict):
+        return {name: _weightless(one) for name, one in sample.items()}
+    return sample
+
+
+def stacked(run: Run, one: Value, batch: int) -> Value:
+    """Return the batch of one field of a sample, as the default collate makes it."""
+    if isinstance(one, bool):
+        return run.tensor((batch,), "bool", "inputs")
+    if isinstance(one, SomeInt):
+        return run.tensor((batch,), "int64", "inputs")
+    if isinstance(one, SomeNumber):
+        return run.tensor((batch,), "float64", "inputs")
+    if isinstance(one, Unknown):
+        return one
+    if isinstance(one, Picture):
+        raise ShapeFault("pictures reach the loader as images: a transform must make arrays")
+    if isinstance(one, Photo):
+        return run.unknown("the size of the pictures on disk")
+    if isinstance(one, (list, tuple)):
+        if lengths.more_in(one) is not None:
+            return lengths.more_in(one)
+        return [stacked(run, part, batch) for part in one]
+    if isinstance(one, dict):
+        return {name: stacked(run, part, batch) for name, part in one.items()}
+    if isinstance(one, str):
+        return [one] * batch
+    try:
+        shape, dtype = shape_of(one)
+    except TypeError as error:
+        return run.unknown(f"a sample of which no tensor is made: {error}")
+    if dtype not in ITEM_BYTES:
+        return run.unknown(f"a sample of the type {dtype}")
+    return run.tensor((batch, *shape), dtype, "inputs")
+
+
+CLASSES: dict[str, type[Native]] = {
+    "Dataset": Dataset, "IterableDataset": Dataset, "DataLoader": Loader, "Sampler": Sampler,
+    "BatchSampler": BatchSampler, "DistributedBatchSampler": BatchSampler,
+    "TensorDataset": TensorDataset, "Subset": Subset, "ConcatDataset": Concatenated,
+    "ChainDataset": Concatenated, "ComposeDataset": Composed, "RandomSampler": Sampler,
+    "SequenceSampler": Sampler, "SubsetRandomSampler": Sampler, "WeightedRandomSampler": Sampler,
+}  # fmt: skip
+KNOWN = catalogue.VISION
+
+
+def names() -> dict[str, Value]:
+    """Return `paddle.io`."""
+    return {
+        **{name: NativeClass(kind, name) for name, kind in CLASSES.items()},
+        "random_split": NativeFunction(random_split, "random_split"),
+        "get_worker_info": NativeFunction(lambda run: None, "get_worker_info"),
+    }
+
+
+__all__ = ["KNOWN", "BatchSampler", "Dataset", "Loader", "Sampler", "Subset", "TensorDataset"]

@@ -1,0 +1,190 @@
+"""`paddle.io` data sets: what one sample of them is, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Function,
+    More,
+    Native,
+    SomeInt,
+    Unknown,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+
+class Dataset(Native):
+    """`paddle.io.Dataset` and `IterableDataset`: user classes derive from it."""
+
+    label = "Dataset"
+
+    def sample(self, calls: Any) -> Value:
+        """Return one sample: what `__getitem__` gives for an index that nobody knows."""
+        cls = self.cls
+        run: Run = calls.run
+        if cls is None:
+            return run.unknown("a sample of this data set")
+        getter = cls.find("__getitem__")
+        if isinstance(getter, Function):
+            index = lengths.some(run, "the index of a sample")
+            return calls.call(calls.bind(getter, self), [index], {})
+        walker = cls.find("__iter__")
+        if isinstance(walker, Function):
+            return first_of(calls, calls.call(calls.bind(walker, self), [], {}))
+        return run.unknown(f"class {cls.name} has no __getitem__")
+
+
+class Library(Dataset):
+    """A data set of the library: it can be indexed and walked over as well."""
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give a sample."""
+        return self.sample(calls)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give one sample, which stands for all."""
+        yield self.sample(calls)
+        size = self.count(calls)
+        if size == 1:
+            return
+        why = calls.run.unknown("how many samples a data set has", size)
+        yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why),
+                   self.sample(calls))  # fmt: skip
+
+    def count(self, calls: Any) -> Value:
+        """Number of samples."""
+        return calls.run.unknown("the size of a data set")
+
+
+class TensorDataset(Library):
+    """`paddle.io.TensorDataset`."""
+
+    label = "TensorDataset"
+
+    def init(self, run: Run, tensors: Value) -> None:
+        """Keep the tensors."""
+        self.tensors = list(tensors)
+        if any(not isinstance(one, (Tensor, Array)) for one in self.tensors):
+            raise TypeError("a TensorDataset of something else than tensors")
+
+    def sample(self, calls: Any) -> Value:
+        """Give one row of each."""
+        return tuple(Array(one.shape[1:], one.dtype) for one in self.tensors)
+
+    def count(self, calls: Any) -> Value:
+        """Number of rows."""
+        return self.tensors[0].shape[0]
+
+
+class Subset(Library):
+    """`Subset` and the parts of `random_split`: some samples of another data set."""
+
+    label = "Subset"
+
+    def init(self, run: Run, dataset: Value, indices: Value = None, *_: Value) -> None:
+        """Keep the data set and how many samples of it there are."""
+        self.dataset = dataset
+        self.attrs["dataset"] = dataset
+        known = indices is not None and not isinstance(indices, Unknown)
+        self.size = run.calls.call(run.calls.builtins["len"], [indices], {}) if known else indices
+
+    def sample(self, calls: Any) -> Value:
+        """Give a sample of it."""
+        return sample_of(calls, self.dataset)
+
+    def count(self, calls: Any) -> Value:
+        """Number of samples."""
+        return super().count(calls) if self.size is None else self.size
+
+
+class Concatenated(Library):
+    """`ConcatDataset` and `ChainDataset`: one data set after another."""
+
+    label = "ConcatDataset"
+
+    def init(self, run: Run, datasets: Value, *_: Value) -> None:
+        """Keep the data sets."""
+        self.datasets = list(run.calls.iterate(datasets))
+
+    def sample(self, calls: Any) -> Value:
+        """Give a sample of the first."""
+        return sample_of(calls, self.datasets[0])
+
+    def count(self, calls: Any) -> Value:
+        """Sum of the numbers of samples."""
+        sizes = [calls.call(calls.builtins["len"], [one], {}) for one in self.datasets]
+        return first_unknown(*sizes) or sum(sizes)
+
+
+class Composed(Library):
+    """`ComposeDataset`: the fields of several data sets beside each other."""
+
+    label = "ComposeDataset"
+
+    def init(self, run: Run, datasets: Value, *_: Value) -> None:
+        """Keep the data sets."""
+        self.datasets = list(run.calls.iterate(datasets))
+
+    def sample(self, calls: Any) -> Value:
+        """Give the fields of a sample of each."""
+        fields: list[Value] = []
+        for one in self.datasets:
+            sample = sample_of(calls, one)
+            fields.extend(sample if isinstance(sample, (list, tuple)) else [sample])
+        return tuple(fields)
+
+    def count(self, calls: Any) -> Value:
+        """Number of samples of each."""
+        return calls.call(calls.builtins["len"], [self.datasets[0]], {})
+
+
+def first_of(calls: Any, items: Value) -> Value:
+    """Return the first item of a walk."""
+    for one in calls.iterate(items):
+        return lengths.likeness(one)
+    return calls.run.unknown("a sample of a data set that gives none")
+
+
+def sample_of(calls: Any, dataset: Value) -> Value:
+    """Return one sample of anything that serves as a data set."""
+    if isinstance(dataset, Dataset):
+        return dataset.sample(calls)
+    if isinstance(dataset, Unknown):
+        return dataset
+    if isinstance(dataset, (list, tuple)) and dataset:
+        index = calls.run.unknown("the index of a sample")
+        return lengths.likeness(calls.subscript(dataset, index))
+    if isinstance(dataset, Array) and dataset.shape:
+        return Array(dataset.shape[1:], dataset.dtype)
+    cls = getattr(dataset, "cls", None)
+    getter = cls.find("__getitem__") if cls is not None else MISSING
+    if isinstance(getter, Function):
+        run: Run = calls.run
+        index = lengths.some(run, "the index of a sample")
+        return calls.call(calls.bind(getter, dataset), [index], {})
+    item = getattr(dataset, "item", None)
+    if item is not None and not isinstance(dataset, Tensor):
+        return item(calls, SomeInt(calls.run.file, calls.run.line, "the index of a sample"))
+    return calls.run.unknown("a sample of this data set")
+
+
+def random_split(run: Run, dataset: Value, lengths: Value, *_: Value, **__: Value) -> Value:
+    """`paddle.io.random_split`: parts of a number or a share of the samples."""
+    made = []
+    for size in lengths:
+        part = Subset()
+        part.init(run, dataset)
+        part.size = size
+        if isinstance(size, float):
+            whole = run.calls.call(run.calls.builtins["len"], [dataset], {})
+            part.size = int(whole * size) if isinstance(whole, int) else whole
+        made.append(part)
+    return made

@@ -1,0 +1,1 @@
+"""`paddle.nn`: layers and the functions behind them."""

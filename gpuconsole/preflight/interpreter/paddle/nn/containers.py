@@ -1,0 +1,188 @@
+"""Layers that hold other layers or parameters, by place or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import MISSING, Unknown, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+
+class Ordered(Layer):
+    """Members in order: layers of `Sequential` and `LayerList`, tensors of `ParameterList`."""
+
+    def held(self) -> list[str]:
+        """Return the names of the members, also of those that are not known."""
+        kinds = (Layer, Tensor, Unknown)
+        return [name for name, one in self.attrs.items() if isinstance(one, kinds)]
+
+    def refill(self, members: list[Value]) -> None:
+        """Put these in the places 0, 1, …"""
+        for name in self.held():
+            del self.attrs[name]
+        self.attrs.update({str(place): one for place, one in enumerate(members)})
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Index, slice, or take by name."""
+        if isinstance(key, str):
+            return self.attrs[key]
+        found = [self.attrs[name] for name in self.held()][key]
+        if not isinstance(found, list):
+            return found
+        made = type(self)()
+        made.cls = self.cls
+        made.refill(found)
+        return made
+
+    def store(self, calls: Any, key: Value, value: Value) -> None:
+        """Replace a member."""
+        self.attrs[key if isinstance(key, str) else self.held()[key]] = value
+
+    def count(self, calls: Any) -> int:
+        """Return how many members there are."""
+        return len(self.held())
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the members."""
+        for name in self.held():
+            yield self.attrs[name]
+
+    def do_append(self, run: Run, member: Value) -> Value:
+        """Add one."""
+        if isinstance(member, Unknown):
+            run.block(member)
+        self.attrs[str(len(self.held()))] = member
+        return self
+
+    def do_extend(self, run: Run, members: Value) -> Value:
+        """Add several."""
+        for one in run.calls.iterate(members):
+            self.do_append(run, one)
+        return self
+
+    def do_insert(self, run: Run, index: int, member: Value) -> Value:
+        """Add one before a place."""
+        members = [self.attrs[name] for name in self.held()]
+        members.insert(index, member)
+        self.refill(members)
+        return self
+
+    def do_pop(self, run: Run, index: int = -1) -> Value:
+        """Take one out."""
+        members = [self.attrs[name] for name in self.held()]
+        taken = members.pop(index)
+        self.refill(members)
+        return taken
+
+
+class Sequential(Ordered):
+    """`nn.Sequential`: layers, or (name, layer) pairs."""
+
+    label = "Sequential"
+
+    def init(self, run: Run, *layers: Value, **_: Value) -> None:
+        """Take the layers in order."""
+        if len(layers) == 1 and isinstance(layers[0], (dict, list)):
+            only = layers[0]
+            layers = tuple(only.items() if isinstance(only, dict) else only)
+        for place, one in enumerate(layers):
+            named = isinstance(one, (tuple, list))
+            layer = one[1] if named else one
+            if isinstance(layer, Unknown):
+                run.block(layer)
+            self.attrs[str(one[0]) if named else str(place)] = layer
+
+    def pass_on(self, calls: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+        """Run the layers one after the other."""
+        if self.cls is not None and self.cls.find("forward") is not MISSING:
+            return super().pass_on(calls, args, kwargs)
+        return self.forward(calls.run, *args)
+
+    def forward(self, run: Run, x: Value) -> Value:
+        """Run the layers one after the other."""
+        for name in self.held():
+            x = run.calls.call(self.attrs[name], [x], {})
+        return x
+
+
+class LayerList(Ordered):
+    """`nn.LayerList`."""
+
+    label = "LayerList"
+
+    def init(self, run: Run, sublayers: Value = None) -> None:
+        """Take the members in order."""
+        if isinstance(sublayers, Unknown):
+            run.block(sublayers)
+        elif sublayers is not None:
+            self.do_extend(run, sublayers)
+
+
+class ParameterList(LayerList):
+    """`nn.ParameterList`."""
+
+    label = "ParameterList"
+
+    def init(self, run: Run, parameters: Value = None) -> None:
+        """Take the parameters in order."""
+        super().init(run, parameters)
+
+
+class LayerDict(Layer):
+    """`nn.LayerDict` and `nn.ParameterDict`."""
+
+    label = "LayerDict"
+
+    def init(self, run: Run, members: Value = None, **named: Value) -> None:
+        """Take the members by name."""
+        self.do_update(run, next(iter(named.values()), None) if members is None else members)
+
+    def do_update(self, run: Run, members: Value) -> None:
+        """Add from a mapping or from pairs."""
+        if isinstance(members, LayerDict):
+            members = members.attrs
+        for name, one in dict(members or {}).items():
+            self.attrs[str(name)] = one
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Take by name."""
+        return self.attrs[key]
+
+    def store(self, calls: Any, key: Value, value: Value) -> None:
+        """Set by name."""
+        self.attrs[key] = value
+
+    def count(self, calls: Any) -> int:
+        """Return how many members there are."""
+        return len(self.attrs)
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the names."""
+        yield from list(self.attrs)
+
+    def contains(self, key: Value) -> bool:
+        """Tell whether there is a member of this name."""
+        return key in self.attrs
+
+    def do_keys(self, run: Run) -> Value:
+        """Give the names."""
+        return list(self.attrs)
+
+    def do_values(self, run: Run) -> Value:
+        """Give the members."""
+        return list(self.attrs.values())
+
+    def do_items(self, run: Run) -> Value:
+        """Give names and members."""
+        return list(self.attrs.items())
+
+    def do_pop(self, run: Run, key: Value) -> Value:
+        """Take one out."""
+        return self.attrs.pop(key)
+
+    def do_clear(self, run: Run) -> None:
+        """Take all out."""
+        self.attrs.clear()

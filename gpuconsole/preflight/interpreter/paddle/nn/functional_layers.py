@@ -1,0 +1,176 @@
+"""Layers without parameters: each calls its function of `paddle.nn.functional`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from gpuconsole.preflight.interpreter.domain.values import NativeClass, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+BY_FUNCTION = {
+    # activations
+    "relu": "ReLU", "relu6": "ReLU6", "sigmoid": "Sigmoid", "tanh": "Tanh", "gelu": "GELU",
+    "hardsigmoid": "Hardsigmoid", "silu": "Silu", "swish": "Swish", "mish": "Mish",
+    "hardswish": "Hardswish", "leaky_relu": "LeakyReLU", "elu": "ELU", "selu": "SELU",
+    "celu": "CELU", "softplus": "Softplus", "softsign": "Softsign", "hardtanh": "Hardtanh",
+    "softmax": "Softmax", "log_softmax": "LogSoftmax", "log_sigmoid": "LogSigmoid",
+    "softshrink": "Softshrink", "hardshrink": "Hardshrink", "tanhshrink": "Tanhshrink",
+    "thresholded_relu": "ThresholdedReLU", "rrelu": "RReLU", "maxout": "Maxout", "glu": "GLU",
+    # losses
+    "ctc_loss": "CTCLoss",
+    "mse_loss": "MSELoss", "l1_loss": "L1Loss", "smooth_l1_loss": "SmoothL1Loss",
+    "binary_cross_entropy": "BCELoss", "kl_div": "KLDivLoss", "nll_loss": "NLLLoss",
+    "binary_cross_entropy_with_logits": "BCEWithLogitsLoss", "cross_entropy": "CrossEntropyLoss",
+    "margin_ranking_loss": "MarginRankingLoss", "soft_margin_loss": "SoftMarginLoss",
+    "cosine_embedding_loss": "CosineEmbeddingLoss", "triplet_margin_loss": "TripletMarginLoss",
+    "triplet_margin_with_distance_loss": "TripletMarginWithDistanceLoss",
+    "hinge_embedding_loss": "HingeEmbeddingLoss", "multi_margin_loss": "MultiMarginLoss",
+    "multi_label_soft_margin_loss": "MultiLabelSoftMarginLoss",
+    "multi_label_margin_loss": "MultiLabelMarginLoss",
+    "poisson_nll_loss": "PoissonNLLLoss", "gaussian_nll_loss": "GaussianNLLLoss",
+    # shapes
+    "pixel_unshuffle": "PixelUnshuffle", "pixel_shuffle": "PixelShuffle",
+    "channel_shuffle": "ChannelShuffle", "unfold": "Unfold", "fold": "Fold",
+    "interpolate": "Upsample", "local_response_norm": "LocalResponseNorm",
+    "cosine_similarity": "CosineSimilarity", "pairwise_distance": "PairwiseDistance",
+    **{f"{kind}_pool{rank}d": f"{name}Pool{rank}D" for rank in (1, 2, 3)
+       for kind, name in (("max", "Max"), ("avg", "Avg"), ("lp", "LP"))},
+    **{f"adaptive_{kind}_pool{rank}d": f"Adaptive{name}Pool{rank}D" for rank in (1, 2, 3)
+       for kind, name in (("max", "Max"), ("avg", "Avg"))},
+    **{f"max_unpool{rank}d": f"MaxUnPool{rank}D" for rank in (1, 2, 3)},
+}  # fmt: skip
+"""The function that each layer calls, with the layer's arguments behind the inputs."""
+ORDERS = {
+    "Unfold": ("kernel_sizes", "dilations", "paddings", "strides"),
+    "Fold": ("output_sizes", "kernel_sizes", "dilations", "paddings", "strides"),
+    "Dropout": ("p", "axis", "mode"), "Dropout2D": ("p", "data_format"),
+    "Dropout3D": ("p", "data_format"), "CTCLoss": ("blank", "reduction"),
+}  # fmt: skip
+"""Arguments of layers whose functions take theirs in another order."""
+
+
+def functional(run: Run, name: str, *args: Value, **kwargs: Value) -> Value:
+    """Call a function of `paddle.nn.functional`."""
+    space = run.calls.library("paddle.nn.functional")
+    return run.calls.call(run.calls.get_attr(space, name), list(args), kwargs)
+
+
+class Called(Layer):
+    """A layer that calls a function of `paddle.nn.functional`."""
+
+    label = "function layer"
+    function: ClassVar[str] = ""
+    switched: ClassVar[bool] = False
+    """Whether the function is told if the layer trains."""
+
+    def init(self, run: Run, *args: Value, **kwargs: Value) -> None:
+        """Keep the arguments."""
+        kwargs.pop("name", None)
+        names = ORDERS.get(self.label)
+        if names is not None:
+            args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
+        self.args, self.kwargs = args, kwargs
+
+    def forward(self, run: Run, *inputs: Value) -> Value:
+        """Call the function with the inputs and the kept arguments."""
+        more = {"training": self.training} if self.switched else {}
+        return functional(run, self.function, *inputs, *self.args, **self.kwargs, **more)
+
+
+class Padded(Called):
+    """`nn.Pad1D` and the like: one number pads all sides."""
+
+    function = "pad"
+
+    def forward(self, run: Run, *inputs: Value) -> Value:
+        """Pad."""
+        padding = self.args[0] if self.args else self.kwargs["padding"]
+        x: Tensor = inputs[0]
+        sides = [padding] * (2 * (len(x.shape) - 2)) if isinstance(padding, int) else padding
+        return functional(run, "pad", x, sides)
+
+
+class Softmax2D(Called):
+    """`nn.Softmax2D`: over the channels."""
+
+    function = "softmax"
+
+    def forward(self, run: Run, *inputs: Value) -> Value:
+        """Normalise."""
+        return functional(run, "softmax", *inputs, axis=-3)
+
+
+class Upsampling(Called):
+    """`nn.UpsamplingNearest2D` and `nn.UpsamplingBilinear2D`."""
+
+    function = "interpolate"
+
+
+class Flatten(Layer):
+    """`nn.Flatten`."""
+
+    label = "Flatten"
+
+    def init(self, run: Run, start_axis: int = 1, stop_axis: int = -1) -> None:
+        """Keep the axes."""
+        self.axes = (start_axis, stop_axis)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Flatten."""
+        return ops.flatten(run, x, *self.axes)
+
+
+class Unflatten(Layer):
+    """`nn.Unflatten`."""
+
+    label = "Unflatten"
+
+    def init(self, run: Run, axis: int, shape: Value, name: Value = None) -> None:
+        """Keep the axis and what it is split into."""
+        self.axis, self.split = axis, list(shape)
+
+    def forward(self, run: Run, x: Tensor) -> Value:
+        """Split the axis."""
+        axis = ops.check_axis(self.axis, len(x.shape))
+        return ops.reshape(run, x, [*x.shape[:axis], *self.split, *x.shape[axis + 1 :]])
+
+
+class Identity(Layer):
+    """`nn.Identity`."""
+
+    label = "Identity"
+
+    def init(self, run: Run, *_: Value, **__: Value) -> None:
+        """Take no notice of arguments."""
+
+    def forward(self, run: Run, x: Tensor, *_: Value) -> Value:
+        """Return the input."""
+        return x
+
+
+def _classes() -> Iterator[type[Layer]]:
+    for function, name in BY_FUNCTION.items():
+        yield type(name, (Called,), {"label": name, "function": function,
+                                     "switched": function == "rrelu"})  # fmt: skip
+    for name, function in (("Dropout", "dropout"), ("Dropout2D", "dropout2d"),
+                           ("Dropout3D", "dropout3d"), ("AlphaDropout", "alpha_dropout"),
+                           ("FeatureAlphaDropout", "feature_alpha_dropout")):  # fmt: skip
+        yield type(name, (Called,), {"label": name, "function": function, "switched": True})
+    for kind in ("", "Zero", "Constant", "Reflection", "Replication", "Circular"):
+        for rank in (1, 2, 3):
+            name = f"{kind}Pad{rank}D"
+            yield type(name, (Padded,), {"label": name})
+    for name in ("UpsamplingNearest2D", "UpsamplingBilinear2D"):
+        yield type(name, (Upsampling,), {"label": name})
+    yield from (Flatten, Unflatten, Identity)
+
+
+def layer_classes() -> dict[str, NativeClass]:
+    """Return the layers by name."""
+    return {**{one.label: NativeClass(one, one.label) for one in _classes()},
+            "Softmax2D": NativeClass(Softmax2D, "Softmax2D"),
+            }  # fmt: skip

@@ -1,0 +1,403 @@
+"""`paddle.nn.Layer`, the base of all layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    BoundMethod,
+    Function,
+    Native,
+    ShapeFault,
+    Unknown,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import LayerCall, Run
+from gpuconsole.preflight.interpreter.paddle.nn.layer_tree import Branch
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
+    FLOATS,
+    ITEM_BYTES,
+    Parameter,
+    Tensor,
+    as_shape,
+)
+
+
+class Layer(Branch):
+    """`paddle.nn.Layer`; `before` and `after` are its hooks, `kept` the names of its buffers."""
+
+    label = "Layer"
+    inner: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training = True
+        self.path = ""
+
+    def get_training(self, run: Run) -> Value:
+        """Give the mode."""
+        return self.training
+
+    def set_training(self, value: Value) -> None:
+        """Set the mode."""
+        self.training = value is True
+
+    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+        """Run the layer's forward."""
+        run: Run = calls.run
+        unknown = next((one for one in args if isinstance(one, Unknown)), None)
+        if unknown is not None and (self.cls is None or self.cls.find("forward") is MISSING):
+            run.block(unknown)
+            return unknown
+        if self.before:
+            args = self.prepared(calls, args)
+        # What is run without gradients beside training, to act or to judge, is no batch of it.
+        aside = run.loaders or (run.optimizers and not run.grad_enabled)
+        for one in () if aside else args:
+            if isinstance(one, Tensor) and one.shape:
+                run.found_batch(one.shape[0])
+        around, flops, place = run.layer, run.flops, (run.file, run.line)
+        run.networks += not around
+        if not around and not self.path:
+            self.name_all()
+        run.layer = self.path
+        out = self.pass_on(calls, args, kwargs)
+        for hook in self.after:
+            given = calls.call(hook, [self, args, out], {})
+            out = out if given is None or isinstance(given, Unknown) else given
+            del given
+        run.layer = around
+        if isinstance(out, Unknown):
+            self.lose(run, out)
+        elif not around:
+            run.forwards += 1
+        self.note_call(run, place, out, run.flops - flops)
+        return out
+
+    def lose(self, run: Run, out: Unknown) -> None:
+        """Give the memory up where a layer with parameters is trained and its output not known."""
+        if run.lost is None:
+            run.lost = out
+        if run.grad_enabled and any(one.trainable for _, one in self.parameters()):
+            run.block(out)
+
+    def prepared(self, calls: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the inputs as the hooks before a forward pass leave them."""
+        for hook in self.before:
+            given = calls.call(hook, [self, args], {})
+            if given is not None and not isinstance(given, Unknown):
+                args = given if isinstance(given, tuple) else (given,)
+        return args
+
+    def name_all(self) -> None:
+        """Give this layer and all below it their paths; the outermost goes by its class."""
+        root = self.cls.name if self.cls is not None else self.label
+        for name, layer in self.walk():
+            layer.path = name or root
+
+    def note_call(self, run: Run, place: tuple[str, int], out: Value, flops: float) -> None:
+        """Remember the call for the table of layers."""
+        if run.moment != "forward" or not self.path:
+            return
+        first = out[0] if isinstance(out, (list, tuple)) and out else out
+        shape = first.shape if isinstance(first, Tensor) else ()
+        own = sum(one.nbytes for one in self.attrs.values() if isinstance(one, Parameter))
+        kind = self.cls.name if self.cls is not None else self.label
+        run.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
+
+    def pass_on(self, calls: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+        """Run the forward that the script or Paddle defines."""
+        run: Run = calls.run
+        forward = self.cls.find("forward") if self.cls is not None else MISSING
+        if isinstance(forward, Function):
+            return calls.call(BoundMethod(forward, self), list(args), kwargs)
+        if forward is not MISSING:
+            return calls.call(calls.bind(forward, self), list(args), kwargs)
+        native = getattr(self, "forward", None)
+        if native is None:
+            return run.unknown(f"{self.label} has no forward")
+        try:
+            return native(run, *args, **kwargs)
+        except ShapeFault as fault:
+            failed = run.fault(fault.message, fault.shapes)
+            if not run.faults:
+                run.block(failed)
+                return failed
+            return self.recover(run, *args)
+
+    def recover(self, run: Run, *args: Value) -> Value:
+        """Return a stand-in for the output after a fault, so that later faults are found too."""
+        return run.unknown("the output of a layer whose input has a wrong shape")
+
+    # -- what scripts ask
+
+    def get__sub_layers(self, run: Run) -> Value:
+        """Give the direct sublayers by name."""
+        return {name: one for name, one in self.members() if isinstance(one, Layer)}
+
+    def get__parameters(self, run: Run) -> Value:
+        """Give the own parameters by name."""
+        return dict(self.parameters(below=False))
+
+    def get__buffers(self, run: Run) -> Value:
+        """Give the own buffers by name."""
+        return dict(self.buffers(below=False))
+
+    def get__dtype(self, run: Run) -> Value:
+        """Give the type of new parameters."""
+        return run.dtype
+
+    def do_parameters(self, run: Run, include_sublayers: Value = True) -> Value:
+        """Give all parameters."""
+        return [one for _, one in self.parameters(include_sublayers is not False)]
+
+    def do_named_parameters(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
+                            **_: Value) -> Value:  # fmt: skip
+        """Give all parameters by name."""
+        return list(self.parameters(include_sublayers is not False, str(prefix)))
+
+    def do_buffers(self, run: Run, include_sublayers: Value = True) -> Value:
+        """Give all buffers."""
+        return [one for _, one in self.buffers(include_sublayers is not False)]
+
+    def do_named_buffers(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
+                         **_: Value) -> Value:  # fmt: skip
+        """Give all buffers by name."""
+        return list(self.buffers(include_sublayers is not False, str(prefix)))
+
+    def do_sublayers(self, run: Run, include_self: Value = False) -> Value:
+        """Give all layers below."""
+        return [one for _, one in self.walk() if include_self is True or one is not self]
+
+    def do_named_sublayers(self, run: Run, prefix: Value = "", include_self: Value = False,
+                           **_: Value) -> Value:  # fmt: skip
+        """Give all layers below by name."""
+        return [(name, one) for name, one in self.walk(prefix=str(prefix))
+                if include_self is True or one is not self]  # fmt: skip
+
+    def do_modules(self, run: Run) -> Value:
+        """Give this layer and all below."""
+        return self.do_sublayers(run, True)
+
+    def do_named_modules(self, run: Run, *_: Value) -> Value:
+        """Give this layer and all below by name."""
+        return list(self.walk())
+
+    def do_children(self, run: Run) -> Value:
+        """Give the direct sublayers."""
+        return [one for _, one in self.children()]
+
+    def do_named_children(self, run: Run) -> Value:
+        """Give the direct sublayers by name."""
+        return list(self.children())
+
+    def do_full_name(self, run: Run) -> Value:
+        """Give a name that tells the class."""
+        kind = self.cls.name if self.cls is not None else self.label
+        return f"{kind.lower()}_0"
+
+    def do_train(self, run: Run, mode: Value = True) -> Value:
+        """Switch to training."""
+        for _, one in self.walk():
+            one.training = mode is not False
+        return self
+
+    def do_eval(self, run: Run) -> Value:
+        """Switch to evaluation."""
+        return self.do_train(run, False)
+
+    def do_add_sublayer(self, run: Run, name: Value, sublayer: Value) -> Value:
+        """Add a sublayer."""
+        self.attrs[name if isinstance(name, str) else f"layer{len(self.attrs)}"] = sublayer
+        return sublayer
+
+    def do_add_module(self, run: Run, name: Value, module: Value) -> Value:
+        """Add a sublayer, by its other name."""
+        return self.do_add_sublayer(run, name, module)
+
+    do_register_module = do_add_module
+
+    def do_add_parameter(self, run: Run, name: Value, parameter: Value) -> Value:
+        """Add a parameter."""
+        self.attrs[str(name)] = parameter
+        return parameter
+
+    do_register_parameter = do_add_parameter
+
+    def do_register_buffer(
+        self, run: Run, name: Value, tensor: Value = None, persistable: Value = True
+    ) -> None:
+        """Add a buffer."""
+        self.kept.append(str(name))
+        self.attrs[str(name)] = tensor
+
+    def do_create_parameter(self, run: Run, shape: Value, attr: Value = None, dtype: Value = None,
+                            is_bias: Value = False, *_: Value, **__: Value) -> Value:  # fmt: skip
+        """Make a parameter; none where its attribute is False."""
+        if attr is False:
+            return None
+        unknown = first_unknown(shape)
+        if unknown is not None:
+            run.block(unknown)
+            return unknown
+        one = run.parameter(as_shape(shape), as_name(dtype))
+        if getattr(attr, "frozen", False):
+            one.stop_gradient = True
+        return one
+
+    def do_create_tensor(self, run: Run, name: Value = None, persistable: Value = None,
+                         dtype: Value = None) -> Value:  # fmt: skip
+        """Make an empty variable."""
+        return run.tensor((0,), as_name(dtype))
+
+    do_create_variable = do_create_tensor
+
+    def do_apply(self, run: Run, fn: Value) -> Value:
+        """Call a function on each layer, innermost first; what it draws has no part in memory."""
+        blocking = run.blocking
+        for _, one in reversed(list(self.walk())):
+            run.calls.call(fn, [one], {})
+        run.blocking = blocking
+        return self
+
+    def do_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give parameters and buffers by name."""
+        return dict([*self.parameters(), *self.buffers()])
+
+    do_to_static_state_dict = do_state_dict
+
+    def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Load weights: no sizes change."""
+        return ([], [])
+
+    do_load_dict = do_set_dict = do_load_state_dict = do_set_state_dict
+
+    def do_forward(self, run: Run, *args: Value, **kwargs: Value) -> Value:
+        """Run the forward pass alone, without hooks."""
+        return self.pass_on(run.calls, args, kwargs)
+
+    def do_extra_repr(self, run: Run) -> Value:
+        """Give no more text."""
+        return ""
+
+    def do_get_parameter(self, run: Run, target: Value) -> Value:
+        """Give a parameter by its path."""
+        return dict(self.parameters())[target]
+
+    def do_get_buffer(self, run: Run, target: Value) -> Value:
+        """Give a buffer by its path."""
+        return dict(self.buffers())[target]
+
+    def do_get_sublayer(self, run: Run, target: Value) -> Value:
+        """Give a layer below by its path."""
+        return dict(self.walk())[target]
+
+    do_get_submodule = do_get_sublayer
+
+    def do_requires_grad_(self, run: Run, requires_grad: Value = True) -> Value:
+        """Train all parameters, or none."""
+        for _, one in self.parameters():
+            one.stop_gradient = requires_grad is False
+        return self
+
+    def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
+        """Zero the gradients, or let them go."""
+        if set_to_zero is False:
+            for _, one in self.parameters():
+                one.grad = None
+
+    def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
+        """Let the gradients go, or zero them."""
+        self.do_clear_gradients(run, set_to_none is False)
+
+    def do_to(self, run: Run, device: Value = None, dtype: Value = None, blocking: Value = None,
+              **_: Value) -> Value:  # fmt: skip
+        """Move (there is one device) and cast the parameters and buffers that are floats."""
+        wanted = as_name(dtype) or as_name(device)
+        if wanted in FLOATS:
+            for _name, one in [*self.parameters(), *self.buffers()]:
+                if one.dtype in FLOATS and one.dtype != wanted:
+                    one.dtype = wanted
+                    one.storage = run.storage(one.nbytes, "parameters")
+        return self
+
+    def do_astype(self, run: Run, dtype: Value = None) -> Value:
+        """Cast."""
+        return self.do_to(run, None, dtype)
+
+    def do_float(self, run: Run, *_: Value) -> Value:
+        """Cast to single precision."""
+        return self.do_to(run, None, "float32")
+
+    def do_float16(self, run: Run, *_: Value) -> Value:
+        """Cast to half precision."""
+        return self.do_to(run, None, "float16")
+
+    do_half = do_float16
+
+    def do_bfloat16(self, run: Run, *_: Value) -> Value:
+        """Cast to brain floats."""
+        return self.do_to(run, None, "bfloat16")
+
+    def do_double(self, run: Run, *_: Value) -> Value:
+        """Cast to double precision."""
+        return self.do_to(run, None, "float64")
+
+    def do_cuda(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Move: there is one device."""
+        return self
+
+    do_cpu = do_npu = do_xpu = do_cuda
+
+    def do_register_forward_pre_hook(self, run: Run, hook: Value, *_: Value) -> Value:
+        """Call a function before each forward pass."""
+        self.before.append(hook)
+        return Registered(self.before, hook)
+
+    def do_register_forward_post_hook(self, run: Run, hook: Value, *_: Value) -> Value:
+        """Call a function after each forward pass."""
+        self.after.append(hook)
+        return Registered(self.after, hook)
+
+    do_register_forward_hook = do_register_forward_post_hook
+
+    def weight(
+        self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None
+    ) -> Tensor | None:
+        """Make a parameter of this layer unless its attribute is False."""
+        if attr is False:
+            self.attrs[name] = None
+            return None
+        one = run.parameter(shape)
+        if getattr(attr, "frozen", False):
+            one.stop_gradient = True
+        self.attrs[name] = one
+        return one
+
+    def tensor(self, name: str) -> Tensor | None:
+        """Return a parameter or buffer by name."""
+        value = self.attrs.get(name)
+        return value if isinstance(value, Tensor) else None
+
+
+class Registered(Native):
+    """What registering a hook returns."""
+
+    label = "hook"
+
+    def __init__(self, hooks: list[Value], hook: Value) -> None:
+        super().__init__()
+        self.hooks, self.hook = hooks, hook
+
+    def do_remove(self, run: Run) -> None:
+        """Call the function no more."""
+        if self.hook in self.hooks:
+            self.hooks.remove(self.hook)
+
+
+def as_name(dtype: Value) -> str:
+    """Return the name of a type given as Paddle's object or by name; "" for anything else."""
+    name = getattr(dtype, "name", dtype)
+    return name if isinstance(name, str) and name in ITEM_BYTES else ""

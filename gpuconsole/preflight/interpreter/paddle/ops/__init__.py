@@ -1,0 +1,1 @@
+"""The operators: what each saves, needs for a moment, and computes."""

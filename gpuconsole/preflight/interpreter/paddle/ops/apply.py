@@ -1,0 +1,393 @@
+"""The operators: output shapes, what backward keeps, temporaries and floating point operations.
+
+What each operator saves is data (see `table`); shapes and special cases are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from gpuconsole.preflight.interpreter.domain.values import ShapeFault
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.ops import amp_casting
+from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
+    FLOATS,
+    ITEM_BYTES,
+    Edge,
+    Node,
+    Tensor,
+    broadcast,
+)
+from gpuconsole.preflight.trace import Storage
+
+
+def attach(
+    run: Run,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    saved: Iterable[Storage],
+    mode: str,
+    work: float = 0.0,
+) -> Node | None:
+    """Hang a backward node behind `outputs` when a gradient would flow to any input."""
+    if not run.grad_enabled or not any(one.needs_grad for one in inputs):
+        return None
+    if all(one.dtype not in FLOATS and not one.dtype.startswith("complex") for one in outputs):
+        return None
+    edges = [Edge(one) for one in inputs if one.needs_grad]
+    if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
+        mode = "new"
+    node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
+    node.layer = run.layer
+    if run.nodes is not None:
+        run.nodes.append(node)
+    for slot, one in enumerate(outputs):
+        one.node, one.slot, one.stop_gradient = node, slot, False
+    return node
+
+
+def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
+    """Copy strided views for a kernel; the copies live as long as the returned list."""
+    return [run.storage(one.nbytes, "workspace") for one in inputs if one.strided]
+
+
+def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor], name: str = "") -> list[Tensor]:
+    """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
+    if run.amp.level == "O0" or run.on_cpu:
+        return list(inputs)
+    wanted = amp_casting.wanted(run.amp, name, amp, [one.dtype for one in inputs])
+    if wanted is None:
+        return list(inputs)
+    many = 1 if amp_casting.only_first(name) else len(inputs)
+    return [
+        cast(run, one, wanted) if one.dtype in FLOATS and place < many else one
+        for place, one in enumerate(inputs)
+    ]
+
+
+COPIED = frozenset({"gelu", "logsumexp"})
+"""Rows whose backward node keeps the copy made of a strided view rather than the view: measured
+with 3.3.1, as for bmm; matmul, linear and most others keep the view."""
+
+
+def apply(
+    run: Run,
+    name: str,
+    inputs: Sequence[Tensor],
+    shape: Sequence[int],
+    dtype: str = "",
+    *,
+    extra: int = 0,
+    work: float = 0.0,
+    temp: float = 0.0,
+    flops: float = 0.0,
+    groups: int = 0,
+    mode: str = "",
+    second: Tensor | None = None,
+    keep: Sequence[str] | None = None,
+    copied: bool = False,
+) -> Tensor:
+    """Run one operator with a row in the table.
+
+    Beside what the row says `extra` bytes are saved, `temp` bytes live while the forward kernel
+    runs and `work` bytes while the backward kernel runs. `groups` is the number of groups where
+    the row counts by them, `second` an output beside the first, `mode` replaces the row's way to
+    make the first gradient, `keep` (x, y, z, out, second) what it says is saved.
+    With `copied`, and for `COPIED`, the backward node keeps the copy of a strided view.
+    """
+    rule = rules()[name]
+    if run.amp.level != "O0":
+        inputs = amp_inputs(run, rule.amp, inputs, name)
+    copies = contiguous(run, inputs)
+    out = run.tensor(tuple(shape), dtype or (inputs[0].dtype if inputs else ""))
+    extra += count(rule.extra, inputs, out, groups)
+    saved = [run.storage(extra)] if extra and run.grad_enabled else []
+    if run.on_cpu:
+        temp += count(rule.temp, inputs, out, groups)
+        work += count(rule.work, inputs, out, groups)
+    run.scratch(temp + (0 if run.grad_enabled else extra))
+    views = [id(one) for one in inputs if one.strided]
+    kept_copies = dict(zip(views, copies, strict=True)) if copied or name in COPIED else {}
+    del copies
+    run.flops += flops
+    run.bytes += out.nbytes + sum(one.nbytes for one in inputs)
+    if run.grad_enabled:
+        places = dict(zip(("x", "y", "z"), inputs, strict=False))
+        places["out"] = out
+        if second is not None:
+            places["second"] = second
+        words = rule.save if keep is None else keep
+        kept = [places[word] for word in words if word in places]
+        # A strided view that was saved is copied once more for the backward kernel.
+        work += sum(one.nbytes for one in kept if one.strided and id(one) not in kept_copies)
+        blocks = [*saved, *(kept_copies.get(id(one), one.storage) for one in kept)]
+        node = attach(run, inputs, [out], blocks, mode or rule.grad, work)
+        if node is not None:
+            node.name = name
+    return out
+
+
+def view(
+    run: Run, x: Tensor, shape: Sequence[int], *, strided: bool = False, order: bool = False
+) -> Tensor:
+    """Look at the same storage with another shape; `order` when the elements' order changes.
+
+    The executor of static programs has no views: each is a tensor of its own.
+    """
+    if run.drafting is not None:
+        out = run.tensor(tuple(shape), x.dtype)
+        out.high = x.high
+        attach(run, [x], [out], (), "new" if order else "view")
+        return out
+    out = Tensor(tuple(shape), x.dtype, x.storage)
+    out.strided = strided
+    out.high = x.high
+    if x.needs_grad:
+        node = attach(run, [x], [out], (), "strided" if order else "view")
+        if node is not None and order:
+            node.wants_contiguous = False
+    return out
+
+
+def cast(run: Run, x: Tensor, dtype: str) -> Tensor:
+    """Cast; to the same type costs nothing."""
+    if x.dtype == dtype:
+        return x
+    out = run.tensor(x.shape, dtype)
+    out.high = x.high
+    attach(run, [x], [out], (), "new")
+    return out
+
+
+def unary(run: Run, name: str, x: Tensor) -> Tensor:
+    """Run an elementwise operator of one input."""
+    return apply(run, name, (x,), x.shape, flops=x.size)
+
+
+def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
+    """Run an elementwise operator of two inputs with broadcasting."""
+    shape = broadcast(x.shape, y.shape)
+    if shape is None:
+        raise ShapeFault(
+            f"shapes {list(x.shape)} and {list(y.shape)} do not broadcast together",
+            x.shape,
+            y.shape,
+        )
+    dtype = promote(x, y)
+    x, y = (cast(run, one, dtype) for one in (x, y))
+    work, mode = 0.0, ""
+    if run.on_cpu and crossed(x.shape, y.shape):
+        # Both gradients are made anew, each with a copy of its size.
+        work = float(sum(one.nbytes for one in (x, y) if one.needs_grad))
+        mode = "new"
+    return apply(run, name, (x, y), shape, dtype, work=work, mode=mode, flops=prod(shape))
+
+
+def crossed(x: Sequence[int], y: Sequence[int]) -> bool:
+    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
+
+    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
+    against the larger; an axis that differs then takes the general way.
+    """
+    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
+    if tuple(larger) == tuple(smaller):
+        return False
+    gap = len(larger) - len(smaller)
+    small = list(smaller)
+    while small and small[-1] == 1:
+        small.pop()
+    return any(larger[gap + place] != extent for place, extent in enumerate(small))
+
+
+def promote(x: Tensor, y: Tensor) -> str:
+    """Return the type of a result of two tensors: float wins over int, wide over narrow."""
+    if x.dtype == y.dtype:
+        return x.dtype
+    for one in (x, y):
+        other = y if one is x else x
+        if one.dtype in FLOATS and other.dtype not in FLOATS:
+            return one.dtype
+    return x.dtype if ITEM_BYTES[x.dtype] >= ITEM_BYTES[y.dtype] else y.dtype
+
+
+def matmul(
+    run: Run, x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False,
+    *, copied: bool = False,
+) -> Tensor:  # fmt: skip
+    """Multiply matrices, broadcasting the leading dimensions."""
+    if not x.shape or not y.shape:
+        raise ShapeFault("matmul needs at least one dimension on both sides", x.shape, y.shape)
+    left = list(x.shape) if len(x.shape) > 1 else [1, *x.shape]
+    right = list(y.shape) if len(y.shape) > 1 else [*y.shape, 1]
+    if transpose_x and len(x.shape) > 1:
+        left[-2:] = left[:-3:-1]
+    if transpose_y and len(y.shape) > 1:
+        right[-2:] = right[:-3:-1]
+    lead = broadcast(left[:-2], right[:-2])
+    if left[-1] != right[-2] or lead is None:
+        raise ShapeFault(
+            f"matmul of {list(x.shape)} and {list(y.shape)}: {left[-1]} and {right[-2]} differ"
+            if left[-1] != right[-2]
+            else f"matmul of {list(x.shape)} and {list(y.shape)}: leading dimensions differ",
+            x.shape,
+            y.shape,
+        )
+    tail = ([left[-2]] if len(x.shape) > 1 else []) + ([right[-1]] if len(y.shape) > 1 else [])
+    flops = 2.0 * prod(lead) * left[-2] * left[-1] * right[-1]
+    work = _unfolded(x, y, lead)
+    return apply(run, "matmul", (x, y), [*lead, *tail], work=work, flops=flops, copied=copied)
+
+
+def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
+    """Return the bytes of gradients that are made for all leading dimensions, then summed."""
+    if len(x.shape) < 3 or len(y.shape) < 3:
+        return 0
+    total = 0
+    for one in (x, y):
+        whole = prod(lead) * prod(one.shape[-2:])
+        if one.needs_grad and len(one.shape) > 1 and whole != one.size:
+            total += whole * ITEM_BYTES[one.dtype]
+    return total
+
+
+def linear(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Multiply by a weight and add a bias, each with its own output as Paddle does."""
+    if not x.shape or x.shape[-1] != weight.shape[0]:
+        got = x.shape[-1] if x.shape else 0
+        raise ShapeFault(
+            f"Linear expects {weight.shape[0]} input features, {got} arrive", x.shape, weight.shape
+        )
+    out = matmul(run, x, weight)
+    return out if bias is None else binary(run, "add", out, bias)
+
+
+def concat(run: Run, parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Join tensors along an axis."""
+    first = parts[0]
+    axis = check_axis(axis, len(first.shape))
+    for one in parts:
+        if len(one.shape) != len(first.shape) or any(
+            a != b
+            for place, (a, b) in enumerate(zip(one.shape, first.shape, strict=True))
+            if place != axis
+        ):
+            raise ShapeFault(
+                f"concat along axis {axis} of {list(first.shape)} and {list(one.shape)}",
+                first.shape,
+                one.shape,
+            )
+    shape = list(first.shape)
+    shape[axis] = sum(one.shape[axis] for one in parts)
+    return apply(run, "concat", parts, shape)
+
+
+def stack(run: Run, parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Join tensors of one shape along a new axis."""
+    first = parts[0]
+    for one in parts:
+        if one.shape != first.shape:
+            raise ShapeFault(
+                f"stack of {list(first.shape)} and {list(one.shape)}", first.shape, one.shape
+            )
+    axis = check_axis(axis, len(first.shape) + 1)
+    return apply(run, "stack", parts, [*first.shape[:axis], len(parts), *first.shape[axis:]])
+
+
+def split(run: Run, x: Tensor, sections: Sequence[int], axis: int) -> list[Tensor]:
+    """Cut a tensor into copies of its parts."""
+    copies = contiguous(run, (x,))
+    outs = [
+        run.tensor((*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype) for extent in sections
+    ]
+    del copies
+    attach(run, (x,), outs, (), "fill")
+    return outs
+
+
+def reduce(
+    run: Run, name: str, x: Tensor, axis: Sequence[int] | int | None, keepdim: bool
+) -> Tensor:
+    """Reduce over some or all axes."""
+    return apply(run, name, (x,), reduced_shape(x, axis, keepdim), flops=x.size)
+
+
+def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) -> list[int]:
+    """Return the shape that is left after reducing some or all axes."""
+    rank = len(x.shape)
+    if axis is None or (isinstance(axis, (list, tuple)) and not axis):
+        gone = set(range(rank))
+    else:
+        gone = {
+            check_axis(one, rank, x.shape) for one in ([axis] if isinstance(axis, int) else axis)
+        }
+    return [
+        1 if place in gone else extent
+        for place, extent in enumerate(x.shape)
+        if keepdim or place not in gone
+    ]
+
+
+def check_axis(axis: int, rank: int, *shapes: tuple[int, ...]) -> int:
+    """Return the axis counted from the front; ShapeFault when there is no such axis.
+
+    A tensor without dimensions has one as far as the name of an axis goes: 0 or -1.
+    """
+    if not isinstance(axis, int):
+        raise TypeError("an axis is a whole number")
+    axes = max(rank, 1)
+    if not -axes <= axis < axes:
+        raise ShapeFault(f"axis {axis} of a tensor with {rank} dimensions", *shapes)
+    return axis + axes if axis < 0 else axis
+
+
+def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Reshape: a view of a contiguous tensor, a copy of a strided one; 0 keeps, -1 infers."""
+    wanted = [
+        x.shape[place] if extent == 0 and place < len(x.shape) else extent
+        for place, extent in enumerate(shape)
+    ]
+    known = prod(extent for extent in wanted if extent != -1)
+    if wanted.count(-1) == 1 and known and x.size % known == 0:
+        wanted[wanted.index(-1)] = x.size // known
+    if -1 in wanted or prod(wanted) != x.size:
+        raise ShapeFault(
+            f"reshape of {list(x.shape)} ({x.size} elements) to {list(shape)}",
+            x.shape,
+            tuple(shape),
+        )
+    if not x.strided:
+        return view(run, x, wanted)
+    out = run.tensor(tuple(wanted), x.dtype)
+    attach(run, (x,), [out], (), "view")
+    return out
+
+
+def transpose(run: Run, x: Tensor, order: Sequence[int]) -> Tensor:
+    """Permute axes: a strided view."""
+    axes = [check_axis(one, len(x.shape)) for one in order]
+    if sorted(axes) != list(range(len(x.shape))):
+        raise ShapeFault(f"transpose of {list(x.shape)} by {list(order)}", x.shape, tuple(order))
+    shape = [x.shape[one] for one in axes]
+    moved = [one for one in axes if x.shape[one] > 1]
+    same = moved == sorted(moved)
+    return view(run, x, shape, strided=x.strided or not same, order=not same)
+
+
+def flatten(run: Run, x: Tensor, start: int = 0, stop: int = -1) -> Tensor:
+    """Merge the axes from `start` to `stop`."""
+    if not x.shape:
+        return reshape(run, x, [1])
+    first, last = check_axis(start, len(x.shape)), check_axis(stop, len(x.shape))
+    return reshape(
+        run, x, [*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]]
+    )
+
+
+def sliced(run: Run, x: Tensor, shape: Sequence[int], *, strided: bool) -> Tensor:
+    """Take a basic slice: a view whose gradient is a full-size tensor."""
+    out = Tensor(tuple(shape), x.dtype, x.storage)
+    out.strided = strided
+    attach(run, (x,), [out], (), "new")
+    return out

@@ -1,0 +1,1 @@
+"""`paddle.Tensor` and the functions of `paddle` on tensors."""

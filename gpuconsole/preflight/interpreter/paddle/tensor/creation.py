@@ -1,0 +1,185 @@
+"""Functions of `paddle` that make tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.preflight.interpreter.domain import int_bounds
+from gpuconsole.preflight.interpreter.domain.values import (
+    Bound,
+    NativeFunction,
+    SomeNumber,
+    Unknown,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array, DType, shape_of
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
+    FLOATS,
+    ITEM_BYTES,
+    Tensor,
+    as_shape,
+)
+
+
+def dtype_of(run: Run, value: Value, default: str = "") -> str:
+    """Return a tensor type's name from what a script passes."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, str):
+        name = value.removeprefix("paddle.")
+        return name if name in ITEM_BYTES else {"float": "float32", "int": "int32"}.get(name, name)
+    if isinstance(value, NativeFunction):
+        return {"float": "float32", "int": "int64", "bool": "bool"}.get(value.name, default)
+    return default or run.dtype
+
+
+def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
+              stop_gradient: Value = True, **_: Value) -> Value:  # fmt: skip
+    """`paddle.to_tensor`."""
+    if isinstance(data, Tensor):
+        return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
+    if isinstance(data, Unknown):
+        # Only of a number is the rank known.
+        known = isinstance(data, SomeNumber) and dtype is not None
+        return run.tensor((), dtype_of(run, dtype)) if known else data
+    shape, found = shape_of(data)
+    if not isinstance(data, Array) and found == "float64":
+        found = run.dtype
+    out = run.tensor(shape, dtype_of(run, dtype, found))
+    out.stop_gradient = stop_gradient is not False
+    out.high = int_bounds.high_of(data) if out.dtype not in FLOATS else None
+    return out
+
+
+def filled(default: str = "") -> Callable[..., Value]:
+    """Return a function that makes a tensor of a shape."""
+
+    def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
+        unknown = first_unknown(shape)
+        if unknown is not None:
+            return unknown
+        if isinstance(shape, Tensor):
+            return run.unknown("a shape held by a tensor")
+        given = dtype if dtype is not None else next(
+            (one for one in args if isinstance(one, (str, DType))), None
+        )  # fmt: skip
+        return run.tensor(as_shape(shape), dtype_of(run, given, default))
+
+    return build
+
+
+def varargs(default: str = "") -> Callable[..., Value]:
+    """Return a maker that takes its shape as one list or as several numbers."""
+    build = filled(default)
+
+    def call(run: Run, *shape: Value, **options: Value) -> Value:
+        whole = shape[0] if shape and isinstance(shape[0], (list, tuple, Unknown)) else list(shape)
+        rest = shape[1:] if shape and isinstance(shape[0], (list, tuple)) else ()
+        return build(run, options.pop("shape", whole), *rest, **options)
+
+    return call
+
+
+def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
+    """`zeros_like`, `ones_like`, `full_like`."""
+    if dtype is None:
+        dtype = next((one for one in args if isinstance(one, (str, DType))), None)
+    return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+
+
+def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
+            name: Value = None) -> Value:  # fmt: skip
+    """`paddle.randint`."""
+    made = filled("int64")(run, shape, dtype=dtype)
+    last = low if high is None else high
+    if isinstance(made, Tensor) and isinstance(last, int):
+        made.high = Bound(last - 1)
+    return made
+
+
+def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
+    """`paddle.normal`."""
+    return filled()(run, shape if shape is not None else mean.shape)
+
+
+def uniform(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
+    """`paddle.uniform`."""
+    return filled()(run, shape, dtype=dtype)
+
+
+def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype: Value = None,
+           name: Value = None) -> Value:  # fmt: skip
+    """`paddle.arange`."""
+    if end is None:
+        start, end = 0, start
+    unknown = first_unknown(start, end, step)
+    if unknown is not None:
+        return unknown
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    length = max(0, -int(-(end - start) // step))
+    made = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+    if whole and length and step > 0:
+        made.high = int(start + (length - 1) * step)
+    return made
+
+
+def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
+    """`paddle.linspace`."""
+    return run.tensor((num,))
+
+
+def eye(run: Run, num_rows: int, num_columns: Value = None, dtype: Value = None,
+        *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`paddle.eye`."""
+    columns = num_columns if isinstance(num_columns, int) else num_rows
+    return run.tensor((num_rows, columns), dtype_of(run, dtype))
+
+
+def randperm(run: Run, n: int, dtype: Value = "int64", *_: Value) -> Value:
+    """`paddle.randperm`."""
+    return run.tensor((n,), dtype_of(run, dtype, "int64"))
+
+
+def randint_like(run: Run, x: Tensor, low: Value = 0, high: Value = None, dtype: Value = None,
+                 *_: Value) -> Value:  # fmt: skip
+    """`paddle.randint_like`: whole numbers first, then cast."""
+    whole = run.storage(8 * x.size, "workspace")
+    out = run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
+    del whole
+    return out
+
+
+def multinomial(run: Run, x: Tensor, num_samples: int = 1, *_: Value, **__: Value) -> Value:
+    """`paddle.multinomial`."""
+    return run.tensor((*x.shape[:-1], num_samples), "int64")
+
+
+def tril_indices(run: Run, row: int, col: Value = None, offset: int = 0, *_: Value,
+                 **__: Value) -> Value:  # fmt: skip
+    """`paddle.tril_indices`."""
+    columns = col if isinstance(col, int) else row
+    count = sum(min(columns, max(0, place + offset + 1)) for place in range(row))
+    return run.tensor((2, count), "int64")
+
+
+def triu_indices(run: Run, row: int, col: Value = None, offset: int = 0, *_: Value,
+                 **__: Value) -> Value:  # fmt: skip
+    """`paddle.triu_indices`."""
+    columns = col if isinstance(col, int) else row
+    count = sum(columns - min(columns, max(0, place + offset)) for place in range(row))
+    return run.tensor((2, count), "int64")
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "to_tensor": to_tensor, "full": filled(), "randint": randint, "normal": normal,
+    "uniform": uniform, "arange": arange, "range": arange, "linspace": linspace,
+    "logspace": linspace, "eye": eye, "randperm": randperm, "randint_like": randint_like,
+    "multinomial": multinomial, "tril_indices": tril_indices, "triu_indices": triu_indices,
+    **{name: varargs() for name in ("zeros", "ones", "empty", "rand", "randn",
+                                    "standard_normal")},
+    **dict.fromkeys(("zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+                     "empty_like", "bernoulli", "poisson"), like),
+}  # fmt: skip

@@ -1,0 +1,147 @@
+"""Functions that change a tensor in place: `x.add_(y)`, `F.relu_(x)`.
+
+Where the backward node needs what is overwritten, Paddle computes anew and the old block stays
+with the node; otherwise the tensor keeps its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.ops.table import rules
+from gpuconsole.preflight.interpreter.paddle.source_functions import sourced
+from gpuconsole.preflight.interpreter.paddle.tensor.creation import dtype_of
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, Tensor, broadcast
+
+UNARY = (
+    "relu", "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round",
+    "scale", "clip", "abs", "sin", "cos", "log", "pow", "erf", "square", "leaky_relu", "elu",
+    "softmax", "trunc", "tril", "triu", "cumsum", "tan", "acos", "atan", "sinh", "cosh", "expm1",
+    "log2", "log10", "log1p", "digamma", "lgamma", "erfinv", "logit", "renorm", "i0", "cumprod",
+)  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide", "remainder", "lerp", "copysign")
+PLACING = ("index_add", "index_fill", "index_put", "scatter", "scatter_nd_add")
+
+
+def changed(name: str) -> Callable[..., Value]:
+    """Return an operator that puts its result in the place of its first input."""
+
+    def call(run: Run, x: Tensor, *args: Value, **_: Value) -> Tensor:
+        other = next((one for one in args if isinstance(one, Tensor)), None)
+        row = name if name in BINARY and other is not None else _row(name)
+        if other is not None and broadcast(x.shape, other.shape) != x.shape:
+            raise ShapeFault(
+                f"{name}_ of {list(x.shape)} with {list(other.shape)}", x.shape, other.shape
+            )
+        if "x" in rules()[row].save and x.needs_grad:
+            made = ops.binary(run, row, x, other) if other is not None else ops.unary(run, row, x)
+            return _put(x, made)
+        return _within(run, row, x, other)
+
+    return call
+
+
+def _row(name: str) -> str:
+    return "scale" if name in BINARY else name
+
+
+def _put(x: Tensor, made: Tensor) -> Tensor:
+    """Give a tensor the block and the history of another."""
+    x.storage, x.node, x.slot = made.storage, made.node, made.slot
+    x.stop_gradient, x.strided = made.stop_gradient, made.strided
+    return x
+
+
+def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
+    """Compute in the tensor's own block and hang a new node behind it."""
+    before = _before(x)
+    inputs = [before, other] if other is not None else [before]
+    kept = [one.storage for word, one in (("out", x), ("y", other))
+            if one is not None and word in rules()[row].save]  # fmt: skip
+    run.bytes += 2 * x.nbytes
+    ops.attach(run, inputs, [x], kept, rules()[row].grad)
+    return x
+
+
+def filled(run: Run, x: Tensor, *_: Value, **__: Value) -> Tensor:
+    """`x.zero_()`, `x.fill_(v)`, `x.normal_()`: the block stays."""
+    return x
+
+
+def masked(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value) -> Tensor:
+    """`x.masked_fill_(mask, v)`: in place, the mask stays saved."""
+    shape = broadcast(x.shape, mask.shape)
+    if shape != x.shape:
+        raise ShapeFault(
+            f"masked_fill_ of {list(x.shape)} by {list(mask.shape)}", x.shape, mask.shape
+        )
+    before = _before(x)
+    ops.attach(run, [before], [x], [mask.storage, run.storage(x.size)], "inplace")
+    return x
+
+
+def placed(name: str) -> Callable[..., Value]:
+    """Return `x.index_add_(…)` and the like: places are overwritten or added to in the block."""
+
+    def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
+        given = [one for part in (*args, *kwargs.values())
+                 for one in (part if isinstance(part, (list, tuple)) else [part])
+                 if isinstance(one, Tensor)]  # fmt: skip
+        places = [one.storage for one in given if one.dtype not in FLOATS]
+        values = [one for one in given if one.dtype in FLOATS]
+        ops.attach(run, [_before(x), *values], [x], places, rules()[name].grad)
+        return x
+
+    return call
+
+
+def along(run: Run, x: Tensor, indices: Tensor, values: Value, axis: Value, *args: Value,
+          **kwargs: Value) -> Tensor:  # fmt: skip
+    """`x.put_along_axis_(…)`."""
+    if not run.grad_enabled or not (x.needs_grad or _needing([values])):
+        return x
+    put = sourced("tensor", "put_along_axis")
+    return _put(x, put(run, x, indices, values, axis, *args, **kwargs))
+
+
+def cast(run: Run, x: Tensor, dtype: Value) -> Tensor:
+    """`x.cast_(type)`: a new block where the type changes."""
+    made = ops.cast(run, x, dtype_of(run, dtype, x.dtype))
+    x.dtype = made.dtype
+    return _put(x, made)
+
+
+def _needing(values: Value) -> bool:
+    return any(isinstance(one, Tensor) and one.needs_grad for one in values)
+
+
+def _before(x: Tensor) -> Tensor:
+    before = Tensor(x.shape, x.dtype, x.storage)
+    before.node, before.slot, before.stop_gradient = x.node, x.slot, x.stop_gradient
+    return before
+
+
+def reshaped(view: Callable[..., Value]) -> Callable[..., Value]:
+    """Return `reshape_`, `squeeze_`, `unsqueeze_`, `flatten_`: another shape of the same block."""
+
+    def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
+        made = view(run, x, *args, **kwargs)
+        x.shape = made.shape
+        return _put(x, made)
+
+    return call
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **{f"{name}_": changed(name) for name in (*UNARY, *BINARY)},
+    **{f"{name}_": placed(name) for name in PLACING}, "neg_": changed("scale"),
+    "masked_fill_": masked, "cast_": cast, "put_along_axis_": along,
+    **dict.fromkeys(
+        ("zero_", "fill_", "normal_", "uniform_", "exponential_", "bernoulli_", "copy_",
+         "fill_diagonal_", "log_normal_", "cauchy_", "geometric_", "fill_diagonal_tensor_",
+         "equal_", "nan_to_num_"), filled,
+    ),
+}  # fmt: skip

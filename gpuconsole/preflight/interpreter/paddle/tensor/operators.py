@@ -1,0 +1,219 @@
+"""What Python's operators and subscripts do to tensors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
+from gpuconsole.preflight.interpreter.domain import int_bounds
+from gpuconsole.preflight.interpreter.domain.dimensions import sliced
+from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Unknown, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor import indexing
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
+    FLOATS,
+    ITEM_BYTES,
+    Tensor,
+    broadcast,
+)
+
+ROWS: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+    ast.Pow: "elementwise_pow", ast.Mod: "remainder",
+}  # fmt: skip
+_LOGIC = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.FloorDiv, ast.LShift, ast.RShift)
+
+
+def binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Tensor:
+    """Compute `left op right` with a tensor on one side at least."""
+    left, right = (
+        run.tensor(one.shape, one.dtype) if isinstance(one, Array) else one for one in (left, right)
+    )
+    if kind is ast.MatMult:
+        return ops.matmul(run, left, right)
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return _of_two(run, kind, left, right)
+    tensor, scalar = (left, right) if isinstance(left, Tensor) else (right, left)
+    if not isinstance(scalar, (int, float, bool, Unknown)):
+        raise TypeError("a tensor and something else")
+    return _with_scalar(run, kind, tensor, scalar, isinstance(left, Tensor))
+
+
+def _of_two(run: Run, kind: type[ast.operator], left: Tensor, right: Tensor) -> Tensor:
+    if kind is ast.Div and left.dtype not in FLOATS and right.dtype not in FLOATS:
+        left, right = (ops.cast(run, one, run.dtype) for one in (left, right))
+    if kind in ROWS:
+        return ops.binary(run, ROWS[kind], left, right)
+    if kind not in _LOGIC:
+        raise TypeError("an operator that tensors do not have")
+    return plain(run, left, right, ops.promote(left, right))
+
+
+def plain(run: Run, left: Tensor, right: Tensor, dtype: str) -> Tensor:
+    """Run an elementwise operator of two without a gradient."""
+    shape = broadcast(left.shape, right.shape)
+    if shape is None:
+        raise ShapeFault(
+            f"shapes {list(left.shape)} and {list(right.shape)} do not broadcast together",
+            left.shape, right.shape,
+        )  # fmt: skip
+    return run.tensor(shape, dtype)
+
+
+def _with_scalar(
+    run: Run, kind: type[ast.operator], x: Tensor, scalar: Value, tensor_first: bool
+) -> Tensor:
+    dtype = x.dtype
+    if dtype not in FLOATS and (isinstance(scalar, float) or kind is ast.Div):
+        dtype = run.dtype
+    x = ops.cast(run, x, dtype)
+    if kind is ast.Pow and tensor_first:
+        return ops.unary(run, "pow", x)
+    if kind is ast.FloorDiv:
+        run.scratch(ITEM_BYTES[dtype])
+        return run.tensor(x.shape, dtype)
+    if kind in (ast.Pow, ast.Mod) or (kind is ast.Div and not tensor_first):
+        # These have no form with a number: Paddle fills a tensor with it.
+        full = run.tensor(x.shape, dtype)
+        pair = (x, full) if tensor_first else (full, x)
+        return _of_two(run, kind, *pair)
+    if kind in (ast.Add, ast.Sub, ast.Mult, ast.Div):
+        return ops.apply(run, "scale", (x,), x.shape, dtype, flops=x.size)
+    run.scratch(x.nbytes)
+    return run.tensor(x.shape, dtype)
+
+
+def compare(run: Run, left: Value, right: Value) -> Tensor:
+    """Compare elementwise; a number is filled into a tensor of the same shape first."""
+    sides = [one for one in (left, right) if isinstance(one, (Tensor, Array))]
+    if len(sides) == 1:
+        one = sides[0]
+        full = run.storage(one.size * ITEM_BYTES[one.dtype], "workspace")
+        out = run.tensor(one.shape, "bool")
+        del full
+        return out
+    shape = broadcast(sides[0].shape, sides[1].shape)
+    if shape is None:
+        raise ShapeFault(
+            f"shapes {list(sides[0].shape)} and {list(sides[1].shape)} do not broadcast together",
+            sides[0].shape, sides[1].shape,
+        )  # fmt: skip
+    return run.tensor(shape, "bool")
+
+
+class Pick(NamedTuple):
+    """What `x[key]` gives: a view of `shape`, or by `picks` a copy."""
+
+    shape: tuple[int, ...]
+    strided: bool
+    picks: tuple[Value, ...]
+    masked: bool
+
+
+def item(run: Run, target: Tensor, key: Value) -> Tensor:
+    """Return `target[key]`: a view for slices and numbers, a copy for index tensors."""
+    pick = picked(target.shape, key)
+    if pick.masked:
+        raise TypeError("how many elements a mask picks depends on data")
+    if not pick.picks:
+        part = ops.sliced(run, target, pick.shape, strided=pick.strided or target.strided)
+        part.high = int_bounds.at_most(target.high)
+        return part
+    first = pick.picks[0]
+    if not isinstance(first, Tensor):
+        extent = first.shape if isinstance(first, Array) else (len(first),)
+        first = run.tensor(extent, "int64")
+    return ops.apply(run, "gather", (target, first), pick.shape)
+
+
+def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
+    """Run `target[key] = value`: in place; gradients flow to what was there and to the value."""
+    pick = picked(target.shape, key)
+    if isinstance(value, (Tensor, Array)) and not pick.masked:
+        joined = broadcast(pick.shape, value.shape)
+        spare = [one for one in (joined or ()) if one != 1]
+        if joined is None or prod(joined) != prod(pick.shape) or len(spare) > len(pick.shape):
+            raise ShapeFault(
+                f"{list(value.shape)} is put into {list(pick.shape)}", value.shape, pick.shape
+            )
+    piece = prod(pick.shape) * ITEM_BYTES[target.dtype]
+    run.scratch(piece)
+    inputs = [one for one in (target, value) if isinstance(one, Tensor)]
+    if not run.grad_enabled or not any(one.needs_grad for one in inputs):
+        return
+    before = Tensor(target.shape, target.dtype, target.storage)
+    before.node, before.slot, before.stop_gradient = target.node, target.slot, False
+    saved = [one.storage for one in pick.picks if isinstance(one, Tensor)]
+    ops.attach(run, [before, *inputs[1:]], [target], saved, "new", piece if not inputs[1:] else 0)
+
+
+def picked(shape: tuple[int, ...], key: Value) -> Pick:
+    """Return what `x[key]` picks of a tensor of `shape`."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    wide = sum(_width(one) for one in keys)
+    at = next((place for place, one in enumerate(keys) if one is Ellipsis), None)
+    if at is not None:
+        keys[at : at + 1] = [slice(None)] * (len(shape) - wide)
+    out: list[int] = []
+    picks: list[Value] = []
+    places: list[int] = []
+    axis, lead, strided, masked = 0, 1, False, False
+    for one in keys:
+        if one is None:
+            out.append(1)
+            continue
+        if axis >= len(shape):
+            raise ShapeFault(f"too many indices for {list(shape)}", shape)
+        extent = shape[axis]
+        if isinstance(one, slice):
+            length = _length(one, extent)
+            strided = strided or (length != extent and lead != 1) or one.step not in (None, 1)
+            lead *= length
+            out.append(length)
+        elif _is_pick(one):
+            masked = masked or getattr(one, "dtype", "") == "bool"
+            if isinstance(one, Tensor) and not masked:
+                indexing.as_index(one)
+            picks.append(one)
+            places.append(len(out))
+        elif isinstance(one, (int, Unknown, Tensor, Array)):
+            if isinstance(one, int) and not -extent <= one < extent:
+                raise ShapeFault(f"index {one} on an axis of {extent}", shape)
+            strided = strided or (lead != 1 and extent != 1)
+        else:
+            raise TypeError("an index of another kind")
+        axis += _width(one)
+    out.extend(shape[axis:])
+    if picks and not masked:
+        together = len(set(places)) == 1
+        cell, _ = indexing.cell((), picks)
+        out[places[0] if together else 0 : places[0] if together else 0] = cell
+    return Pick(tuple(out), strided, tuple(picks), masked)
+
+
+def _is_pick(one: Value) -> bool:
+    return isinstance(one, list) or (isinstance(one, (Tensor, Array)) and one.shape != ())
+
+
+def _width(one: Value) -> int:
+    """Return how many axes a key takes up."""
+    if one is None or one is Ellipsis:
+        return 0
+    if isinstance(one, (Tensor, Array)) and one.dtype == "bool":
+        return len(one.shape)
+    return 1
+
+
+def _length(one: slice, extent: int) -> int:
+    """Return the extent of a slice; of `x[i : i + 8]` it is known though `i` is not."""
+    parts = (one.start, one.stop, one.step)
+    if all(part is None or isinstance(part, int) for part in parts):
+        return len(range(*one.indices(extent)))
+    width = sliced(one, extent)
+    if type(width) is Bound and width == extent:
+        raise TypeError("a slice whose ends are not known")
+    return width

@@ -1,0 +1,1 @@
+"""What trains: optimizers, mixed precision, `paddle.Model`, static programs."""

@@ -1,0 +1,154 @@
+"""`paddle.amp`: automatic mixed precision, loss scaling, models in half precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.interpreter.domain.values import Native, Value
+from gpuconsole.preflight.interpreter.machine.run import Amp, Run
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
+from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
+from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
+
+_HALF_NAMES = {"float16": "float16", "bfloat16": "bfloat16", "fp16": "float16", "bf16": "bfloat16"}
+_ALWAYS_FULL = ("BatchNorm",)
+_FULL_AT_FLOAT16 = ("LayerNorm", "InstanceNorm")
+
+
+def active(run: Run) -> bool:
+    """Tell whether this back end mixes precision at all: on the CPU Paddle silently does not."""
+    return terms(run.setting.backend).mixed_precision
+
+
+def half_name(dtype: Value) -> str:
+    """Return the half precision that a script names; float16 where it names none."""
+    return _HALF_NAMES.get(str(getattr(dtype, "name", dtype)), "float16")
+
+
+def _names(value: Value) -> frozenset[str]:
+    given = value if isinstance(value, (list, tuple, set, frozenset)) else ()
+    return frozenset(one for one in given if isinstance(one, str))
+
+
+class AutoCast(Native):
+    """`paddle.amp.auto_cast`."""
+
+    label = "auto_cast"
+
+    def init(self, run: Run, enable: Value = True, custom_white_list: Value = None,
+             custom_black_list: Value = None, level: Value = "O1", dtype: Value = "float16",
+             *_: Value, **__: Value) -> None:  # fmt: skip
+        """Keep level, type and the script's own lists."""
+        on = enable is not False and level in ("O1", "O2", "OD")
+        self.state = Amp(
+            level if on else "O0", half_name(dtype), _names(custom_white_list),
+            _names(custom_black_list),
+        )  # fmt: skip
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Switch mixed precision on until left."""
+        before, run.amp = run.amp, self.state
+
+        def leave() -> None:
+            run.amp = before
+
+        return leave
+
+
+class GradScaler(Native):
+    """`paddle.amp.GradScaler`."""
+
+    label = "GradScaler"
+
+    def init(self, run: Run, enable: Value = True, *_: Value, **__: Value) -> None:
+        """Keep whether it is on: on the CPU it never is."""
+        self.on = enable is not False and active(run)
+
+    def do_scale(self, run: Run, loss: Value) -> Value:
+        """Multiply the loss."""
+        return ops.unary(run, "scale", loss) if self.on and isinstance(loss, Tensor) else loss
+
+    def do_step(self, run: Run, optimizer: Value) -> None:
+        """Unscale in place and step."""
+        if isinstance(optimizer, Optimizer):
+            optimizer.do_step(run)
+
+    def do_minimize(self, run: Run, optimizer: Value, *_: Value, **__: Value) -> None:
+        """Step."""
+        self.do_step(run, optimizer)
+
+    def do_update(self, run: Run) -> None:
+        """Change no sizes."""
+
+    def do_unscale_(self, run: Run, *_: Value) -> None:
+        """Work in place."""
+
+    do_load_state_dict = do_set_init_loss_scaling = do_set_incr_every_n_steps = do_unscale_
+
+    def do_get_init_loss_scaling(self, run: Run) -> Value:
+        """Give the scale."""
+        return run.number("the scale of a loss")
+
+    get__scale = do_get_init_loss_scaling
+
+    def do_is_enable(self, run: Run) -> Value:
+        """Tell whether it is on."""
+        return self.on
+
+    def do_state_dict(self, run: Run) -> Value:
+        """Give what would be saved."""
+        return run.unknown("the saved state of a scaler")
+
+
+def decorate(run: Run, models: Value, optimizers: Value = None, level: Value = "O1",
+             dtype: Value = "float16", master_weight: Value = None, save_dtype: Value = None,
+             master_grad: Value = False, excluded_layers: Value = None,
+             *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`paddle.amp.decorate`: at O2 parameters become halves and optimizers keep masters."""
+    if level == "O2" and active(run):
+        kind = half_name(dtype)
+        left = excluded_layers if isinstance(excluded_layers, (list, tuple)) else [excluded_layers]
+        for model in models if isinstance(models, (list, tuple)) else (models,):
+            if isinstance(model, Layer):
+                halve(run, model, kind, [one for one in left if one is not None])
+        for one in optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,):
+            if isinstance(one, Optimizer):
+                one.master = master_weight is not False
+                if master_grad is True:
+                    run.full_gradients.extend(one.parameters())
+    return models if optimizers is None else (models, optimizers)
+
+
+def _in_half(model: Layer, dtype: str, left: list[Value]) -> Iterator[Layer]:
+    """Give the layers whose parameters become halves: norms keep theirs, BatchNorm always."""
+    for _, layer in model.walk():
+        full = layer.label.startswith(_ALWAYS_FULL) or (
+            dtype == "float16" and layer.label.startswith(_FULL_AT_FLOAT16)
+        )
+        if not full and not any(layer is one or _is_kind(layer, one) for one in left):
+            yield layer
+
+
+def _is_kind(layer: Layer, kind: Value) -> bool:
+    return layer.cls is kind or (hasattr(kind, "type") and type(layer) is kind.type)
+
+
+def halve(run: Run, model: Layer, dtype: str, left: list[Value]) -> None:
+    """Cast the parameters and buffers of a model, each once."""
+    seen: set[int] = set()
+    for layer in _in_half(model, dtype, left):
+        for one in layer.attrs.values():
+            known = isinstance(one, Tensor) and id(one) not in seen
+            if known and (isinstance(one, Parameter) or one.node is None):
+                seen.add(id(one))
+                if one.dtype == "float32":
+                    one.dtype = dtype
+                    one.storage = run.storage(one.nbytes, "parameters")
+
+
+def mixed(run: Run) -> Amp:
+    """Return the precision in which a run begins: what a variant asks for, or single."""
+    level = run.setting.variant.amp
+    return Amp(level) if level and active(run) else Amp()

@@ -1,0 +1,299 @@
+"""`paddle.Model`, `paddle.summary`, `paddle.flops`: training that Paddle itself writes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    Function,
+    Native,
+    Unknown,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward
+from gpuconsole.preflight.interpreter.paddle.autograd.grad_mode import NoGrad
+from gpuconsole.preflight.interpreter.paddle.io.dataloader import Loader
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
+from gpuconsole.preflight.interpreter.paddle.tensor import creation
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.interpreter.paddle.training.amp import AutoCast, GradScaler, decorate
+from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
+
+
+class InputSpec(Native):
+    """`paddle.static.InputSpec`: a shape and a type."""
+
+    label = "InputSpec"
+
+    def init(self, run: Run, shape: Value = (), dtype: Value = "float32", name: Value = None,
+             *_: Value, **__: Value) -> None:  # fmt: skip
+        """Keep shape and type."""
+        self.attrs = {"shape": shape, "dtype": dtype, "name": name}
+
+
+def _listed(value: Value) -> list[Value]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _flat(value: Value) -> list[Value]:
+    """Return the tensors of a batch, nested lists and dictionaries opened, as Paddle does."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [inner for one in value for inner in _flat(one)]
+    return [value]
+
+
+def _copied(run: Run, one: Value) -> Value:
+    """`paddle.to_tensor` of a batch's tensor: a copy."""
+    if isinstance(one, Tensor):
+        return run.tensor(one.shape, one.dtype, "inputs")
+    return creation.to_tensor(run, one)
+
+
+class Model(Native):
+    """`paddle.Model`: prepare, fit, evaluate, predict, and their single batches."""
+
+    label = "paddle.Model"
+
+    def init(self, run: Run, network: Value, inputs: Value = None, labels: Value = None) -> None:
+        """Keep the network; without `inputs` its forward says how many of a batch it takes."""
+        self.network = network
+        self.inputs = len(_listed(inputs)) or _arguments(network)
+        self.optimizer: Value = None
+        self.loss: Value = None
+        self.metrics: list[Value] = []
+        self.cast: AutoCast | None = None
+        self.scaler: GradScaler | None = None
+
+    def do_prepare(self, run: Run, optimizer: Value = None, loss: Value = None,
+                   metrics: Value = None, amp_configs: Value = None) -> None:  # fmt: skip
+        """Keep optimizer, loss, metrics, and how precision is mixed."""
+        self.optimizer, self.loss, self.metrics = optimizer, loss, _listed(metrics)
+        options = {"level": amp_configs} if isinstance(amp_configs, str) else amp_configs
+        if not isinstance(options, dict) or options.get("level", "O1") == "O0":
+            return
+        level = options.get("level", "O1")
+        self.cast, self.scaler = AutoCast(), GradScaler()
+        self.cast.init(run, True, options.get("custom_white_list"),
+                       options.get("custom_black_list"), level)  # fmt: skip
+        self.scaler.init(run)
+        if level == "O2":
+            decorate(run, self.network, optimizer, "O2")
+
+    def do_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Give the network's parameters."""
+        return self.network.do_parameters(run)
+
+    def get_network(self, run: Run) -> Value:
+        """Give the network."""
+        return self.network
+
+    def do_summary(self, run: Run, input_size: Value = None, dtype: Value = None) -> Value:
+        """Print a table, for which a forward is run where a size is given."""
+        return summary(run, self.network, input_size, dtype) if input_size is not None else {}
+
+    def do_save(self, run: Run, *_: Value, **__: Value) -> None:
+        """Save nothing."""
+
+    do_load = do_save
+
+    def do_fit(self, run: Run, train_data: Value = None, eval_data: Value = None,
+               batch_size: Value = 1, epochs: Value = 1, *_: Value,
+               accumulate_grad_batches: Value = 1, **__: Value) -> None:  # fmt: skip
+        """Train on a data set or a loader, then evaluate."""
+        if run.drafting is not None:
+            run.block(run.unknown("paddle.Model over a static program is not followed"))
+            return
+        if not isinstance(self.network, Layer):
+            run.block(first_unknown(self.network) or run.unknown("the network"))
+            return
+        sizes = _listed(batch_size)
+        every = accumulate_grad_batches if isinstance(accumulate_grad_batches, int) else 1
+        step = 0
+        repeats = int(epochs != 1)
+        run.repeats += repeats
+        for data in self._loader(run, train_data, sizes[0]).iterate(run.calls):
+            parts = _flat(data)
+            step += 1  # noqa: SIM113 - enumerate's tuple would keep a batch
+            self._train(run, parts[: self.inputs], parts[self.inputs :], step % every == 0)
+        run.repeats -= repeats
+        if eval_data is not None:
+            self.do_evaluate(run, eval_data, sizes[-1])
+
+    def _loader(self, run: Run, data: Value, batch_size: Value) -> Loader:
+        if isinstance(data, Loader):
+            return data
+        loader = Loader()
+        loader.init(run, data, batch_size=batch_size)
+        return loader
+
+    def do_train_batch(self, run: Run, inputs: Value, labels: Value = None,
+                       update: Value = True) -> Value:  # fmt: skip
+        """Train on one batch."""
+        self._train(run, _listed(inputs), _listed(labels), update is not False)
+        run.close_hand_made_cycle()
+        return [run.number("the loss")]
+
+    def _train(self, run: Run, inputs: list[Value], labels: list[Value], update: bool) -> None:
+        self.network.do_train(run)
+        labels = [_copied(run, one) for one in labels]
+        leave = self.cast.enter(run) if self.cast is not None else None
+        outputs = _listed(run.calls.call(
+            self.network, [_copied(run, one) for one in inputs], {}
+        ))  # fmt: skip
+        if leave is not None:
+            leave()
+        loss = self._total(run, [*outputs, *labels])
+        if isinstance(loss, Tensor):
+            if self.scaler is not None:
+                loss = self.scaler.do_scale(run, loss)
+            run.backwards += 1
+            backward(run, loss)
+        if update and isinstance(self.optimizer, Optimizer):
+            self.optimizer.do_step(run)
+            _clear(self.network)
+        self._measure(run, outputs, labels)
+
+    def _total(self, run: Run, parts: list[Value]) -> Value:
+        found = _listed(run.calls.call(self.loss, parts, {})) if self.loss is not None else parts
+        losses = [one for one in found if isinstance(one, Tensor)]
+        unknown = first_unknown(found)
+        if unknown is not None:
+            run.block(unknown)
+        if not losses:
+            return None
+        total = losses[0]
+        for one in losses[1:]:
+            total = run.calls.binary(ast.Add, total, one)
+        return total
+
+    def _measure(self, run: Run, outputs: list[Value], labels: list[Value]) -> None:
+        for metric in self.metrics:
+            found = run.calls.call(run.calls.get_attr(metric, "compute"), [*outputs, *labels], {})
+            run.calls.call(run.calls.get_attr(metric, "update"), _listed(found), {})
+
+    def do_evaluate(self, run: Run, eval_data: Value = None, batch_size: Value = 1, *_: Value,
+                    **__: Value) -> Value:  # fmt: skip
+        """Run over a data set without gradients, with loss and metrics."""
+        self._walk(run, eval_data, batch_size, self.do_eval_batch)
+        return run.unknown("what an evaluation measures")
+
+    def do_predict(self, run: Run, test_data: Value = None, batch_size: Value = 1, *_: Value,
+                   **__: Value) -> Value:  # fmt: skip
+        """Run over a data set without gradients; the outputs become NumPy arrays."""
+        self._walk(run, test_data, batch_size, lambda run, x, _: self.do_predict_batch(run, x))
+        return run.unknown("what a model predicts")
+
+    def _walk(self, run: Run, data: Value, batch_size: Value, each: Callable[..., Value]) -> None:
+        for batch in self._loader(run, data, batch_size).iterate(run.calls):
+            parts = _flat(batch)
+            each(run, parts[: self.inputs], parts[self.inputs :])
+
+    def do_eval_batch(self, run: Run, inputs: Value, labels: Value = None) -> Value:
+        """Evaluate one batch."""
+        leave = NoGrad().enter(run)
+        self.network.do_eval(run)
+        labels = [_copied(run, one) for one in _listed(labels)]
+        outputs = _listed(run.calls.call(
+            self.network, [_copied(run, one) for one in _listed(inputs)], {}
+        ))  # fmt: skip
+        loss = self._total(run, [*outputs, *labels]) if self.loss is not None else None
+        self._measure(run, outputs, labels)
+        del loss
+        leave()
+        return [run.number("the loss")]
+
+    def do_predict_batch(self, run: Run, inputs: Value) -> Value:
+        """Predict one batch."""
+        leave = NoGrad().enter(run)
+        self.network.do_eval(run)
+        run.calls.call(self.network, [_copied(run, one) for one in _listed(inputs)], {})
+        leave()
+        return [run.unknown("predicted values")]
+
+
+def _clear(network: Value) -> None:
+    """`Layer.clear_gradients`: gradients are zeroed where they lie; rows go."""
+    for _, one in network.parameters():
+        if one.grad is not None and one.grad.rows:
+            one.grad = None
+
+
+def _arguments(network: Value) -> int:
+    """Return how many positional arguments the network's forward has."""
+    cls = getattr(network, "cls", None)
+    forward = cls.find("forward") if cls is not None else None
+    if not isinstance(forward, Function):
+        return 1
+    return max(1, len([*forward.args.posonlyargs, *forward.args.args]) - 1)
+
+
+@contextmanager
+def aside(run: Run) -> Iterator[None]:
+    """Run a forward that is no part of training: its batch size and operations do not count."""
+    kept = (run.batch_seen, run.batch_source, run.batch_key, run.flops, dict(run.layers))
+    run.batch_seen = -1
+    try:
+        yield
+    finally:
+        run.batch_seen, run.batch_source, run.batch_key, run.flops, run.layers = kept
+
+
+def _made(run: Run, size: Value, dtype: Value) -> list[Value]:
+    """Return inputs of the given shapes; a dimension that is open counts as one."""
+    if isinstance(size, InputSpec):
+        return _made(run, tuple(size.attrs["shape"]), size.attrs["dtype"])
+    if (
+        isinstance(size, (list, tuple))
+        and size
+        and not all(isinstance(one, int) or one is None for one in size)
+    ):
+        types = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(size)
+        return [made for one, kind in zip(size, types, strict=False)
+                for made in _made(run, one, kind)]  # fmt: skip
+    if isinstance(size, dict):
+        return [made for one in size.values() for made in _made(run, one, dtype)]
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    kind = dtype[0] if isinstance(dtype, (list, tuple)) and dtype else dtype
+    extents = tuple(1 if one in (None, -1) else one for one in shape)
+    return [run.tensor(extents, creation.dtype_of(run, kind), "inputs")]
+
+
+def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None,
+            input: Value = None, *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`paddle.summary` and `paddle.flops`: a forward of their own, whose peak counts."""
+    unknown = first_unknown(net, input_size, input)
+    if unknown is not None or not isinstance(net, Layer):
+        unknown = unknown or run.unknown("the network of this summary")
+        run.note_unknown(unknown)
+        return unknown
+    training = net.training
+    leave = NoGrad().enter(run)
+    net.do_eval(run)
+    with aside(run):
+        if input is not None:
+            given, named = ([], input) if isinstance(input, dict) else (_listed(input), {})
+            out = run.calls.call(net, given, named)
+        else:
+            out = run.calls.call(net, _made(run, input_size, dtypes), {})
+    leave()
+    if training:
+        net.do_train(run)
+    if isinstance(out, Unknown):
+        run.note_unknown(out)
+    count = sum(one.size for _, one in net.parameters())
+    return {"total_params": count, "trainable_params": count}
+
+
+def flops(run: Run, net: Value, input_size: Value = None, *_: Value, **__: Value) -> Any:
+    """`paddle.flops`: a forward of its own."""
+    summary(run, net, input_size)
+    return run.number("operations")

@@ -1,0 +1,79 @@
+"""`paddle.metric`, and objects whose methods change no sizes: callbacks, writers, strategies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import Native, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+
+class Quiet(Native):
+    """An object whose methods change no sizes: callbacks, writers, strategies."""
+
+    label = "object"
+
+    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
+        """Give nothing."""
+        return None
+
+    def do_add_scalar(self, run: Run, *_: Value, **__: Value) -> None:
+        """Write a figure."""
+
+    do_close = do_add_scalar
+
+
+class Metric(Native):
+    """`paddle.metric.Metric`, `Precision`, `Recall`, `Auc`: figures are kept as NumPy numbers."""
+
+    label = "Metric"
+
+    def do_compute(self, run: Run, *args: Value) -> Value:
+        """Hand on what `update` takes."""
+        return args
+
+    def do_update(self, run: Run, *_: Value, **__: Value) -> Value:
+        """Take the figures of a batch."""
+        return run.number("a figure that depends on data")
+
+    do_accumulate = do_update
+
+    def do_reset(self, run: Run) -> None:
+        """Begin anew."""
+
+    def do_name(self, run: Run) -> Value:
+        """Give the name."""
+        return "metric"
+
+
+class Accuracy(Metric):
+    """`paddle.metric.Accuracy`: sorts the predictions to find the best k."""
+
+    label = "Accuracy"
+
+    def init(self, run: Run, topk: Value = (1,), *_: Value, **__: Value) -> None:
+        """Keep how many answers count."""
+        counts = (
+            [one for one in topk if isinstance(one, int)] if isinstance(topk, (list, tuple)) else []
+        )
+        self.count = max(counts, default=1)
+
+    def do_compute(self, run: Run, pred: Tensor, label: Value = None, *_: Value) -> Value:
+        """Compare; the sorted values and places exist for a moment, the places while compared."""
+        order = run.tensor(pred.shape, "int64")
+        run.scratch(pred.nbytes)
+        shape = (*pred.shape[:-1], self.count)
+        equal = run.tensor(shape, "bool")
+        del order
+        out = run.tensor(shape, "float32")
+        del equal
+        return out
+
+
+def accuracy(run: Run, input: Tensor, label: Value, k: int = 1, *_: Value, **__: Value) -> Value:
+    """`paddle.metric.accuracy`."""
+    rows = input.shape[0] if input.shape else 1
+    best = run.tensor((rows, k), input.dtype), run.tensor((rows, k), "int64")
+    del best
+    return run.tensor((), "float32")

@@ -1,0 +1,1 @@
+"""Pictures, transforms and the operators of detectors."""

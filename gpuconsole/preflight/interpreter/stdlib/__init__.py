@@ -1,0 +1,1 @@
+"""Models of the built-ins and of Python's standard library."""

@@ -1,0 +1,432 @@
+"""The built-in functions of a script."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain import (
+    lengths,
+    mappings,
+    python_values,
+    string_sets,
+    strings,
+)
+from gpuconsole.preflight.interpreter.domain.dimensions import extent_of
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    BoundMethod,
+    Exit,
+    Function,
+    Length,
+    More,
+    Native,
+    NativeClass,
+    NativeFunction,
+    SomeInt,
+    SomeNumber,
+    Unknown,
+    UserClass,
+    Value,
+    first_unknown,
+    formed,
+    plain,
+)
+from gpuconsole.preflight.interpreter.machine import exceptions
+from gpuconsole.preflight.interpreter.machine.calls import Calls
+from gpuconsole.preflight.interpreter.machine.exceptions import Raised
+from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, is_data, total_of
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.interpreter.stdlib import (
+    dataclasses_enum,
+    introspection,
+    isinstance_checks,
+    sorting,
+)
+from gpuconsole.preflight.interpreter.stdlib.io import Open
+from gpuconsole.preflight.interpreter.stdlib.registry import quiet_function as quiet
+
+MAX_PLACES = 400
+"""Places that a number is rounded to: a float has no more on either side."""
+_BITS_PER_STEP = 2**14
+
+
+def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
+    run_iter = calls.iterate
+
+    def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
+        first = int(start)
+
+        def walk() -> Iterator[Value]:
+            count = first
+            for item in run_iter(items):
+                yield (count, item)
+                count += 1
+
+        return python_values.Lazy(walk(), total_of(items), is_data=is_data(items))
+
+    def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
+        if any(isinstance(one, More) for one in parts):
+            return _columns(calls, parts)
+        sizes = [total_of(one) for one in parts]
+        known = [one for one in sizes if one is not None]
+        total = min(known) if known and len(known) == len(sizes) else None
+        rows = iter(zip(*map(run_iter, parts), strict=False))
+        return python_values.Lazy(rows, total, is_data=all(map(is_data, parts)))
+
+    def map_(run: Run, function: Value, *parts: Value) -> Value:
+        zipped = zip_(run, *parts)
+
+        def walk() -> Iterator[Value]:
+            turns, here, rows = Turns(calls, zipped), calls.here, iter(run_iter(zipped))
+            for one in rows:
+                turns.count += 1
+                more = lengths.rest(one)
+                yield calls.call(function, list(lengths.likeness(one)), {})
+                if more is not None:
+                    yield more
+                elif turns.enough(calls, (), here):
+                    for one in turns.telling(rows):
+                        turns.count += 1
+                        yield calls.call(function, list(one), {})
+                    yield from _others(calls, turns, one, function)
+                    return
+
+        return python_values.Lazy(walk(), total_of(zipped))
+
+    def filter_(run: Run, function: Value, items: Value) -> Value:
+        return [one for one in run_iter(items)
+                if calls.truth(one if function is None else calls.call(function, [one], {}))
+                is not False]  # fmt: skip
+
+    return {
+        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_,
+        "iter": lambda run, items: python_values.Lazy(run_iter(items)),
+        "next": lambda run, items, *d: _next(calls, items, *d),
+        "list": lambda run, items=(): list(run_iter(items)),
+        "tuple": lambda run, items=(): tuple(run_iter(items)),
+        "set": lambda run, items=(): (
+            set(items) if isinstance(items, str) else _set(run, list(run_iter(items)))),
+        "dict": lambda run, items=(), /, **k: _dict(calls, items, k),
+        "sorted": lambda run, items, **k: _sorted(calls, items, k),
+        "reversed": lambda run, items: list(run_iter(items))[::-1],
+        "len": lambda run, value: _len(calls, value), "range": _range,
+        "sum": lambda run, items, start=0: _sum(calls, items, start),
+        "max": lambda run, *a, **k: _extreme(calls, max, a, k),
+        "min": lambda run, *a, **k: _extreme(calls, min, a, k),
+        "any": lambda run, items: _any(calls, items, True),
+        "all": lambda run, items: _any(calls, items, False),
+    }  # fmt: skip
+
+
+def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
+    return {
+        "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
+        "int": _int, "float": _float, "str": _str, "bytes": _bytes,
+        "bool": lambda run, x=False: _bool(calls, x),
+        "abs": lambda run, x: _abs(calls, x),
+        "round": _round, "divmod": lambda run, a, b: divmod(a, b),
+        "pow": lambda run, a, b, *m: _power(calls, a, b, *m),
+        "isinstance": lambda run, x, wanted: isinstance_checks.is_instance(calls, x, wanted),
+        "hasattr": lambda run, x, name: _hasattr(calls, x, name),
+        "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
+        "setattr": lambda run, x, name, value: _setattr(calls, x, name, value),
+        "callable": lambda run, x: isinstance(
+            x, (Function, BoundMethod, NativeFunction, NativeClass, UserClass, Native)),
+        "repr": _str, "hash": _hash, "slice": lambda run, *a: slice(*a),
+        "ord": lambda run, x: ord(x), "chr": lambda run, x: chr(x),
+    }  # fmt: skip
+
+
+def builtins(calls: Calls) -> dict[str, Value]:
+    """Return the built-in names of a script."""
+    table = {**_iterating(calls), **_scalars(calls)}
+    names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
+    names["open"] = NativeClass(Open, "open")
+    names["object"] = NativeClass(Native, "object")
+    names["__name__"] = "__main__"
+    names.update(introspection.names(calls))
+    names.update(exceptions.names())
+    return names
+
+
+def _exit(run: Run, *args: Value) -> Value:
+    raise Exit
+
+
+def _columns(calls: Calls, rows: tuple[Value, ...]) -> Value:
+    """Return `zip(*rows)` of rows of which nobody knows how many there are."""
+    more = next(one for one in rows if isinstance(one, More))
+    known = [list(calls.iterate(one)) for one in rows if not isinstance(one, More)]
+    if not known:
+        return plain(more)
+    return python_values.Lazy(iter([(*one, more) for one in zip(*known, strict=False)]))
+
+
+def _others(
+    calls: Calls, turns: Turns, last: tuple[Value, ...], function: Value
+) -> Iterator[Value]:
+    """Give what a function makes of the items that are left: like what it makes of the last."""
+    left = turns.left()
+    turns.finish(calls, (), calls.here)
+    like = calls.call(function, list(last), {})
+    if left is not None and left <= lengths.MAX_KNOWN:
+        yield from [like] * left
+    else:
+        yield lengths.fewer(calls.run, None)
+
+
+def _hashable(value: Value) -> bool:
+    return python_values.is_key(value)
+
+
+def _next(calls: Calls, items: Value, *default: Value) -> Value:
+    for item in calls.iterate(items):
+        return item
+    return default[0] if default else calls.run.unknown("next() of an iterator that has ended")
+
+
+def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
+    if isinstance(items, Unknown):
+        return items
+    known = mappings.mapping_of(items)
+    made: dict[Value, Value] = dict(known) if known is not None else {}
+    for pair in () if known is not None else calls.iterate(items):
+        key, value = tuple(calls.iterate(pair))
+        if isinstance(key, Unknown):
+            lengths.open_up(calls.run, made, key)
+        elif _hashable(key):
+            made[key] = value
+    made.update(more)
+    return made
+
+
+def _set(run: Run, items: list[Value]) -> set[Value]:
+    """Return the set of items; of unknown ones nobody knows how many differ."""
+    known = {one for one in items if _hashable(one)}
+    drawn_ones = [one for one in items if string_sets.single(one)]
+    for one in drawn_ones:
+        known.update(one.words)
+    # Words of which more are drawn in the same way are all there already.
+    unknown = next((one for one in items if isinstance(one, Unknown) and not string_sets.single(one)
+                    and not (drawn_ones and isinstance(one, More))), None)  # fmt: skip
+    if any(not isinstance(one, Unknown) and not _hashable(one) for one in items):
+        unknown = unknown or run.unknown("how many objects that the script compares differ")
+    if unknown is not None:
+        lengths.open_up(run, known, unknown)
+    return known
+
+
+def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
+    found = list(calls.iterate(items))
+    if lengths.more_in(found) is not None:
+        return found
+    made = sorting.in_order(calls, list(found), options)
+    # What cannot be put in order keeps its length.
+    return found if isinstance(made, Unknown) else made
+
+
+def _len(calls: Calls, value: Value) -> Value:
+    length = lengths.length_of(value)
+    if length is not None:
+        return length
+    if isinstance(value, (str, range, bytes)):
+        return len(value)
+    if isinstance(value, Array):
+        return extent_of(value.shape[0])
+    if isinstance(value, Tensor):
+        return value.shape[0]
+    members = dataclasses_enum.members_of(value)
+    if members is not None:
+        return len(members)
+    method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
+    if isinstance(method, Function):
+        return calls.call(BoundMethod(method, value), [], {})
+    size = getattr(value, "count", None)
+    if callable(size):
+        return size(calls)
+    return calls.run.unknown("a length that reading cannot tell")
+
+
+def _range(run: Run, *args: Value) -> Value:
+    start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+    count = lengths.between(start, stop)
+    if count is not None:
+        high = getattr(stop, "high", stop)
+        item = lengths.some(run, "a count", None if high is None else max(0, high - 1))
+        if len(args) > 2:
+            step, most = args[2], count if isinstance(count, int) else count.high
+            known = isinstance(step, int) and step > 0 and most is not None
+            count = lengths.some(run, "a count", -(-most // step) if known else None, stop)
+        return lengths.opened(item, count)
+    unknown = first_unknown(*args)
+    return unknown if unknown is not None else range(*args)
+
+
+def _abs(calls: Calls, value: Value) -> Value:
+    if isinstance(value, Tensor):
+        return calls.call(calls.get_attr(value, "abs"), [], {})
+    return abs(value) if isinstance(value, (int, float)) else value
+
+
+def _round(run: Run, value: Value, places: Value = None) -> Value:
+    if isinstance(places, int) and abs(places) > MAX_PLACES:
+        return run.unknown("a number rounded to more places than it has")
+    return round(value, places)
+
+
+def _sum(calls: Calls, items: Value, start: Value) -> Value:
+    total = start
+    for item in calls.iterate(items):
+        total = calls.binary(ast.Add, total, item)
+    return total
+
+
+def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str, Value]) -> Value:
+    items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
+    if not items and "default" in options:
+        return options["default"]
+    if options.get("key") is not None:
+        ordered = sorting.in_order(calls, items, {"key": options["key"]})
+        return ordered if isinstance(ordered, Unknown) else ordered[0 if pick is min else -1]
+    told = lengths.extreme(calls.run, pick is min, [one for one in items if type(one) is not More])
+    if told is not None:
+        return told
+    unknown = first_unknown(items)
+    if unknown is not None:
+        return formed(unknown, "number")
+    if items and (
+        all(isinstance(one, (int, float)) for one in items)
+        or all(isinstance(one, str) for one in items)
+    ):
+        return pick(items)
+    ordered = sorting.in_order(calls, items, {}) if items else items
+    if ordered and isinstance(ordered, list):
+        return ordered[0 if pick is min else -1]
+    return calls.run.unknown("an extreme that reading cannot tell")
+
+
+def _any(calls: Calls, items: Value, wanted: bool) -> Value:
+    for item in calls.iterate(items):
+        truth = calls.truth(item)
+        if truth is None:
+            return calls.run.unknown("a condition that is not known")
+        if truth is wanted:
+            return wanted
+    return not wanted
+
+
+def _number(run: Run, value: Value) -> Value:
+    if isinstance(value, Array) and isinstance(value.data, (int, float)):
+        return value.data
+    if isinstance(value, (Tensor, Array)) and value.high is not None and value.high >= 0:
+        return lengths.some(run, "the largest number of data", int(value.high))
+    if isinstance(value, (Tensor, Array)):
+        return run.number("a number out of data that the script does not state")
+    return value
+
+
+def _int(run: Run, value: Value = 0, base: Value = 10) -> Value:
+    value = _number(run, value)
+    if isinstance(value, dataclasses_enum.Member):
+        value = value.attrs["value"]
+    if isinstance(value, Length):
+        return value
+    if isinstance(value, SomeNumber):
+        return lengths.of_number(run, value)
+    if isinstance(value, Unknown):
+        return SomeInt(value.file, value.line, value.reason, value.root)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _read_int(run, value, base)
+    return int(value)
+
+
+def _read_int(run: Run, value: str, base: Value) -> Value:
+    try:
+        number = int(value[:64], base)
+    except ValueError:
+        return run.calls.lacking(f"{value[:40]!r} is not a whole number", "ValueError")
+    place = getattr(value, "file", None)
+    if place is None:
+        return number
+    line: int = getattr(value, "line", 0)
+    return run.sourced(number, place, line, "constant", f"{place}:{line}:text")
+
+
+def _float(run: Run, value: Value = 0.0) -> Value:
+    value = _number(run, value)
+    if isinstance(value, Unknown):
+        return SomeNumber(value.file, value.line, value.reason, value.root)
+    return float(value[:64]) if isinstance(value, str) else float(value)
+
+
+def _str(run: Run, value: Value = "") -> Value:
+    if isinstance(value, (int, float, bool)) or value is None:
+        return str(value)
+    return value if isinstance(value, str) else strings.shown(run.calls, value)
+
+
+def _hash(run: Run, value: Value) -> Value:
+    """A number is its own; of anything else it differs from run to run."""
+    if isinstance(value, int):
+        return int(value)
+    return SomeInt(run.file, run.line, "a hash, which differs from run to run")
+
+
+def _power(calls: Calls, base: Value, exponent: Value, *modulus: Value) -> Value:
+    numbers = (base, exponent, *modulus)
+    if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
+        calls.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
+        return pow(*numbers)
+    return calls.binary(ast.Pow, base, exponent)
+
+
+def _bytes(run: Run, value: Value = b"", encoding: Value = "utf-8", *_: Value) -> Value:
+    if isinstance(value, bytes):
+        return value
+    try:
+        if isinstance(value, str) and isinstance(encoding, str):
+            return value.encode(encoding)
+        if isinstance(value, int) and 0 <= value <= python_values.MAX_LENGTH:
+            return bytes(value)
+    except (LookupError, UnicodeError):
+        return run.calls.lacking("a text that cannot be encoded", "UnicodeEncodeError")
+    return first_unknown(value) or run.unknown("bytes out of something")
+
+
+def _bool(calls: Calls, value: Value) -> Value:
+    truth = calls.truth(value)
+    return calls.run.unknown("a condition that is not known") if truth is None else truth
+
+
+def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
+    if not isinstance(name, str):
+        return first_unknown(name) or calls.run.unknown("a name that is not known")
+    try:
+        found = calls.get_attr(value, name)
+    except Raised:
+        if not default:
+            raise
+        return default[0]
+    if isinstance(found, Unknown) and default:
+        return default[0]
+    return found
+
+
+def _setattr(calls: Calls, target: Value, name: Value, value: Value) -> None:
+    if isinstance(name, str):
+        calls.set_attr(target, name, value)
+
+
+def _hasattr(calls: Calls, value: Value, name: Value) -> Value:
+    if not isinstance(name, str):
+        return first_unknown(name) or calls.run.unknown("a name that is not known")
+    try:
+        return not isinstance(calls.get_attr(value, name), Unknown)
+    except Raised:
+        return False

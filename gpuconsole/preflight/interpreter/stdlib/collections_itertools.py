@@ -1,0 +1,393 @@
+"""`collections`, `itertools` and `functools`."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import Counter as Count
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
+from gpuconsole.preflight.interpreter.domain.python_values import Lazy, same
+from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
+from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    BoundMethod,
+    Function,
+    More,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Unknown,
+    Value,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
+
+MAX_COMBINATIONS = 100_000
+MAX_PLAIN = 200_000
+"""Different words of one text."""
+
+
+class Defaults(dict[Value, Value]):
+    """`collections.defaultdict`, and `Counter` with a default of 0."""
+
+    make: Callable[[], Value] | None = None
+
+    def __missing__(self, key: Value) -> Value:
+        if self.make is None:
+            raise KeyError(key)
+        value = self[key] = self.make()
+        return value
+
+
+class Counts(Defaults):
+    """`collections.Counter`."""
+
+    def __add__(self, other: Any) -> Value:
+        made = counts()
+        made.update(self)
+        for key, times in other.items():
+            made[key] += times
+        return made
+
+    def counted(self, run: Run, items: Value = (), sign: int = 1, **more: Value) -> None:
+        """Stand for `update` and, with a sign of -1, for `subtract`."""
+        _counted(run, self, items, sign)
+        _counted(run, self, more, sign)
+
+
+def counts(**more: Value) -> Counts:
+    """Return a counter of nothing, or of what is given by name."""
+    made = Counts(**more)
+    made.make = lambda: 0
+    return made
+
+
+class Deque(list[Value]):
+    """`collections.deque`; a full one lets go of what it holds longest."""
+
+    most: int | None = None
+
+    def append(self, value: Value) -> None:
+        """Add at the end."""
+        super().append(value)
+        if self.most is not None and len(self) > self.most:
+            del self[0]
+
+    def extend(self, values: Any) -> None:
+        """Add several at the end."""
+        for one in values:
+            self.append(one)
+
+    def appendleft(self, value: Value) -> None:
+        """Add at the beginning."""
+        self.insert(0, value)
+        if self.most is not None and len(self) > self.most:
+            del self[-1]
+
+    def popleft(self) -> Value:
+        """Take the first."""
+        return self.pop(0)
+
+    def rotate(self, by: int = 1) -> None:
+        """Turn the items around."""
+        if self:
+            by %= len(self)
+            self[:] = self[-by:] + self[:-by]
+
+
+def _ordered(run: Run, items: Value = None, /, **more: Value) -> Value:
+    return run.calls.call(run.calls.builtins["dict"], [] if items is None else [items], more)
+
+
+def _defaultdict(run: Run, factory: Value = None, items: Value = None, /, **more: Value) -> Value:
+    made = Defaults(mapping_of(items) or {}, **more)
+    calls = run.calls
+    if factory is not None:
+        made.make = lambda: calls.call(factory, [], {})
+    return made
+
+
+def _counter(run: Run, items: Value = None, **more: Value) -> Value:
+    made = counts(**more)
+    return made if items is None else _counted(run, made, items, 1) or made
+
+
+def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
+    """Count items into a counter; the unknown that keeps it from being known, if one does."""
+    if isinstance(items, dict):
+        for key, times in items.items():
+            made[key] = run.calls.binary(ast.Add, made[key], run.calls.binary(
+                ast.Mult, times, sign))  # fmt: skip
+        return None
+    if isinstance(items, (str, list, tuple)) and all(type(one) is str for one in items):
+        found = Count(items)
+        run.calls.tick(len(items) // 16)
+        if len(found) <= MAX_PLAIN and all(type(made[one]) is int for one in found):
+            for one, times in found.items():
+                made[one] += sign * times
+            return None
+    for one in run.calls.iterate(items):
+        if isinstance(one, DrawnText) and one.between is None:
+            made.update(dict.fromkeys(one.words, run.number("a count of words drawn at random")))
+            continue
+        if isinstance(one, More) and any(isinstance(times, Unknown) for times in made.values()):
+            continue  # more of the words that are there already
+        if isinstance(one, Unknown):
+            lengths.open_up(run, made, one)
+            return run.unknown("counts of items that are not known", one)
+        made[one] += sign
+    return None
+
+
+def _deque(run: Run, items: Value = (), maxlen: Value = None) -> Value:
+    made = Deque()
+    made.most = maxlen if isinstance(maxlen, int) else None
+    made.extend(run.calls.iterate(items))
+    return made
+
+
+def collections() -> Namespace:
+    """Return `collections`."""
+    table: dict[str, Any] = {
+        "OrderedDict": _ordered,
+        "defaultdict": _defaultdict,
+        "Counter": _counter,
+        "deque": _deque,
+        "namedtuple": dataclasses_enum.namedtuple,
+        "ChainMap": lambda run, *maps: {k: v for one in reversed(maps) for k, v in one.items()},
+    }
+    names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
+    kinds = ("Iterable", "Mapping", "Sequence", "Callable", "MutableMapping", "Iterator", "Sized",
+             "Generator", "Hashable", "Set", "Container")  # fmt: skip
+    names["abc"] = Namespace("collections.abc", {k: NativeClass(Native, k) for k in kinds})
+    return Namespace("collections", names)
+
+
+# -- itertools
+
+
+def _lazy(make: Callable[..., Iterator[Value]]) -> Callable[..., Value]:
+    def call(run: Run, *args: Value, **kwargs: Value) -> Value:
+        return Lazy(iter(make(run, *args, **kwargs)))
+
+    return call
+
+
+def _listed(run: Run, parts: tuple[Value, ...]) -> list[list[Value]]:
+    return [list(run.calls.iterate(one)) for one in parts]
+
+
+def _chain(run: Run, *parts: Value) -> Iterator[Value]:
+    for one in parts:
+        yield from run.calls.iterate(one)
+
+
+def _chain_all(run: Run, parts: Value) -> Iterator[Value]:
+    for one in run.calls.iterate(parts):
+        yield from run.calls.iterate(one)
+
+
+def _product(run: Run, *parts: Value, repeat: Value = 1) -> Iterator[Value]:
+    return itertools.islice(itertools.product(*_listed(run, parts), repeat=repeat),
+                            MAX_COMBINATIONS)  # fmt: skip
+
+
+def _count(run: Run, start: Value = 0, step: Value = 1) -> Iterator[Value]:
+    while True:
+        run.calls.tick()
+        yield start
+        start = start + step
+
+
+def _cycle(run: Run, items: Value) -> Iterator[Value]:
+    # Walked over again, not kept: what a loader gives must not live longer than a turn.
+    while True:
+        run.calls.tick()
+        empty = True
+        for one in run.calls.iterate(items):
+            empty = False
+            yield one
+            one = None
+        if empty:
+            return
+
+
+def _repeat(run: Run, value: Value, times: Value = None) -> Iterator[Value]:
+    count = 0
+    while times is None or count < times:
+        run.calls.tick()
+        count += 1
+        yield value
+
+
+def _islice(run: Run, items: Value, *ends: Value) -> Iterator[Value]:
+    return itertools.islice(run.calls.iterate(items), *ends)
+
+
+def _longest(run: Run, *parts: Value, fillvalue: Value = None) -> Iterator[Value]:
+    return itertools.zip_longest(*_listed(run, parts), fillvalue=fillvalue)
+
+
+def _accumulate(run: Run, items: Value, function: Value = None, **_: Value) -> Iterator[Value]:
+    total: Value = MISSING
+    for one in run.calls.iterate(items):
+        if total is MISSING:
+            total = one
+        elif function is None:
+            total = run.calls.binary(ast.Add, total, one)
+        else:
+            total = run.calls.call(function, [total, one], {})
+        yield total
+
+
+def _takewhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
+    for one in run.calls.iterate(items):
+        if run.calls.truth(run.calls.call(test, [one], {})) is False:
+            return
+        yield one
+
+
+def _dropwhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
+    dropping = True
+    for one in run.calls.iterate(items):
+        dropping = dropping and run.calls.truth(run.calls.call(test, [one], {})) is not False
+        if not dropping:
+            yield one
+
+
+def _filterfalse(run: Run, test: Value, items: Value) -> Iterator[Value]:
+    for one in run.calls.iterate(items):
+        value = one if test is None else run.calls.call(test, [one], {})
+        if run.calls.truth(value) is not True:
+            yield one
+
+
+def _compress(run: Run, items: Value, kept: Value) -> Iterator[Value]:
+    for one, keep in zip(run.calls.iterate(items), run.calls.iterate(kept), strict=False):
+        if run.calls.truth(keep) is not False:
+            yield one
+
+
+def _grouped(run: Run, items: Value, key: Value = None) -> Iterator[Value]:
+    group: list[Value] = []
+    now: Value = MISSING
+    for one in run.calls.iterate(items):
+        value = one if key is None else run.calls.call(key, [one], {})
+        if now is MISSING or same(now, value):
+            group.append(one)
+        else:
+            yield now, group
+            group = [one]
+        now = value
+    if now is not MISSING:
+        yield now, group
+
+
+def _tee(run: Run, items: Value, n: Value = 2) -> Value:
+    found = list(run.calls.iterate(items))
+    return tuple(Lazy(iter(found)) for _ in range(min(n, 64)))
+
+
+def _combinations(run: Run, items: Value, size: Value) -> Iterator[Value]:
+    return itertools.islice(itertools.combinations(list(run.calls.iterate(items)), size),
+                            MAX_COMBINATIONS)  # fmt: skip
+
+
+def _with_replacement(run: Run, items: Value, size: Value) -> Iterator[Value]:
+    found = itertools.combinations_with_replacement(list(run.calls.iterate(items)), size)
+    return itertools.islice(found, MAX_COMBINATIONS)
+
+
+class Chain(Native):
+    """`itertools.chain`."""
+
+    label = "chain"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: tuple[Value, ...] = ()
+
+    def init(self, run: Run, *parts: Value) -> None:
+        """Keep the parts."""
+        self.parts = parts
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the items of all."""
+        return _chain(calls.run, *self.parts)
+
+    static_from_iterable = staticmethod(_lazy(_chain_all))
+
+
+def itertools_module() -> Namespace:
+    """Return `itertools`."""
+    table: dict[str, Any] = {"product": _product, "count": _count, "cycle": _cycle,
+             "repeat": _repeat, "islice": _islice, "zip_longest": _longest,
+             "accumulate": _accumulate, "takewhile": _takewhile, "dropwhile": _dropwhile,
+             "filterfalse": _filterfalse, "compress": _compress, "groupby": _grouped,
+             "combinations_with_replacement": _with_replacement, "combinations": _combinations,
+             "starmap": lambda run, function, items: iter(
+                 [run.calls.call(function, list(one), {}) for one in run.calls.iterate(items)]),
+             "permutations": lambda run, items, size=None: itertools.islice(
+                 itertools.permutations(list(run.calls.iterate(items)), size), MAX_COMBINATIONS),
+             "tee": _tee,
+             "pairwise": lambda run, items: itertools.pairwise(run.calls.iterate(items)),
+             }  # fmt: skip
+    names: dict[str, Value] = {k: NativeFunction(_lazy(v), k) for k, v in table.items()}
+    return Namespace("itertools", {**names, "chain": NativeClass(Chain, "chain")})
+
+
+# -- functools
+
+
+class Partial(Native):
+    """`functools.partial`."""
+
+    label = "partial"
+
+    def init(self, run: Run, function: Value, /, *args: Value, **kwargs: Value) -> None:
+        """Keep the function and what was given."""
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.attrs.update(func=function, args=args, keywords=kwargs)
+
+    def call(self, calls: Any, /, *args: Value, **kwargs: Value) -> Value:
+        """Call with both."""
+        return calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+
+def _keep(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
+    """Stand for a decorator with or without arguments that changes no sizes."""
+    if isinstance(function, (Function, NativeFunction, BoundMethod, Native)):
+        return function
+    return NativeFunction(lambda run, one: one, "decorator")
+
+
+def _wraps(run: Run, *_: Value, **__: Value) -> Value:
+    return NativeFunction(lambda run, one: one, "wraps")
+
+
+def _reduce(run: Run, function: Value, items: Value, *initial: Value) -> Value:
+    total: Value = initial[0] if initial else MISSING
+    for one in run.calls.iterate(items):
+        total = one if total is MISSING else run.calls.call(function, [total, one], {})
+    return run.unknown("reduce() of nothing") if total is MISSING else total
+
+
+def _property(run: Run, function: Value) -> Value:
+    if isinstance(function, Function):
+        function.kind = "property"
+    return function
+
+
+def functools() -> Namespace:
+    """Return `functools`."""
+    table: dict[str, Any] = {"wraps": _wraps, "lru_cache": _keep, "cache": _keep, "reduce": _reduce,
+             "cached_property": _property, "total_ordering": _keep, "singledispatch": _keep,
+             "cmp_to_key": _keep, "update_wrapper": lambda run, one, *_: one}  # fmt: skip
+    names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
+    partial = NativeClass(Partial, "partial")
+    return Namespace("functools", {**names, "partial": partial, "partialmethod": partial})

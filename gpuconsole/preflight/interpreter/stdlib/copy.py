@@ -1,0 +1,53 @@
+"""`copy.copy` and `copy.deepcopy`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import Native, Value
+from gpuconsole.preflight.interpreter.stdlib.collections_itertools import Defaults, Deque
+from gpuconsole.preflight.interpreter.stdlib.dataclasses_enum import Member
+
+MAX_DEPTH = 40
+_STEPS = 4
+"""Steps that copying one value takes about as long as."""
+
+
+def copied(calls: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
+    """Copy a value; layers get parameters of their own, as in Paddle, when `deep`."""
+    calls.tick(_STEPS)
+    if depth > MAX_DEPTH:
+        return calls.run.unknown("a copy of something nested too deep")
+
+    def inner(one: Value) -> Value:
+        return copied(calls, one, depth=depth + 1) if deep else one
+
+    if isinstance(value, (list, tuple, set)) and type(value) in (list, tuple, set, Deque):
+        made = type(value)(inner(one) for one in value)
+        if isinstance(made, Deque) and isinstance(value, Deque):
+            made.most = value.most
+        return made
+    if isinstance(value, dict):
+        entries = {key: inner(one) for key, one in value.items()}
+        if not isinstance(value, Defaults):
+            return entries
+        counted = Defaults(entries)
+        counted.make = value.make
+        return counted
+    if not isinstance(value, Native) or isinstance(value, Member):
+        return value
+    clone = getattr(value, "clone", None)
+    if clone is not None and deep:
+        return clone(calls.run)
+    if clone is not None or type(value).__init__ is not Native.__init__:
+        return value if deep else _shallow(value)
+    made_object = _shallow(value)
+    made_object.attrs = {name: inner(one) for name, one in value.attrs.items()}
+    return made_object
+
+
+def _shallow(value: Native) -> Native:
+    made = type(value)()
+    made.__dict__.update(value.__dict__)
+    made.attrs = dict(value.attrs)
+    return made

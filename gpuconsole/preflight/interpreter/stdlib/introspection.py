@@ -1,0 +1,211 @@
+"""Built-ins that look at names and code: `globals`, `eval`, `__import__`, `property`, ..."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain import mappings
+from gpuconsole.preflight.interpreter.domain.values import (
+    Function,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Scope,
+    Unknown,
+    UserClass,
+    UserModule,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
+
+MAX_CODE = 10_000
+"""Characters of a text that `eval` and `exec` follow."""
+
+
+def names(calls: Any) -> dict[str, Value]:
+    """Return these built-ins."""
+    table: dict[str, Callable[..., Value]] = {
+        "globals": lambda run: calls.here.module().names,
+        "locals": lambda run: dict(_local(calls.here)),
+        "vars": lambda run, *one: _vars(calls, *one),
+        "dir": lambda run, *one: _dir(calls, *one),
+        "eval": lambda run, text, *scopes: _eval(calls, text, *scopes),
+        "exec": lambda run, text, *scopes: _exec(calls, text, *scopes),
+        "__import__": lambda run, name, *_, **__: _import(calls, name),
+        "property": _property, "staticmethod": _kind("static"), "classmethod": _kind("class"),
+        "type": lambda run, *args: _type(calls, *args), "delattr": _delattr,
+        "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
+        "frozenset": lambda run, items=(): frozenset(
+            one for one in calls.iterate(items) if isinstance(one, (str, int, float, tuple))),
+        "format": lambda run, value, spec="": run.calls.shown(value, spec),
+        "hex": _number(hex), "bin": _number(bin), "oct": _number(oct),
+        "display": lambda run, *_, **__: None, "breakpoint": lambda run: None,
+        "memoryview": lambda run, *_: run.unknown("raw memory"),
+    }  # fmt: skip
+    return {name: NativeFunction(call, name) for name, call in table.items()}
+
+
+def _number(function: Callable[[int], str]) -> Callable[..., Value]:
+    def call(run: Run, value: Value) -> Value:
+        return function(value) if isinstance(value, int) else run.unknown("text of something")
+
+    return call
+
+
+def _local(scope: Scope) -> dict[str, Value]:
+    return {name: value for name, value in scope.names.items() if not name.endswith("?")}
+
+
+def _vars(calls: Any, *one: Value) -> Value:
+    return calls.get_attr(one[0], "__dict__") if one else dict(_local(calls.here))
+
+
+def _dir(calls: Any, *one: Value) -> Value:
+    if not one:
+        return sorted(_local(calls.here))
+    value = one[0]
+    if isinstance(value, UserModule):
+        return sorted(value.scope.names)
+    if isinstance(value, UserClass):
+        return sorted({name for cls in value.mro() for name in cls.attrs})
+    if isinstance(value, Native) and value.cls is not None:
+        return sorted({*value.attrs, *_dir(calls, value.cls)})
+    return first_unknown(value) or calls.run.unknown("the names of something")
+
+
+def _scope(calls: Any, scopes: tuple[Value, ...]) -> Scope:
+    """Return where code is run: the caller's place, or the dictionaries given."""
+    found = [one for one in scopes if isinstance(one, dict)]
+    if not found:
+        return calls.here  # type: ignore[no-any-return]
+    scope = Scope(None, "module")
+    scope.names = found[0]
+    if len(found) > 1:
+        inner = Scope(scope)
+        inner.names = found[1]
+        return inner
+    return scope
+
+
+def _code(calls: Any, text: Value, mode: str) -> Any:
+    if not isinstance(text, str):
+        return first_unknown(text) or calls.run.unknown("code that is not known")
+    if len(text) > MAX_CODE:
+        return calls.run.unknown("code too long to follow")
+    try:
+        return ast.parse(text.strip() if mode == "eval" else text, "<text>", mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return calls.run.unknown("code that is not Python")
+
+
+def _eval(calls: Any, text: Value, *scopes: Value) -> Value:
+    # The expression is followed like the rest of the script: nothing is executed.
+    tree = _code(calls, text, "eval")
+    if isinstance(tree, Unknown):
+        return tree
+    return _placed(calls, tree, lambda: calls.eval(tree.body, _scope(calls, scopes)))
+
+
+def _exec(calls: Any, text: Value, *scopes: Value) -> Value:
+    tree = _code(calls, text, "exec")
+    if isinstance(tree, Unknown):
+        calls.run.note_unknown(tree)
+        return None
+    return _placed(calls, tree, lambda: calls.exec_block(tree.body, _scope(calls, scopes)) and None)
+
+
+def _placed(calls: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
+    """Follow code of a text as if it stood at the line that runs it."""
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = calls.run.line
+    calls.depth += 1
+    try:
+        calls.check_depth()
+        return work()
+    finally:
+        calls.depth -= 1
+
+
+def _import(calls: Any, name: Value) -> Value:
+    if not isinstance(name, str):
+        return first_unknown(name) or calls.run.unknown("a module's name")
+    found = calls.module(name)
+    return calls.module(name.split(".")[0]) if "." in name else found
+
+
+def _property(run: Run, getter: Value = None, *_: Value, **__: Value) -> Value:
+    return _as(getter, "property")
+
+
+def _kind(kind: str) -> Callable[..., Value]:
+    return lambda run, function: _as(function, kind)
+
+
+def _as(function: Value, kind: str) -> Value:
+    if not isinstance(function, Function):
+        return function
+    made = copy(function)
+    made.kind = kind
+    return made
+
+
+def _type(calls: Any, *args: Value) -> Value:
+    if len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
+        made = UserClass(args[0], tuple(calls.bases(args[1])), calls.run.line)
+        made.attrs = dict(args[2])
+        for value in made.attrs.values():
+            if isinstance(value, Function) and value.owner is None:
+                value.owner = made
+        return made
+    value = args[0]
+    for kind in (bool, int, float, str, list, tuple, dict, set):
+        if type(value) is kind or (kind is int and isinstance(value, int)):
+            return calls.builtins[kind.__name__]
+    return calls.get_attr(value, "__class__")
+
+
+def _delattr(run: Run, value: Value, name: Value) -> None:
+    if isinstance(value, Native) and isinstance(name, str):
+        value.attrs.pop(name, None)
+
+
+def _issubclass(run: Run, cls: Value, kinds: Value) -> Value:
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(cls, UserClass):
+            if kind in cls.mro():
+                return True
+            if isinstance(kind, NativeClass) and kind.name == "object":
+                return True
+            if isinstance(kind, NativeClass) and cls.native is not None and (
+                issubclass(cls.native, kind.type) and kind.type is not Native
+            ):  # fmt: skip
+                return True
+        elif isinstance(cls, NativeClass) and isinstance(kind, NativeClass):
+            if issubclass(cls.type, kind.type):
+                return True
+        elif isinstance(cls, NativeFunction) and isinstance(kind, NativeFunction):
+            if cls.name == kind.name or (cls.name, kind.name) == ("bool", "int"):
+                return True
+        elif isinstance(cls, Unknown) or isinstance(kind, Unknown):
+            return run.unknown("a class relation")
+    return False
+
+
+def class_bases(found: list[Value]) -> list[Value]:
+    """Return the bases of a class as the interpreter has them: `dict` is a mapping of its own."""
+    table = {"dict": mappings.Mapping, "OrderedDict": mappings.Mapping,
+             "defaultdict": mappings.Mapping, "NamedTuple": dataclasses_enum.Record}  # fmt: skip
+    made: list[Value] = []
+    for one in found:
+        name = one.name.split(".")[-1] if isinstance(one, NativeFunction) else ""
+        if name in table:
+            made.append(NativeClass(table[name], name))
+        else:
+            made.append(one)
+    return made

@@ -1,0 +1,97 @@
+"""Modules and objects that change no sizes: logging, plotting, progress bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    Function,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Value,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+
+SILENT = frozenset([
+    "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
+    "pprint", "wandb", "tensorboardX", "swanlab", "loguru", "termcolor", "colorama", "rich",
+    "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
+    "paddleslim", "nvidia", "shutil", "uuid", "platform",
+    "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
+    "pstats", "copyreg",
+])  # fmt: skip
+"""Roots of modules of which anything may be called without an effect on memory."""
+OPAQUE = frozenset([
+    "threading", "tempfile", "zipfile", "tarfile",
+    "urllib", "requests", "queue", "multiprocessing",
+    "decimal", "fractions", "numbers", "select",
+    "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
+])  # fmt: skip
+"""Standard modules whose results nobody can tell by reading the script."""
+
+
+class Silent(Native):
+    """Anything of a silent module: every name of it is there, every call gives another."""
+
+    label = "object"
+
+    def init(self, run: Run, *_: Value, **__: Value) -> None:
+        """Take anything."""
+
+    def anything(self, run: Run, name: str) -> Value:
+        """Give whatever is asked for."""
+        return Silent()
+
+    def call(self, calls: Any, *args: Value, **__: Value) -> Value:
+        """Give another; as a decorator, the function itself."""
+        return args[0] if len(args) == 1 and isinstance(args[0], Function) else Silent()
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give something nobody knows."""
+        yield calls.run.unknown("what a module of no effect on memory gives")
+
+    def item(self, calls: Any, key: Value) -> Value:
+        """Give something nobody knows."""
+        return calls.run.unknown("what a module of no effect on memory gives")
+
+    def operate(self, calls: Any, *_: Value, **__: Value) -> Value:
+        """Give something nobody knows."""
+        return calls.run.unknown("what a module of no effect on memory gives")
+
+
+class Bar(Silent):
+    """`tqdm(items)`: the items, and a progress bar."""
+
+    label = "tqdm"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items: Value = None
+
+    def init(self, run: Run, iterable: Value = None, *_: Value, **__: Value) -> None:
+        """Keep the items."""
+        self.items = iterable
+
+    def iterate(self, calls: Any) -> Iterator[Value]:
+        """Give the items; the bar holds none of them."""
+        return iter(calls.iterate(self.items))
+
+    def count(self, calls: Any) -> Value:
+        """Number of items."""
+        return calls.call(calls.builtins["len"], [self.items], {})
+
+
+def tqdm() -> Namespace:
+    """Return `tqdm`."""
+    bar = NativeClass(Bar, "tqdm")
+
+    def count(run: Run, *args: Value, **_: Value) -> Value:
+        made = Bar()
+        made.items = run.calls.call(run.calls.builtins["range"], list(args), {})
+        return made
+
+    return Namespace("tqdm", {"tqdm": bar, "trange": NativeFunction(count, "trange"),
+                              "tqdm_notebook": bar}, quiet=True)  # fmt: skip

@@ -1,0 +1,393 @@
+"""The standard modules and small libraries that scripts set themselves up with."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain import mappings
+from gpuconsole.preflight.interpreter.domain.values import (
+    Exit,
+    Function,
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    SomeNumber,
+    Value,
+    first_unknown,
+)
+from gpuconsole.preflight.interpreter.libraries.argparse import namespace as argparse_namespace
+from gpuconsole.preflight.interpreter.machine import operators
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy import random as numpy_random
+from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.interpreter.stdlib import (
+    collections_itertools,
+    dataclasses_enum,
+    hashlib_struct,
+    no_effect,
+    os_listing,
+    os_pathlib,
+    small_modules,
+)
+from gpuconsole.preflight.interpreter.stdlib import csv as stdlib_csv
+from gpuconsole.preflight.interpreter.stdlib import datetime as stdlib_datetime
+from gpuconsole.preflight.interpreter.stdlib import io as stdlib_io
+from gpuconsole.preflight.interpreter.stdlib import re as stdlib_re
+from gpuconsole.preflight.interpreter.stdlib.json_yaml import load_json, load_yaml
+
+MAX_FACTORIAL = 200
+MAX_BITS = 2**16
+"""Of all the whole numbers that a function is given."""
+
+
+def quiet_function(run: Run, *args: Value, **kwargs: Value) -> None:
+    """Stand for a function that changes no sizes."""
+    return None
+
+
+def namespace_for(name: str, run: Run) -> Namespace | None:
+    """Return a module by its full name, or None when it is not modelled."""
+    root, *path = name.split(".")
+    makers: dict[str, Callable[[], Namespace]] = {
+        "argparse": argparse_namespace, "os": os_pathlib.os_module, "math": _math, "json": _json,
+        "yaml": _yaml, "collections": collections_itertools.collections,
+        "functools": collections_itertools.functools,
+        "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
+        "tqdm": no_effect.tqdm, "itertools": collections_itertools.itertools_module,
+        "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
+        "typing": _typing, "typing_extensions": _typing,
+        "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
+        "importlib": _importlib, "configparser": _configparser, "glob": os_listing.glob,
+        "datetime": stdlib_datetime.namespace, "hashlib": hashlib_struct.hashlib,
+        "zlib": hashlib_struct.zlib,
+        "struct": hashlib_struct.struct, "base64": hashlib_struct.base64,
+        "io": stdlib_io.io, "codecs": stdlib_io.codecs,
+        "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
+        "fire": lambda: _clicking().fire(), "string": _string, "re": stdlib_re.namespace,
+        "regex": stdlib_re.namespace, "operator": small_modules.operator,
+        "bisect": small_modules.bisect, "heapq": small_modules.heapq,
+        "statistics": small_modules.statistics, "textwrap": small_modules.textwrap,
+        "unicodedata": small_modules.unicodedata, "pickle": small_modules.pickle,
+        "csv": stdlib_csv.namespace,
+        "transformers": lambda: _data_parsers(root),
+        "inspect": lambda: _inspecting().inspect(), "ast": lambda: _inspecting().syntax(),
+        "six": lambda: _inspecting().six(run),
+    }  # fmt: skip
+    if root in makers:
+        found: Value = makers[root]()
+    else:
+        found = mappings.namespace_for(root)
+    if found is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):
+        return Namespace(name, quiet=root in no_effect.SILENT)
+    if root in ("tqdm", "typing"):
+        return found if isinstance(found, Namespace) else None
+    for part in path if found is not None else ():
+        found = found.names.get(part)
+        if not isinstance(found, Namespace):
+            return None
+    return found if isinstance(found, Namespace) else None
+
+
+def _clicking() -> Any:
+    # Few scripts need it, and every estimate would pay for loading it.
+    from gpuconsole.preflight.interpreter.libraries import click_typer_fire
+
+    return click_typer_fire
+
+
+def _inspecting() -> Any:
+    from gpuconsole.preflight.interpreter.stdlib import inspect_ast_six
+
+    return inspect_ast_six
+
+
+def _data_parsers(root: str) -> Namespace:
+    from gpuconsole.preflight.interpreter.libraries import hf_argparser
+
+    return hf_argparser.data_parsers(root)
+
+
+def _configparser() -> Namespace:
+    from gpuconsole.preflight.interpreter.stdlib import configparser as stdlib_configparser
+
+    return stdlib_configparser.namespace()
+
+
+def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:
+    names = {key: NativeFunction(call, f"{name}.{key}") for key, call in table.items()}
+    return Namespace(name, {**names, **values})
+
+
+def _math() -> Namespace:
+    def wrap(function: Callable[..., Any]) -> Callable[..., Value]:
+        def call(run: Run, *args: Value) -> Value:
+            # A number that NumPy or Paddle holds is one all the same.
+            numbers = [operators.plain_key(run, one) for one in args]
+            if first_unknown(*args) is None and first_unknown(*numbers) is not None:
+                return run.number("a number out of data")
+            if sum(one.bit_length() for one in numbers if isinstance(one, int)) > MAX_BITS:
+                return run.unknown("numbers too large to follow")
+            return first_unknown(*args) or function(*numbers)
+
+        return call
+
+    def bounded(run: Run, n: Value, *more: Value) -> Value:
+        if isinstance(n, int) and n > MAX_FACTORIAL:
+            return run.unknown("a number too large to follow")
+        return first_unknown(n, *more) or (math.comb(n, *more) if more else math.factorial(n))
+
+    def usual(name: str, answer: bool) -> Callable[..., Value]:
+        # A number out of training is taken to be finite: scripts ask in order to give up.
+        plain = wrap(getattr(math, name))
+
+        def call(run: Run, number: Value) -> Value:
+            data = isinstance(number, (SomeNumber, Tensor, Array))
+            return answer if data else plain(run, number)
+
+        return call
+
+    names = ("sqrt", "log", "log2", "log10", "log1p", "exp", "expm1", "ceil", "floor", "trunc",
+             "cos", "sin", "tan", "pow", "tanh", "sinh", "cosh", "atan", "atan2", "acos", "asin",
+             "fabs", "gcd", "lcm", "radians", "degrees", "isclose",
+             "hypot", "fmod", "copysign", "erf", "isqrt")  # fmt: skip
+    table = {name: wrap(getattr(math, name)) for name in names}
+    table["prod"] = lambda run, items: _product(run, items)
+    table["fsum"] = lambda run, items: run.calls.call(run.calls.builtins["sum"], [items], {})
+    table.update(factorial=bounded, comb=bounded, isfinite=usual("isfinite", True),
+                 isnan=usual("isnan", False), isinf=usual("isinf", False))  # fmt: skip
+    return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf, tau=math.tau)
+
+
+def _product(run: Run, items: Value) -> Value:
+    total: Value = 1
+    for one in run.calls.iterate(items):
+        total = run.calls.binary(ast.Mult, total, one)
+    return total
+
+
+def _json() -> Namespace:
+    return _functions("json", {
+        "load": load_json, "loads": load_json, "dump": quiet_function,
+        "dumps": _dumped,
+    })  # fmt: skip
+
+
+def _dumped(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+    if first_unknown(value) is not None:
+        return run.unknown("text made from a value that is not known")
+    try:
+        made = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return run.unknown("text made from a value that is not known")
+    run.calls.tick(len(made) // 64)
+    return made
+
+
+def _yaml() -> Namespace:
+    loads = ("safe_load", "load", "full_load", "unsafe_load")
+    table = {**dict.fromkeys(loads, load_yaml), "dump": quiet_function, "safe_dump": quiet_function,
+             "add_constructor": quiet_function}  # fmt: skip
+    loaders = ("FullLoader", "SafeLoader", "Loader", "CLoader", "CSafeLoader", "UnsafeLoader")
+    return _functions("yaml", table, **dict.fromkeys(loaders), YAMLError=None, __version__="6.0.2")
+
+
+def _random() -> Namespace:
+    return _functions(
+        "random",
+        {
+            **numpy_random.STANDARD,
+            "seed": quiet_function,
+            "shuffle": quiet_function,
+            "getstate": quiet_function,
+            "setstate": quiet_function,
+        },
+        Random=NativeClass(numpy_random.StandardRandom, "Random"),
+        SystemRandom=NativeClass(numpy_random.StandardRandom, "SystemRandom"),
+    )
+
+
+def _time() -> Namespace:
+    def now(run: Run, *_: Value) -> Value:
+        return run.number("the time")
+
+    def text(run: Run, *_: Value) -> Value:
+        return run.unknown("the time")
+
+    return _functions("time", {
+        **dict.fromkeys(("time", "perf_counter", "monotonic", "process_time", "time_ns"), now),
+        **dict.fromkeys(("strftime", "localtime", "ctime", "asctime", "gmtime"), text),
+        "sleep": quiet_function,
+    })  # fmt: skip
+
+
+def _sys() -> Namespace:
+    def leave(run: Run, *args: Value) -> Value:
+        raise Exit
+
+    silent = {name: no_effect.Silent() for name in ("stdout", "stderr", "stdin", "flags")}
+    return _functions(
+        "sys",
+        {"exit": leave, "getsizeof": lambda run, *_: run.number("a size"),
+         "setrecursionlimit": quiet_function, "getrecursionlimit": lambda run: 1000,
+         "exc_info": lambda run: (None, None, None)},
+        path=[], argv=["script"], platform="linux", maxsize=2**63 - 1, executable="python",
+        version="3.11", version_info=(3, 11, 0, "final", 0), byteorder="little", **silent,
+    )  # fmt: skip
+
+
+def _copy() -> Namespace:
+    return _functions(
+        "copy",
+        {
+            "copy": lambda run, value: run.calls.copied(value, deep=False),
+            "deepcopy": lambda run, value, *_: run.calls.copied(value),
+        },
+    )
+
+
+def _typing() -> Namespace:
+    kinds = ("Generic", "Protocol", "TypedDict", "Any", "Optional", "Union", "List", "Dict",
+             "Tuple", "Callable", "Iterable", "Sequence", "Type", "Set", "Iterator", "Literal",
+             "Mapping", "Annotated", "ClassVar", "Final", "Generator", "Text", "Hashable",
+             "MutableMapping", "DefaultDict", "OrderedDict", "Deque", "FrozenSet", "NoReturn",
+             "Awaitable", "Coroutine", "AnyStr", "Self", "TypeAlias", "NewType")  # fmt: skip
+    table = {"cast": lambda run, kind, value: value, "TypeVar": quiet_function,
+             "NamedTuple": dataclasses_enum.namedtuple, "ParamSpec": quiet_function,
+             "get_type_hints": lambda run, *_, **__: run.unknown("type hints"),
+             **dict.fromkeys(("overload", "final", "runtime_checkable", "no_type_check"),
+                             lambda run, one: one)}  # fmt: skip
+    return _functions("typing", table, TYPE_CHECKING=False,
+                      **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
+
+
+def _abc() -> Namespace:
+    def keep(run: Run, function: Value) -> Value:
+        return function
+
+    def attribute(run: Run, function: Value) -> Value:
+        if isinstance(function, Function):
+            function.kind = "property"
+        return function
+
+    names = {"abstractmethod": keep, "abstractproperty": attribute,
+             "abstractclassmethod": keep, "abstractstaticmethod": keep}  # fmt: skip
+    return _functions("abc", names, ABC=NativeClass(Native, "ABC"),
+                      ABCMeta=NativeClass(Native, "ABCMeta"))  # fmt: skip
+
+
+def _types() -> Namespace:
+    def proxy(run: Run, mapping: Value) -> Value:
+        return mapping
+
+    kinds = ("FunctionType", "MethodType", "ModuleType", "LambdaType", "GeneratorType")
+    return _functions("types", {"MappingProxyType": proxy},
+                      SimpleNamespace=NativeClass(mappings.SimpleNamespace, "SimpleNamespace"),
+                      **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
+
+
+class Managed(Native):
+    """What a function under `@contextmanager` returns."""
+
+    label = "context"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: Value = None
+
+    def bound(self, calls: Any) -> Value:
+        """Give what the function yields."""
+        return next(iter(calls.iterate(self.given)), None)
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Run the function to its end when the block is left."""
+
+        def leave() -> None:
+            for one in run.calls.iterate(self.given):
+                del one
+
+        return leave if not isinstance(self.given, list) else lambda: None
+
+
+class Stack(no_effect.Silent):
+    """`contextlib.ExitStack`: contexts that are left together, the last first."""
+
+    label = "ExitStack"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaving: list[Callable[[], None]] = []
+
+    def enter(self, run: Run) -> Callable[[], None]:
+        """Leave what the block entered when it ends."""
+        return partial(self.do_close, run)
+
+    def do_enter_context(self, run: Run, context: Value) -> Value:
+        """Enter one more."""
+        value, leave = run.calls.entered(context)
+        self.leaving.append(leave)
+        return value
+
+    def do_close(self, run: Run) -> None:
+        """Leave them all."""
+        while self.leaving:
+            self.leaving.pop()()
+
+
+def _contextlib() -> Namespace:
+    def manager(run: Run, function: Value) -> Value:
+        def call(run: Run, *args: Value, **kwargs: Value) -> Value:
+            made = Managed()
+            made.given = run.calls.call(function, list(args), kwargs)
+            return made
+
+        return NativeFunction(call, "contextmanager")
+
+    def holding(run: Run, value: Value = None, *_: Value) -> Value:
+        made = Managed()
+        made.given = [value]
+        return made
+
+    def keep(run: Run, function: Value) -> Value:
+        return function
+
+    return _functions("contextlib", {
+        "contextmanager": manager, "asynccontextmanager": manager, "nullcontext": holding,
+        "closing": holding, "suppress": lambda run, *_: holding(run), "ContextDecorator": keep,
+        "redirect_stdout": holding, "redirect_stderr": holding,
+    }, ExitStack=NativeClass(Stack, "ExitStack"))  # fmt: skip
+
+
+def _asyncio() -> Namespace:
+    def result(run: Run, value: Value = None, *_: Value, **__: Value) -> Value:
+        return value
+
+    table = {"run": result, "create_task": result, "ensure_future": result, "wait_for": result,
+             "gather": lambda run, *args, **_: list(args), "sleep": quiet_function}  # fmt: skip
+    return _functions("asyncio", table)
+
+
+def _importlib() -> Namespace:
+    def load(run: Run, name: Value, package: Value = None) -> Value:
+        return run.calls.named(name, package)
+
+    util = _functions("importlib.util", {
+        "find_spec": lambda run, *_: run.unknown("whether a module is installed"),
+        "spec_from_file_location": lambda run, *_, **__: run.unknown("a module by its file"),
+    })  # fmt: skip
+    return _functions("importlib", {"import_module": load, "reload": lambda run, one: one},
+                      util=util)  # fmt: skip
+
+
+def _string() -> Namespace:
+    import string
+
+    names = ("ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "punctuation",
+             "printable", "hexdigits", "whitespace")  # fmt: skip
+    return Namespace("string", {name: getattr(string, name) for name in names})

@@ -1,0 +1,138 @@
+"""Objects as keys, classes that classes make, times, hashes, generators: as Python has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.preflight.interpreter.domain.values import SomeInt, Unknown
+from tests.preflight.modelled import modelled
+
+GIVEN = """
+import datetime, hashlib, zlib, struct, base64, pickle
+from collections import OrderedDict, deque, Counter
+from datetime import date, timedelta
+from enum import Enum
+class Co(Enum):
+    A = "a"
+    B = "b"
+class Node: pass
+a, b = Node(), Node()
+by_node = {a: 1, b: 2}
+by_node[a] = 7
+by_member = {Co.A: 1, Co.B: 2}
+by_member[Co.A] += 5
+class Ranked:
+    def __init__(self, x):
+        self.x = x
+    def __lt__(self, other):
+        return self.x < other.x
+class Meta(type):
+    known = {}
+    def __new__(mcs, name, bases, attrs):
+        made = super().__new__(mcs, name, bases, attrs)
+        mcs.known[name.lower()] = made
+        return made
+class First(metaclass=Meta):
+    size = 3
+class Second(First):
+    size = 4
+class Listed(type):
+    names = []
+    def __init__(cls, name, bases, attrs):
+        super().__init__(name, bases, attrs)
+        cls.names.append(name)
+class Third(metaclass=Listed): pass
+class Single(type):
+    made = {}
+    def __call__(cls, *args, **kwargs):
+        if cls not in cls.made:
+            cls.made[cls] = super().__call__(*args, **kwargs)
+        return cls.made[cls]
+class Only(metaclass=Single):
+    def __init__(self, n):
+        self.n = n
+class One:
+    kept = None
+    def __new__(cls, *args):
+        if cls.kept is None:
+            cls.kept = super().__new__(cls)
+        return cls.kept
+    def __init__(self, n):
+        self.n = n
+def running():
+    total = 0
+    while True:
+        x = yield total
+        if x is None:
+            return
+        total += x
+walk = running()
+next(walk)
+walk.send(4)
+sent = walk.send(3)
+ordered = OrderedDict([("a", 1), ("b", 2)])
+first_out = ordered.popitem(last=False)
+days = [date(2021, 1, 1) + timedelta(days=i) for i in range(40)]
+now = datetime.datetime(2020, 1, 31, 4)
+try:
+    raise ValueError("bad thing")
+except ValueError as error:
+    said = str(error), f"{error}"
+"""
+EXPRESSIONS = """
+by_node[a], a in by_node, len({a, b, a}), {Node: 3}[Node], {int: "i", str: "s"}[int]
+by_member[Co.A], by_member.get(Co.B), Co.A in by_member, len({Co.A, Co.A})
+[by_member[one] for one in Co]
+{one: one.value for one in Co}[Co.B]
+sorted([Ranked(3), Ranked(1), Ranked(2)])[0].x
+max(Ranked(1), Ranked(5)).x, min([Ranked(4), Ranked(2)]).x
+sorted(Meta.known), Meta.known["first"]().size, Meta.known["second"].size
+Listed.names
+Only(3).n, Only(5).n
+[one.n for one in (One(3), One(5))]
+sent, first_out, list(ordered), deque(maxlen=3).maxlen, said
+issubclass(bool, int), pow(2, 5, 7), "%(a)d-%(b)s" % {"a": 1, "b": "x"}
+(now + datetime.timedelta(days=1)).month, now.weekday(), now.hour, now.timetuple().tm_yday
+datetime.datetime.strptime("2020-01-05 07", "%Y-%m-%d %H").isocalendar()[1]
+(days[3] - days[1]).days, days[3] > days[1], max(days).month, sorted(days, reverse=True)[0].day
+{one: one.day for one in days}[date(2021, 1, 3)], len(set(days + days)), f"{days[0]:%d.%m.}"
+datetime.timedelta(hours=5) / datetime.timedelta(hours=1), timedelta(days=1).total_seconds()
+int(hashlib.md5("abc".encode("utf8")).hexdigest(), 16) % 1000, hashlib.new("sha1").hexdigest()
+zlib.crc32(b"abc") % 7, struct.unpack("<I", struct.pack("<I", 7))[0], struct.calcsize("<IIf")
+base64.b64decode(base64.b64encode(b"abc")).decode()
+""".strip().splitlines()
+
+
+def test_values(tmp_path: Path) -> None:
+    names: dict[str, object] = {"__name__": "script"}
+    exec(GIVEN, names)
+    made = [f"r{place} = {one}" for place, one in enumerate(EXPRESSIONS)]
+    model = modelled(tmp_path / "all.py", GIVEN + "\n".join(made))
+    for place, one in enumerate(EXPRESSIONS):
+        assert model[f"r{place}"] == eval(one, names), one
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("hash('abc') % 100", SomeInt),
+        ("abs(hash('abc'))", SomeInt),
+        ("len({Same(1), Same(1)})", SomeInt),
+        ("datetime.datetime.strptime(open('x').read(), '%Y')", Unknown),
+        ("struct.pack('999999999999s', b'')", Unknown),
+        ("datetime.datetime(10**30, 1, 1)", Unknown),
+    ],
+)
+def test_what_differs_from_run_to_run_is_not_told(tmp_path: Path, text: str, kind: type) -> None:
+    same = """
+class Same:
+    def __init__(self, x):
+        self.x = x
+    def __eq__(self, other):
+        return self.x == other.x
+    def __hash__(self):
+        return hash(self.x)
+"""
+    assert isinstance(modelled(tmp_path / "all.py", f"{GIVEN}{same}r = {text}")["r"], kind)
