@@ -12,7 +12,7 @@ from gpuconsole.core.units import MIB
 
 Largest = Callable[[Path, Sequence[str], float], int | None]
 SEED = 3
-NEAR = {"static": 0.90, "symbolic": 0.90, "traced": 0.97}
+NEAR = {"static": 0.90, "traced": 0.97}
 """The share of the true largest batch that a suggestion should reach."""
 
 

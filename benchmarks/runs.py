@@ -1,7 +1,7 @@
 """Real runs at the batches that were suggested for random budgets, kept with their date.
 
     python -m benchmarks.runs [--set public|dev|fresh|heldout|unseen|strangers|all] [--only ID,ID]
-                              [--tier static|symbolic|traced] [--budgets N] [--sample N]
+                              [--tier static|meta|traced] [--budgets N] [--sample N]
 
 What the measured batches of `truth.json` cannot decide is run: one fresh process of real Paddle at
 the batch that was suggested, the middle one of those in question first, until every budget is

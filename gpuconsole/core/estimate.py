@@ -16,7 +16,6 @@ MeasuredTier = Literal[
     "device",
     "meta",
     "traced",
-    "symbolic",
 ]
 """Tiers that run the script in a sandbox, the better one first."""
 MEASURED_TIERS: tuple[MeasuredTier, ...] = get_args(MeasuredTier)

@@ -20,7 +20,6 @@ MARGINS: Mapping[Tier, float] = MappingProxyType(
         "device": 0.10,
         "meta": 0.10,
         "traced": 0.10,
-        "symbolic": 0.15,
     }
 )
 """Half-width of the range of each tier, as a share of what the allocator reserves."""

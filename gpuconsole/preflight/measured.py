@@ -254,7 +254,6 @@ _HOW: Mapping[MeasuredTier, str] = {
     "meta": "every operator of the script run on tensors that have shape and type but no data",
     "traced": "every allocation of three steps at small batch sizes, each as a function of "
     "the batch size",
-    "symbolic": "the network built as a program with an open batch size, nothing computed",
 }
 
 

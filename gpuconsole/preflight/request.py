@@ -24,7 +24,7 @@ Mode = MeasuredTier
 
 VERSION = 1
 BATCHES: Mapping[Mode, tuple[int, ...]] = MappingProxyType(
-    {"traced": (2, 4, 8), "symbolic": (2, 4), "meta": (2, 4), "device": (2, 4, 8)}
+    {"traced": (2, 4, 8), "meta": (2, 4), "device": (2, 4, 8)}
 )
 """One sample takes other paths; a double lets what halves the batch be seen; a third tells whether
 memory is a line in the batch."""
@@ -84,7 +84,7 @@ def build(
         "own": size,
         "backend": backend,
         "steps": STEPS,
-        "operators": operators() if mode in ("meta", "symbolic") else {},
+        "operators": operators() if mode == "meta" else {},
     }
 
 

@@ -15,7 +15,7 @@ from gpuconsole.preflight.digest import script_digest, settings_of
 from gpuconsole.session.measurements import choose_host
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Checking, Estimating
-from gpuconsole.session.reading.recordings import recorded
+from gpuconsole.session.reading.recordings import read, recorded
 from gpuconsole.state.measured import MeasuredScripts, key_of
 
 SCRIPT = """
@@ -155,19 +155,33 @@ def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(
     assert recorded(tmp_path, *asked(script), "meta").refusal  # type: ignore[union-attr]
 
 
-def test_the_traced_tier_wins_unless_the_other_is_asked_for(tmp_path: Path, script: Path) -> None:
+def test_the_meta_tier_wins_unless_the_other_is_asked_for(tmp_path: Path, script: Path) -> None:
     task, analysis = asked(script)
-    keep(tmp_path, script, "symbolic")
-    only = recorded(tmp_path, task, analysis)
     keep(tmp_path, script, "traced")
-    best, named = recorded(tmp_path, task, analysis), recorded(tmp_path, task, analysis, "symbolic")
+    only = recorded(tmp_path, task, analysis)
+    keep(tmp_path, script, "meta")
+    best, named = recorded(tmp_path, task, analysis), recorded(tmp_path, task, analysis, "traced")
     assert only is not None
     assert best is not None
     assert named is not None
-    assert (only.tier, best.tier, named.tier) == ("symbolic", "traced", "symbolic")
+    assert (only.tier, best.tier, named.tier) == ("traced", "meta", "traced")
 
 
-@pytest.mark.parametrize("tier", ["traced", "symbolic"])
+def test_a_recording_of_a_mode_that_there_is_no_more_is_passed_over(
+    tmp_path: Path, script: Path
+) -> None:
+    keep(tmp_path, script, "symbolic")
+    assert recorded(tmp_path, *asked(script)) is None
+    assert recorded(tmp_path, *asked(script), "symbolic") is None
+    with pytest.raises(UsageError, match="not a measurement"):
+        read(asked(script)[0], document("symbolic"))
+    keep(tmp_path, script, "traced")
+    found = recorded(tmp_path, *asked(script))
+    assert found is not None
+    assert found.tier == "traced"
+
+
+@pytest.mark.parametrize("tier", ["traced", "meta"])
 def test_a_tier_that_was_not_measured_is_refused_with_the_way_to_it(
     tmp_path: Path, script: Path, tier: str
 ) -> None:

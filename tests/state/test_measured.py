@@ -23,7 +23,7 @@ def test_what_was_kept_is_read_again_and_only_under_its_own_name(tmp_path: Path)
     document = {"runs": [1, 2], "mode": "traced", "name": "größe"}
     kept.put("one-traced", document)
     assert MeasuredScripts(tmp_path).get("one-traced") == document
-    assert kept.get("one-symbolic") is None
+    assert kept.get("one-meta") is None
     kept.put("one-traced", {"runs": []})
     assert kept.get("one-traced") == {"runs": []}
     assert [file.name for file in (tmp_path / MEASURED_NAME).iterdir()] == ["one-traced.json.gz"]
@@ -83,11 +83,11 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 def test_a_key_tells_script_arguments_and_tier_apart() -> None:
     keys = {
         key_of("a", ["--x", "1"], "traced"),
-        key_of("a", ["--x", "1"], "symbolic"),
+        key_of("a", ["--x", "1"], "meta"),
         key_of("a", ["--x 1"], "traced"),
         key_of("b", ["--x", "1"], "traced"),
         key_of("a", ["\udcff"], "traced"),
     }
     assert len(keys) == 5
     assert key_of("a", ["--x", "1"], "traced") in keys
-    assert all(set(key) <= set("0123456789abcdef-tracedsymbolic") for key in keys)
+    assert all(set(key) <= set("0123456789abcdef-tracedmeta") for key in keys)

@@ -39,7 +39,7 @@ _FLEET_WAIT_S = 3.0
 @click.option(
     "--tier",
     metavar="T",
-    help="static, formula, or measured: meta, traced, symbolic, device; else the best known.",
+    help="static, formula, or measured: meta, traced, device; else the best known.",
 )
 @click.option("--local", is_flag=True, help="Measure on this machine, in a sandbox.")
 @click.option(

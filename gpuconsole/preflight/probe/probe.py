@@ -16,7 +16,7 @@ from typing import Any
 import probe_line
 
 VERSION = 1
-MODES = ("traced", "symbolic", "meta", "device")
+MODES = ("traced", "meta", "device")
 TAIL = 8000
 """Characters kept of what the script prints."""
 LINE = 300
@@ -73,12 +73,6 @@ def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
 
 def measured(request: Any, out: Any) -> Any:
     """Run the script at each batch size and return the message that ends the answer."""
-    if request["mode"] == "symbolic":
-        answer = batches(request, request["batches"], out)
-        if answer.get("error", {}).get("kind") == "script":
-            # Some layers look into their parameters while they are made: give those memory.
-            answer = batches(dict(request, lazy=False), request["batches"], out)
-        return closed(request, answer)
     if request["mode"] == "meta":
         return closed(request, with_other_numbers(at_its_own(request, out), out))
     if request["mode"] == "device":

@@ -62,7 +62,6 @@ def main() -> None:
     import probe_imports
     import probe_network
     import probe_standins
-    import probe_symbolic
     import probe_tree
 
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
@@ -84,8 +83,8 @@ def main() -> None:
         meta.state.STATE.whole = request.get("whole", 1)
         session: Any = meta.session.Session(paddle, request, channel)
     else:
-        kinds: Any = {"symbolic": probe_symbolic.Session, "device": probe_device.Session}
-        session = kinds.get(request["mode"], probe_hooks.Session)(paddle, request, channel)
+        watch = probe_device if request["mode"] == "device" else probe_hooks
+        session = watch.Session(paddle, request, channel)
     session.install()
     try:
         start(script, probe_batch.arguments(request), request["root"])
@@ -111,7 +110,6 @@ def failure(error: Any, meta: Any) -> Any:
     import probe_files
     import probe_imports
     import probe_notes
-    import probe_program
     import probe_standins
 
     words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
@@ -119,7 +117,7 @@ def failure(error: Any, meta: Any) -> Any:
     kind = "download" if probe_standins.wants_network(error) else "script"
     if probe_imports.reached_an_operator(words):
         kind = "library"
-    elif isinstance(error, probe_program.Unsupported) or unsupported(meta, error):
+    elif unsupported(meta, error):
         kind = "unsupported"
     elif isinstance(error, (ImportError, probe_imports.NeededError)):
         kind = "library"
