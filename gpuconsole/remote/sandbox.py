@@ -18,18 +18,22 @@ import shutil
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import confine, pidsgroup
+from gpuconsole.remote.probe_lines import lines
 from gpuconsole.remote.sandbox_view import SOURCE, Overlay, view
 from gpuconsole.waiting import within
 
+Result = TypeVar("Result")
+
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ")
-_LINE_LIMIT = 64 * 2**20
-"""The longest line the child may write: a recorded trace is one line."""
+_PIECE = 64 * 2**10
+"""Bytes that are read at once."""
 _CONFINE = Path(confine.__file__)
 
 
@@ -145,42 +149,36 @@ class Sandbox:
             joined = () if group is None else self._confined(join=str(group))
             process = await asyncio.create_subprocess_exec(
                 *joined, *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=scratch,
-                env=_environment(scratch), start_new_session=True, limit=_LINE_LIMIT,
+                env=_environment(scratch), start_new_session=True,
             )  # fmt: skip
-            async with contextlib.aclosing(self._said(process, stdin)) as said:
+            async with contextlib.aclosing(lines(self._said(process, stdin))) as said:
                 async for line in said:
                     yield line
 
     async def _said(self, process: Process, stdin: bytes) -> AsyncGenerator[bytes, None]:
+        """Give a process what it is asked, and yield what it writes, piece by piece."""
         assert process.stdin is not None
         assert process.stdout is not None
         ends = asyncio.get_running_loop().time() + self.limits.wall_s
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 process.stdin.write(stdin)
-                await process.stdin.drain()
+                await self._in_time(ends, process.stdin.drain())
             process.stdin.close()
-            while line := await self._line(process, ends):
-                yield line.rstrip(b"\n")
+            while piece := await self._in_time(ends, process.stdout.read(_PIECE)):
+                yield piece
         finally:
             await _end(process)
 
-    async def _line(self, process: Process, ends: float) -> bytes:
-        assert process.stdout is not None
+    async def _in_time(self, ends: float, step: Awaitable[Result]) -> Result:
         left = ends - asyncio.get_running_loop().time()
         try:
-            return await within(max(0.0, left), process.stdout.readline())
+            return await within(max(0.0, left), step)
         except asyncio.TimeoutError:
             raise SandboxTimeoutError(
                 "Measuring took too long",
                 f"The script did not finish three steps within {self.limits.wall_s:.0f} s.",
                 "Give it smaller data, or rely on the static tier.",
-            ) from None
-        except ValueError:
-            raise UsageError(
-                "The measured process said too much",
-                f"One line of it was longer than {_LINE_LIMIT // 2**20} MiB.",
-                "Rely on the static tier for this script.",
             ) from None
 
 

@@ -128,7 +128,7 @@ class Measurements:
         return measuring_turn(self._state, asyncio.sleep, lambda: progress(0.0, words))
 
     async def _store(
-        self, task: Task, mode: Mode, request: dict[str, Any], document: dict[str, Any]
+        self, task: Task, mode: Mode, request: dict[str, Any], document: bytes
     ) -> None:
         batch = request["batch"]["value"]
         key = await self._reader.asked(Checking(task, document, batch, mode))

@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from gpuconsole.core.jobs import Mount
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.request import probe_files
+from gpuconsole.remote.probe_lines import lines
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
@@ -31,8 +32,13 @@ WALL_S = 600
 WRITTEN_MIB = 1024.0
 """Limits of a measurement in a container."""
 
-LONGEST_LINE = 256 * 2**20
-"""Bytes; a recording, which is one line, is far smaller."""
+_DOCUMENT = b'{"document":'
+_MESSAGES = (b'{"progress":', b'{"error":')
+"""How lines of the probe begin."""
+_LONGEST_MESSAGE = 256 * 2**10
+"""Bytes; the longest is an error with the last 8000 characters of the script's output."""
+_MOST_SAID = 2000
+"""Bytes of a line that are looked at where it is no message."""
 
 _OF_PLACE = ("paddle", "request", "download", "library", "data")
 """Kinds of errors of the probe that are due to where it runs: another place may not give them."""
@@ -63,7 +69,7 @@ class Place:
 
 async def on_host(
     place: Place, bundle: Path, request: Mapping[str, Any], progress: Progress
-) -> dict[str, Any]:
+) -> bytes:
     """Measure in a container of the job's own image: no network, no device, nothing to write to
     but folders that go with it; the project is laid out in one of them, in memory.
 
@@ -108,8 +114,8 @@ async def in_container(
     bundle: Path,
     request: Mapping[str, Any],
     progress: Progress,
-) -> dict[str, Any]:
-    """Measure in a container that is made for it and removed afterwards."""
+) -> bytes:
+    """Measure in a container that is made for it and removed afterwards; returns the document."""
     request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER}
     container = await engine.create(spec)
     try:
@@ -119,15 +125,16 @@ async def in_container(
             await engine.put(container, packed, PROBE_FOLDER)
         await engine.put(container, bundle, SOURCE_FOLDER)
         await engine.start(container)
-        async with contextlib.aclosing(_lines(engine.logs(container, follow=True))) as lines:
-            return await _answer(lines, progress)
+        said = lines(engine.logs(container, follow=True))
+        async with contextlib.aclosing(said) as reading:
+            return await _answer(reading, progress)
     finally:
         await engine.remove(container)
 
 
 async def here(
     sandbox: Sandbox, shown: Sequence[Path], request: Mapping[str, Any], progress: Progress
-) -> dict[str, Any]:
+) -> bytes:
     """Measure on this machine, in its sandbox, which shows these files and folders. Those of the
     project are laid out in its place, where what the script writes is thrown away.
 
@@ -149,11 +156,11 @@ async def here(
         source, place = sandbox.places(overlay, scratch)
         asked = {**request, "root": str(place), "source": str(source), "files": files}
         others = [path for path in shown if path.resolve() not in own]
-        lines = sandbox.lines(
+        said = sandbox.lines(
             [str(probe / "probe.py")], stdin=json.dumps(asked).encode(),
             readable=[probe, *others], scratch=scratch, overlay=overlay,
         )  # fmt: skip
-        async with contextlib.aclosing(lines) as reading:
+        async with contextlib.aclosing(said) as reading:
             return await _answer(reading, progress)
 
 
@@ -167,40 +174,24 @@ def _pack(target: Path, request: Mapping[str, Any]) -> None:
             tar.addfile(info, io.BytesIO(content))
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    pieces: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        head, *more = chunk.split(b"\n")
-        pieces.append(head)
-        size += len(head)
-        if size > LONGEST_LINE:
-            raise RefusedError(
-                "The measurement broke off",
-                f"It wrote a line of more than {LONGEST_LINE // 2**20} MiB.",
-                "The static tier answers without running the script.",
-            )
-        for start in more:
-            yield b"".join(pieces)
-            pieces, size = [start], len(start)
-    if any(pieces):
-        yield b"".join(pieces)
+async def _answer(said: AsyncIterator[bytes], progress: Progress) -> bytes:
+    """Follow the answer to its end and return its document as it was written.
 
-
-async def _answer(lines: AsyncIterator[bytes], progress: Progress) -> dict[str, Any]:
-    """Follow the answer to its end; what is not a message is the script's own chatter."""
+    What is no message is the script's own chatter. Nothing long is parsed here: the document is
+    of any size, and read where scripts are read.
+    """
     last = ""
-    async for line in lines:
+    async for line in said:
+        if line.startswith(_DOCUMENT):
+            progress(1.0, "measured")
+            return line.partition(b":")[2].strip()[:-1]
         message = _message(line)
         if message is None:
-            last = clean(line.decode("utf-8", "replace"), 300).strip() or last
-        elif isinstance(message.get("document"), dict):
-            progress(1.0, "measured")
-            return dict(message["document"])
+            last = clean(line[:_MOST_SAID].decode("utf-8", "replace"), 300).strip() or last
         elif isinstance(message.get("error"), dict):
             raise _refused(message["error"])
         else:
-            progress(_share(message.get("progress")), clean(str(message.get("stage", "")), 80))
+            progress(_share(message.get("progress")), clean(_text(message.get("stage")), 80))
     raise RefusedError(
         "The measurement broke off",
         f"It ended without an answer{': ' + last if last else '.'}",
@@ -208,26 +199,37 @@ async def _answer(lines: AsyncIterator[bytes], progress: Progress) -> dict[str, 
     )
 
 
+def with_facts(document: bytes, facts: Mapping[str, str]) -> bytes:
+    """Return a document with what is known from elsewhere, which wins over what it says itself."""
+    return document[:-1] + b"," + json.dumps(facts).encode()[1:]
+
+
 def _share(said: object) -> float:
     """Return a share from 0 to 1, whatever was said (a number may be huge, or none at all)."""
     return float(min(1.0, max(0.0, said))) if isinstance(said, (int, float)) else 0.0
 
 
+def _text(said: object) -> str:
+    """Return a text, whatever was said."""
+    return said if isinstance(said, str) else ""
+
+
 def _message(line: bytes) -> dict[str, Any] | None:
+    """Return the progress or the error that a line tells; None where it tells neither."""
+    if not line.startswith(_MESSAGES) or len(line) > _LONGEST_MESSAGE:
+        return None
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    known = isinstance(found, dict) and any(
-        word in found for word in ("progress", "document", "error")
-    )
-    return found if known else None
+    return found if isinstance(found, dict) else None
 
 
 def _refused(error: Mapping[str, Any]) -> RefusedError:
-    place = f"{error['file']}:{error.get('line', '?')}: " if error.get("file") else ""
-    said = clean(f"{place}{error.get('message', 'no reason was given')}", 500)
-    tail = [clean(line, 200) for line in str(error.get("output", "")).splitlines() if line.strip()]
+    file, line = _text(error.get("file")), error.get("line")
+    place = f"{file}:{line if isinstance(line, int) else '?'}: " if file else ""
+    said = clean(f"{place}{_text(error.get('message')) or 'no reason was given'}", 500)
+    tail = [clean(line, 200) for line in _text(error.get("output")).splitlines() if line.strip()]
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
     kind = NotHereError if error.get("kind") in _OF_PLACE else RefusedError
     return kind("The script cannot be measured", said, hint)

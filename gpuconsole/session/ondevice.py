@@ -35,7 +35,7 @@ async def measure_on_device(
     bundle: Path,
     request: Mapping[str, Any],
     progress: Progress,
-) -> dict[str, Any]:
+) -> bytes:
     """Measure on the first idle device of a host and return the probe's document, with the card
     and its driver. Container and lease are gone afterwards.
 
@@ -57,7 +57,7 @@ async def measure_on_device(
         with contextlib.suppress(UnreachableError, EngineError):
             await engine.release(key, [device.uuid])
     facts = {"backend": device.backend, "card": device.model, "driver": host.facts.driver_version}
-    return {**found, **facts}
+    return measuring.with_facts(found, facts)
 
 
 def _idle(task: Task, host: Host) -> Device:
@@ -103,7 +103,7 @@ async def _run(
     bundle: Path,
     request: Mapping[str, Any],
     progress: Progress,
-) -> dict[str, Any]:
+) -> bytes:
     assert job.attempt is not None
     account = await engine.prepare(CALIBRATION_FOLDER)
     spec = container_spec(

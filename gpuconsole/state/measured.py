@@ -18,8 +18,9 @@ from gpuconsole.state.filesystem import make_folder
 
 MOST_FILES = 64
 """Measurements kept; the oldest goes first."""
-MAX_BYTES = 256 * 2**20
-"""A recording unpacks to less; more would not be one of ours."""
+MAX_BYTES = 32 * 2**20
+"""The longest recording. One of a small convolutional network is of 0.01 MiB, one of a large
+project's training of some MiB."""
 
 
 def key_of(digest: str, settings: Sequence[str], tier: str) -> str:
@@ -43,14 +44,17 @@ class MeasuredScripts:
             return None
         return document if isinstance(document, dict) else None
 
-    def put(self, key: str, document: dict[str, Any]) -> None:
-        """Keep a recording. A disk that is full keeps none: it can be measured again."""
+    def put(self, key: str, document: bytes) -> None:
+        """Store a recording, a JSON object that has been checked.
+
+        A full disk stores none: it can be measured again.
+        """
         with contextlib.suppress(OSError):
             make_folder(self._folder)
             handle, name = tempfile.mkstemp(prefix=".", dir=self._folder)
             try:
                 with os.fdopen(handle, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb") as file:
-                    file.write(json.dumps(document, separators=(",", ":")).encode())
+                    file.write(document)
                 os.replace(name, self._folder / f"{key}.json.gz")
             except BaseException:
                 os.unlink(name)

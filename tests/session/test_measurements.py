@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def asked(script: Path, *args: str) -> tuple[Task, preflight.Analysis]:
 
 def keep(state: Path, script: Path, mode: str, *args: str, batch: int = 8) -> None:
     key = key_of(script_digest(script, args, script.parent), settings_of(args, batch), mode)
-    MeasuredScripts(state).put(key, document(mode))
+    MeasuredScripts(state).put(key, json.dumps(document(mode)).encode())
 
 
 def test_a_measurement_holds_for_every_batch_size(tmp_path: Path, script: Path) -> None:
@@ -123,9 +124,10 @@ def test_a_recording_holds_for_the_modules_of_the_project_too(
     (root / "net.py").write_text("import paddle\n")
     monkeypatch.chdir(root)
     task = Task("x", script=str(root / "tools" / "train.py"))
-    name = Checking(task, document("traced"), 8, "traced").answer(Analyses())
+    checking = Checking(task, json.dumps(document("traced")).encode(), 8, "traced")
+    name = checking.answer(Analyses())
     (root / "net.py").write_text("import paddle as other\n")
-    assert Checking(task, document("traced"), 8, "traced").answer(Analyses()) != name
+    assert checking.answer(Analyses()) != name
 
 
 def test_a_script_whose_project_uses_paddle_is_not_said_to_have_none(
@@ -148,7 +150,7 @@ def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(
     keep(tmp_path, script, "traced")
     key = key_of(script_digest(script, (), script.parent), settings_of((), 8), "meta")
     runs = [{**run(size), "sizes": [4000, 200]} for size in (2, 4)]
-    MeasuredScripts(tmp_path).put(key, {**document("meta"), "runs": runs})
+    MeasuredScripts(tmp_path).put(key, json.dumps({**document("meta"), "runs": runs}).encode())
     found = recorded(tmp_path, *asked(script))
     assert found is not None
     assert found.tier == "traced"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuconsole.errors import RefusedError
-from gpuconsole.session import measuring
-from gpuconsole.session.measuring import NotHereError, _answer, _lines
+from gpuconsole.session.measuring import NotHereError, _answer, with_facts
+from gpuconsole.session.reading.recordings import parsed
 
 Told = list[tuple[float, str]]
 
@@ -24,7 +24,7 @@ async def answer(*lines: bytes | dict[str, Any]) -> tuple[dict[str, Any], Told]:
     told: Told = []
     raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     found = await _answer(given(*raw), lambda share, stage: told.append((share, stage)))
-    return found, told
+    return parsed(found), told
 
 
 async def refusal(*lines: bytes | dict[str, Any]) -> RefusedError:
@@ -86,7 +86,13 @@ async def test_what_a_place_lacks_is_told_from_what_the_script_does(kind: object
 
 @pytest.mark.parametrize(
     "error",
-    [{}, {"file": "train.py"}, {"message": None, "output": 5}, {"message": ["a"], "line": {}}],
+    [
+        {},
+        {"file": "train.py"},
+        {"message": None, "output": 5},
+        {"message": ["a"], "line": {}},
+        {"file": {"a": [1]}, "message": {}, "line": "7"},
+    ],
 )
 async def test_an_error_of_any_form_is_still_a_refusal(error: dict[str, Any]) -> None:
     assert (await refusal({"error": error})).title == "The script cannot be measured"
@@ -94,8 +100,9 @@ async def test_an_error_of_any_form_is_still_a_refusal(error: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"document": 5}', b'{"error": "text"}',
-     b'{"progress": {}, "stage": {}}', b"9" * 5000],
+    [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"error": "text"}', b'{"error": ' + b"[" * 10_000,
+     b'{"progress": {}, "stage": {}}', b'{"progress": ' + b"[" * 400 + b"]" * 400 + b"}",
+     b"9" * 5000, b'{"progress": "' + b"x" * 2**19 + b'"}'],
 )  # fmt: skip
 async def test_hostile_lines_are_passed_over(line: bytes) -> None:
     found, _ = await answer(line, {"document": {"runs": []}})
@@ -110,14 +117,40 @@ async def test_an_end_without_an_answer_repeats_the_last_words() -> None:
     assert (await refusal()).message == "It ended without an answer."
 
 
-async def test_lines_are_put_together_from_any_pieces() -> None:
-    found = [line async for line in _lines(given(b"on", b"e\ntw", b"", b"o\n\nrest"))]
-    assert found == [b"one", b"two", b"", b"rest"]
+@pytest.mark.parametrize(
+    "said",
+    [b"5", b"", b"{", b"[]", b"[" * 100_000, b"{} {}", b'{"a":' * 50_000, b"\xff", b"9" * 5000,
+     b'{}, "error": {}'],
+)  # fmt: skip
+async def test_a_document_that_is_none_is_refused_where_scripts_are_read(said: bytes) -> None:
+    raw = await _answer(given(b'{"document":' + said + b"}"), lambda share, stage: None)
+    assert raw == said
+    with pytest.raises(RefusedError, match="is no recording"):
+        parsed(raw)
 
 
-async def test_a_line_without_an_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "LONGEST_LINE", 1000)
-    within = [line async for line in _lines(given(b"x" * 600, b"x" * 400 + b"\n", b"y" * 1000))]
-    assert [len(line) for line in within] == [1000, 1000]
-    with pytest.raises(RefusedError, match="a line of more"):
-        [line async for line in _lines(given(b"x" * 600, b"x" * 401))]
+async def test_what_is_long_is_not_parsed_beside_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parse, sizes = json.loads, []
+
+    def counted(text: bytes) -> Any:
+        sizes.append(len(text))
+        return parse(text)
+
+    monkeypatch.setattr("gpuconsole.session.measuring.json.loads", counted)
+    long = b'{"document": {"runs": [' + b"1," * 2**20 + b"1]}}"
+    chatter = b'{"progress": 0.5, "stage": "' + b"x" * 2**20 + b'"}'
+    told: Told = []
+    lines = given(b'{"progress": 0.1}', chatter, b"[" * 2**20, long)
+    raw = await _answer(lines, lambda share, stage: told.append((share, stage)))
+    assert raw == long[len(b'{"document": ') : -1]
+    assert sizes == [len(b'{"progress": 0.1}')]
+    assert told == [(0.1, ""), (1.0, "measured")]
+
+
+def test_facts_of_a_device_win_over_what_the_script_says() -> None:
+    document = with_facts(b'{"card": "A100", "runs": []}', {"card": "V100", "driver": "535"})
+    assert parsed(document) == {"card": "V100", "driver": "535", "runs": []}
+    with pytest.raises(RefusedError):
+        parsed(with_facts(b"", {"card": "V100"}))

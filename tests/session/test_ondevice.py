@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ def desk(lab: Lab) -> Desk:
     return lab.desk()
 
 
-async def measured(lab: Lab, desk: Desk, folder: Path) -> dict[str, Any]:
+async def measured(lab: Lab, desk: Desk, folder: Path) -> bytes:
     host = desk.hosts.snapshot().hosts[0]
     bundle = folder / "project.tar.gz"
     bundle.write_bytes(b"code")
@@ -52,7 +51,7 @@ async def test_the_device_is_leased_meanwhile_and_given_back(
     lab.docker.write(json.dumps({"document": DOCUMENT}).encode() + b"\n")
     lab.docker.finish(0)
     await lab.clock.until(work.done)
-    assert work.result()["card"] == "A100"
+    assert json.loads(work.result())["card"] == "A100"
     assert not lab.docker.leases
     assert not lab.docker.containers
 

@@ -156,17 +156,18 @@ class Requesting(_Refusing[Requested]):
 
 @dataclass(frozen=True, slots=True)
 class Checking(_Refusing[str]):
-    """Under which name a recording is stored; UsageError for a document that is none."""
+    """Under which name a recording is stored; RefusedError for a document that is none."""
 
     answers: ClassVar[Any] = str
     task: Task
-    document: Mapping[str, Any]
+    document: bytes
+    """As the measured process wrote it: nothing is taken for granted."""
     batch: int | None
     mode: Mode
 
     def answer(self, analyses: Analyses) -> str:
         """Read the document, so that one that is none never waits for later estimates."""
-        recordings.read(self.task, self.document)
+        recordings.read(self.task, recordings.parsed(self.document))
         return recordings.key(located(self.task), self.batch, self.mode)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,21 @@ def read(
     if document.get("mode") == "device":
         return ondevice.load(document, script=task.script, analysis=analysis)
     return measured.load(dict(document), script=task.script, analysis=analysis)
+
+
+def parsed(document: bytes) -> dict[str, Any]:
+    """Return the object that a measured process wrote; RefusedError where it is none."""
+    try:
+        found = json.loads(document)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RefusedError(
+            "The measurement cannot be used",
+            "What the measured process answered is no recording.",
+            "The static tier answers without running the script.",
+        )
+    return found
 
 
 def key(task: Task, batch: int | None, mode: str) -> str:
