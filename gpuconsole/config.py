@@ -1,6 +1,7 @@
 """Settings of the lab: `config.yaml` in the user's config folder, or `lab:` in an inventory.
 
-What an inventory's `lab:` says wins over the user's file, key by key; `combined` joins the two.
+What an inventory's `lab:` says wins over the user's file, key by key; of `measure` the stricter
+value wins. `combined` joins the two.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure
+from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure, strictest
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.core.transfers import TransferLimits
@@ -290,7 +291,8 @@ class LabSettings(Section):
     """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
     measure: Measure = "auto"
     """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
-    once on a host that has the image, `ask` once the user agrees, `never`."""
+    once on a host that has the image, `ask` once the user agrees, `never`. Of the user's, the lab's
+    and the task's wish the strictest counts."""
     measure_limit: Seconds = Field(180.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
     measure_on_device: bool = False
@@ -371,6 +373,10 @@ class LabSettings(Section):
     keys: dict[str, Text] = Field(default_factory=dict)
     """Keys by the id of what they do, such as `fleet.filter: ctrl+f`; the help lists the ids."""
 
+    def allowed_measure(self, wish: Measure | None, *, read_only: bool) -> Measure:
+        """Return whether a task may be measured that has this wish: it may only be stricter."""
+        return strictest("never" if read_only else None, self.measure, wish)
+
 
 def load_settings(path: Path | None = None) -> LabSettings:
     """Read the settings; without a path the user's own file, which need not exist."""
@@ -382,8 +388,12 @@ def load_settings(path: Path | None = None) -> LabSettings:
 
 
 def combined(user: LabSettings, lab: LabSettings) -> LabSettings:
-    """Return the user's settings with every key that the lab sets in its place."""
-    return LabSettings.model_validate(_merged(_written(user), _written(lab)))
+    """Return the user's settings with every key that the lab sets in its place; whether scripts are
+    measured is decided by the stricter of both."""
+    joined = _merged(_written(user), _written(lab))
+    if "measure" in joined:
+        joined["measure"] = strictest(user.measure, lab.measure)
+    return LabSettings.model_validate(joined)
 
 
 def _written(section: BaseModel) -> dict[str, object]:

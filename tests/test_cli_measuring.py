@@ -47,8 +47,9 @@ def test_the_lab_may_say_that_nothing_is_measured(
     inventory = tmp_path / "lab.yaml"
     inventory.write_text(INVENTORY + "lab: {measure: never}\n")
     state = tmp_path / "state"
-    found, _ = asked(capsys, state, "--inventory", inventory, "preflight", script)
-    assert "measure: never" in found["tiers"][1]["why"]
+    for words in ((), ("--measure", "auto")):
+        found, _ = asked(capsys, state, "--inventory", inventory, "preflight", script, *words)
+        assert "measure: never" in found["tiers"][1]["why"]
 
 
 def test_without_a_session_this_machine_is_left(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings, combined, config_path, load_settings, state_dir
+from gpuconsole.core.estimate import Measure
 from gpuconsole.documents import Section, parse
 from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.errors import DocumentError
@@ -71,6 +72,22 @@ def test_the_lab_wins_key_by_key() -> None:
     assert (joined.weights.speed, joined.weights.fit) == (7.0, 9.0)
     assert joined.weights.links == LabSettings().weights.links
     assert joined.stop_grace == 10.0
+
+
+@pytest.mark.parametrize(
+    ("user", "lab", "task", "counts"),
+    [
+        ("", "", None, "auto"), ("", "measure: ask", "auto", "ask"),
+        ("measure: never", "measure: auto", "ask", "never"), ("measure: ask", "", None, "ask"),
+        ("measure: auto", "measure: never", "auto", "never"), ("", "", "never", "never"),
+    ],
+)  # fmt: skip
+def test_the_strictest_wish_about_measuring_counts(
+    user: str, lab: str, task: Measure | None, counts: Measure
+) -> None:
+    joined = combined(parse(user, "u", LabSettings), parse(lab, "l", LabSettings))
+    assert joined.allowed_measure(task, read_only=False) == counts
+    assert joined.allowed_measure(task, read_only=True) == "never"
 
 
 def test_every_setting_is_explained() -> None:

@@ -107,7 +107,7 @@ def _means(task: Task) -> Means:
     settings, inventory = load_settings(), _inventory()
     if inventory is not None:
         settings = combined(settings, load_inventory(inventory).lab)
-    wanted = "never" if options().read_only else task.measure or settings.measure
+    wanted = settings.allowed_measure(task.measure, read_only=options().read_only)
     return Means(wanted, limit_s=settings.measure_limit)
 
 

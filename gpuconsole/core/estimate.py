@@ -26,6 +26,14 @@ TrialOutcome = Literal["answered", "unknown", "impossible"]
 Measure = Literal["auto", "ask", "never"]
 """Whether a script is measured where reading it does not settle its memory: at once, once the user
 agrees, or not at all."""
+
+
+def strictest(*wishes: Measure | None) -> Measure:
+    """Return the strictest of several wishes about measuring; `auto` where there is none."""
+    order = get_args(Measure)
+    return max(filter(None, wishes), key=order.index, default="auto")
+
+
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
 
 MEMORY_THRESHOLD = 0.85

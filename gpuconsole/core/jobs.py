@@ -141,7 +141,8 @@ class Task:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to preflight's questions, name to value."""
     measure: Measure | None = None
-    """Whether it is measured where its memory cannot be read; None means as the lab says."""
+    """Whether it is measured where its memory cannot be read; None means as the lab says, whose
+    setting may be stricter."""
 
     def threshold(self, most: float) -> float:
         """Return the share of a device's memory it may fill where the lab allows `most`."""

@@ -11,9 +11,9 @@ from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
-from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator, choices
 from gpuconsole.preflight.backends import MEASURED, terms, unproven
+from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
@@ -300,12 +300,7 @@ class Analysis:
 
         `context_mib` replaces the default context; the CPU back end has none.
         """
-        if batch_size is not None and batch_size < 1:
-            raise UsageError(
-                "Batch size must be positive",
-                f"{batch_size} is not a batch size.",
-                "Give 1 or more.",
-            )
+        require_batch_size(batch_size)
         first = self.outcome(None, backend)
         given = batch_size is not None and batch_size != first.batch
         outcome = first

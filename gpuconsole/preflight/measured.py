@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from gpuconsole.core.estimate import (
-    MEASURED_TIERS,
     BatchSource,
     Estimate,
     MeasuredTier,
@@ -21,10 +21,11 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.backends import terms, unproven
+from gpuconsole.preflight.batch import MOST_BATCH, require_batch_size
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.pieces import Pieces, pieces
-from gpuconsole.preflight.recording import Unusable, read_run
+from gpuconsole.preflight.recording import Run, Unusable, read_run
 from gpuconsole.preflight.trace import Trace
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -64,11 +65,7 @@ class Measured:
         variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size (the script's own when None); UsageError below one."""
-        if batch_size is not None and batch_size < 1:
-            raise UsageError(
-                "Batch size must be positive", f"{batch_size} is not a batch size.",
-                "Give 1 or more.",
-            )  # fmt: skip
+        require_batch_size(batch_size)
         size = batch_size if batch_size is not None else self.own_batch
         static = None
         if self.analysis is not None:
@@ -268,7 +265,7 @@ def load(
     try:
         runs = sorted((read_run(one) for one in document["runs"]), key=lambda one: one.batch)
         mode = document["mode"]
-        if mode not in MEASURED_TIERS or not runs or (len(runs) < 2 and not runs[0].fixed):
+        if mode not in _HOW or not _is_series(runs):
             raise ValueError("not a measurement")
         own = next((one["own_batch"] for one in document["runs"] if one.get("own_batch")), None)
         seen = own is not None and document["runs"][0].get("how") in ("loader", "fixed")
@@ -291,15 +288,22 @@ def load(
     return Measured(
         script=script or str(document.get("script", "")),
         tier=mode,
-        paddle=str(document.get("paddle", "")),
+        paddle=clean(str(document.get("paddle", "")), 40),
         recording=recording,
         refusal=refusal,
-        own_batch=own if isinstance(own, int) and own > 0 else None,
+        own_batch=own if isinstance(own, int) and 0 < own <= MOST_BATCH else None,
         analysis=analysis,
         flags=tuple(sorted(flags)),
         device=str(document.get("backend", "")) if mode == "meta" else "",
         notes=(*_said(document["runs"]), *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
+
+
+def _is_series(runs: Sequence[Run]) -> bool:
+    """Tell whether runs, in order, are of several batch sizes, or one of the only possible size."""
+    if len(runs) == 1:
+        return runs[0].fixed
+    return bool(runs) and runs[0].batch > 0 and all(a.batch < b.batch for a, b in pairwise(runs))
 
 
 def _said(runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

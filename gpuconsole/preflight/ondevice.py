@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.analysis import Analysis
+from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.footprint import Footprint, as_memory
+from gpuconsole.preflight.recording import MOST_BYTES
 from gpuconsole.preflight.request import BATCHES
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -23,7 +24,6 @@ UNCONFIRMED = (
     "No real card has confirmed this tier yet: its road was tested with a stand-in for the driver "
     "and Paddle on the processor."
 )
-_MOST_BYTES = 2.0**44
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,7 @@ class OnDevice:
         variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size (the script's own when None); UsageError below one."""
-        if batch_size is not None and batch_size < 1:
-            raise UsageError(
-                "Batch size must be positive", f"{batch_size} is not a batch size.",
-                "Give 1 or more.",
-            )  # fmt: skip
+        require_batch_size(batch_size)
         size = self.own_batch if batch_size is None else batch_size
         memory, reason = self._memory(size, backend, context_mib, variant)
         found = Estimate(
@@ -210,6 +206,7 @@ def _peak(run: Mapping[str, Any]) -> Peak:
 def _mib(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a size that is none")
-    if not math.isfinite(value) or not 0 < value <= _MOST_BYTES:
+    # NaN fails every comparison, and so does a number too large to be a float.
+    if not 0 < value <= MOST_BYTES:
         raise ValueError("a size out of bounds")
     return value / MIB

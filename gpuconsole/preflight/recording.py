@@ -9,6 +9,7 @@ from itertools import pairwise, zip_longest
 from math import ceil, log
 from typing import Any
 
+from gpuconsole.preflight.batch import MOST_BATCH
 from gpuconsole.preflight.trace import AffineTrace, Kind, Trace
 
 WAITING = "waiting"
@@ -22,6 +23,10 @@ QUADRATIC = log(3.5) / log(2)
 """A block that grows faster than this power of the batch is one of pairs of samples: with the
 batch doubled, `b - 1` at most triples from two samples on, `b * b` takes four times as much."""
 MOST_EVENTS = 4_000_000
+MOST_BYTES = 2**44
+"""No block has 16 TiB; a larger figure is none."""
+MOST_COUNT = MOST_BATCH
+"""The largest length of an axis and number of samples."""
 
 
 class Unusable(Exception):  # noqa: N818 - an answer for people, not a mistake
@@ -70,36 +75,53 @@ def read_run(data: Mapping[str, Any]) -> Run:
     try:
         words, numbers = data["names"], data["name"]
         run = Run(
-            batch=int(data["batch"]),
+            batch=_whole(data["batch"], MOST_BATCH),
             events=tuple(map(int, data["events"])),
             cycles=tuple(map(int, data["cycles"])),
-            sizes=tuple(map(int, data["sizes"])),
+            sizes=tuple(_whole(size, MOST_BYTES) for size in data["sizes"]),
             names=tuple(str(words[one]) for one in numbers),
             kinds=tuple(_KINDS[one] for one in data["kind"]),
             inside=frozenset(map(int, data["inside"])),
             shapes=_shapes(data["shapes"]),
-            readers=tuple(dict(one) for one in data["readers"]),
-            widest_conv=int(data["widest_conv"]),
+            readers=tuple(map(_reader, data["readers"])),
+            widest_conv=_whole(data["widest_conv"], MOST_BYTES),
             flags=frozenset(map(str, data["flags"])),
             trained=bool(data["trained"]),
             fixed=bool(data.get("fixed", False)),
         )
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a recording: {error!r}") from None
     count = len(run.sizes)
     whole = len(run.names) == len(run.kinds) == count
     if not whole or len(run.events) > MOST_EVENTS or run.batch < (0 if run.fixed else 1):
         raise ValueError("not a recording: its lists do not go together")
-    if any(not -count <= event < count for event in run.events) or min(run.sizes, default=0) < 0:
+    if any(not -count <= event < count for event in run.events):
         raise ValueError("not a recording: an event of no block")
     return run
 
 
+def _whole(value: Any, most: int) -> int:
+    """Return a whole number from 0 to `most`; ValueError for any other, which JSON may hold too."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError("not a recording: a figure out of bounds")
+    return number
+
+
+def _reader(data: Any) -> dict[str, int | None]:
+    samples = data.get("samples")
+    return {"samples": None if samples is None else _whole(samples, MOST_COUNT)}
+
+
 def _shapes(data: Any) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
     return tuple(
-        tuple(tuple(tuple(map(int, shape)) for shape in batch) for batch in reader)
-        for reader in data
+        tuple(tuple(_shape(shape) for shape in batch) for batch in reader) for reader in data
     )
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    # A length that a program leaves open is -1.
+    return tuple(-1 if length == -1 else _whole(length, MOST_COUNT) for length in data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +181,7 @@ def constant(run: Run) -> Recording:
     """Return a run as a recording that is the same at every batch size."""
     sizes = tuple(Size(size, 0.0) for size in run.sizes)
     samples = tuple(
-        None if one.get("samples") is None else Size(float(one["samples"] or 0), 0.0)
-        for one in run.readers
+        None if one["samples"] is None else Size(one["samples"], 0.0) for one in run.readers
     )
     return Recording(run, sizes, Size(run.widest_conv, 0.0), samples)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from gpuconsole.core.estimate import WITHOUT_PADDLE, Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import UsageError
 from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
+from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, context_of
 from gpuconsole.preflight.cost import MIXED_PRECISION
@@ -42,11 +42,7 @@ def report(
     formula. What `calibration` knows of the script, of such estimates and of the cards corrects
     each. UsageError for a batch size that is not positive, or a script that cannot be read.
     """
-    if task.batch_size is not None and task.batch_size < 1:
-        raise UsageError(
-            "Batch size must be positive", f"{task.batch_size} is not a batch size.",
-            "Give 1 or more.",
-        )  # fmt: skip
+    require_batch_size(task.batch_size)
     estimator: advice.Estimator
     if analysis is None and task.script:
         analysis = analyse(

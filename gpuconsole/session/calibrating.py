@@ -18,6 +18,7 @@ from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Lease
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
@@ -255,7 +256,7 @@ class _Run:
             return None
         try:
             said = json.loads(line[len(MARK) :])
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return said if isinstance(said, dict) else None
 
@@ -346,4 +347,4 @@ class _Run:
 def _mib(value: Any) -> float:
     """Return bytes that the probe told in MiB; 0 for anything else."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return max(0.0, float(value) / MIB) if number else 0.0
+    return float(value) / MIB if number and 0 <= value <= MOST_MIB * MIB else 0.0

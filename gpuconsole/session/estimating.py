@@ -152,7 +152,8 @@ class Estimating:
             climb.skip()
 
     def _allowed(self, task: Task) -> Measure:
-        return "never" if self._parts.read_only else task.measure or self._parts.settings.measure
+        parts = self._parts
+        return parts.settings.allowed_measure(task.measure, read_only=parts.read_only)
 
     async def _means(self, task: Task, report: Report, means: Means) -> Means:
         """Return the means with the places there are, looked for where they are needed."""

@@ -7,7 +7,6 @@ bounds and words that are no words do not count.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
@@ -16,12 +15,11 @@ from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.runcheck import fallback
+from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.session.outcome import Outcome, find_device_oom
 
-MOST_MIB = 2.0**24
-"""No device has 16 TiB; a larger figure is none."""
 ENOUGH_READINGS = 60
 """Readings after which a mean utilisation is believed: about a minute."""
 ENOUGH_STEPS = 2
@@ -270,7 +268,8 @@ def _fallback(said: Mapping[str, Any]) -> str:
 def _number(value: Any, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value <= most else None
+    # NaN fails every comparison, and so does a number too large to be a float.
+    return float(value) if 0 <= value <= most else None
 
 
 def _size(value: Any) -> float | None:

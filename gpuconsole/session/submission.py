@@ -11,6 +11,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
+from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.session.spec import checkpoint_path
 
 
@@ -39,10 +40,7 @@ def completed(task: Task) -> Task:
             f"{script}: Python runs scripts; preflight alone reads notebooks.",
             "Export it first: jupyter nbconvert --to script NOTEBOOK.",
         )
-    if task.batch_size is not None and task.batch_size < 1:
-        raise UsageError(
-            "Batch size is not positive", f"It is {task.batch_size}.", "Use 1 or more."
-        )
+    require_batch_size(task.batch_size)
     if task.devices is not None and task.devices < 1:
         raise UsageError("No devices", f"The task asks for {task.devices}.", "Use 1 or more.")
     checkpoint_path(task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from math import isfinite
 from typing import Any
 
 import pytest
@@ -179,8 +180,20 @@ class TestAdvice:
         assert "name one" in found.unknowns[0].reason
 
     def test_a_batch_below_one_is_refused(self) -> None:
-        with pytest.raises(UsageError):
-            measured.load(document(run(2), run(4))).estimate(0)
+        for batch in (0, -3, 10**320):
+            with pytest.raises(UsageError):
+                measured.load(document(run(2), run(4))).estimate(batch)
+
+    def test_the_largest_figures_that_count_are_computed_with(self) -> None:
+        sizes = {"sizes": [2**44] * 6, "widest_conv": 2**44}
+        huge = document(run(2, **sizes), run(4, **sizes, own_batch=10**320))
+        one = measured.load(huge)
+        assert one.own_batch is None
+        assert one.estimate(2**31).memory is None
+        bent = document(run(2), run(4, sizes=[2**44] * 6, widest_conv=2**44))
+        found = measured.load(bent).estimate(2**31).memory
+        assert found is not None
+        assert isfinite(found.high_mib)
 
     def test_mixed_precision_is_called_an_upper_bound(self) -> None:
         one = measured.load(document(run(2, flags=["amp"]), run(4, flags=["amp"])))
@@ -200,6 +213,16 @@ class TestAdvice:
         lambda one: one["runs"][0].update(names=None),
         lambda one: one["runs"][0].update(shapes=7),
         lambda one: one["runs"].__setitem__(0, "recording"),
+        lambda one: one.update(mode="device"),
+        lambda one: one["runs"][0].update(sizes=[10**320] * 6),
+        lambda one: one["runs"][0].update(sizes=[float("inf")] * 6),
+        lambda one: one["runs"][0].update(widest_conv=10**320),
+        lambda one: one["runs"][0].update(batch=10**320),
+        lambda one: one["runs"][0].update(shapes=[[[[10**5000]]]]),
+        lambda one: one["runs"][0].update(readers=[{"samples": 10**320}]),
+        lambda one: one["runs"][0].update(readers=[{"samples": "many"}]),
+        lambda one: one["runs"][0].update(batch=one["runs"][1]["batch"]),
+        lambda one: one["runs"][0].update(batch=0, fixed=True),
     ],
 )
 def test_a_spoilt_document_is_a_clear_error(spoil: Any) -> None:

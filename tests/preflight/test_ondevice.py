@@ -76,6 +76,8 @@ def test_it_answers_for_its_own_kind_of_device_alone() -> None:
         {**STRAIGHT, "runs": STRAIGHT["runs"][:2]}, {**STRAIGHT, "runs": STRAIGHT["runs"][:1] * 3},
         {**STRAIGHT, "runs": [{**run, "allocated": -1} for run in STRAIGHT["runs"]]},
         {**STRAIGHT, "runs": [{**run, "reserved": float("inf")} for run in STRAIGHT["runs"]]},
+        {**STRAIGHT, "runs": [{**run, "reserved": float("nan")} for run in STRAIGHT["runs"]]},
+        {**STRAIGHT, "runs": [{**run, "allocated": 10**320} for run in STRAIGHT["runs"]]},
         {**STRAIGHT, "runs": [{**run, "allocated": True} for run in STRAIGHT["runs"]]},
         {**STRAIGHT, "runs": [{**run, "batch": "8"} for run in STRAIGHT["runs"]]},
     ],

@@ -80,6 +80,14 @@ async def test_a_task_that_is_never_to_be_measured_is_queued_as_unknown(bench: B
     assert bench.runs == []
 
 
+async def test_a_task_cannot_be_measured_where_the_lab_says_never(bench: Bench) -> None:
+    bench.settings = LabSettings(measure="never")
+    async with bench.session() as session:
+        await session.submit(bench.task(measure="auto"))
+        await session.climb(bench.task(measure="auto"), insist=True)
+    assert bench.runs == []
+
+
 async def test_a_lab_may_refuse_what_no_tier_can_tell(bench: Bench) -> None:
     bench.settings = LabSettings(unknown_memory="refuse", measure="never")
     async with bench.session() as session:

@@ -164,6 +164,7 @@ def test_of_several_processes_the_one_that_trained_speaks() -> None:
         b'{"allocated": "x", "reserved": -5, "steps": 1e999, "oom": 7}',
         b'{"allocated": 1e30, "reserved": NaN, "steps": true, "batch": 1.5, "device": ["gpu"]}',
         b'{"paddle": {"a": 1}, "step_s": -1, "batch": 0, "oom": "x"}',
+        b'{"allocated": 1%s, "step_s": 1%s, "batch": 1%s}' % ((b"0" * 320,) * 3),
     ],
 )  # fmt: skip
 def test_whatever_a_script_writes_in_its_place_only_figures_count(content: bytes) -> None:
