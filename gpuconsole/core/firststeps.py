@@ -10,6 +10,9 @@ STEPS = 3
 """Optimizer steps after which training has usually reached its peak: from the second one on
 gradients and optimizer states exist."""
 
+REPORTED = " (reported by the job)"
+"""Whose word the figure is: a container may write anything into its reporter's file."""
+
 
 def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
     """Return what the latest attempt took in its first steps, as a sentence; "" until it is known.
@@ -20,7 +23,7 @@ def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
     attempt = job.attempt
     if attempt is None or attempt.steps_mib is None:
         return ""
-    taken = f"In its first steps Paddle took {format_mib(attempt.steps_mib)} at most"
+    taken = f"In its first steps Paddle took {format_mib(attempt.steps_mib)} at most{REPORTED}"
     return f"{taken}{_of_device(job, snapshot)}; {_predicted(job, attempt.steps_mib)}."
 
 

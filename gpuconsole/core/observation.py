@@ -59,6 +59,8 @@ class Observation:
     utilization: float | None = None
     """Mean percent of time in which its devices had a kernel of it running; None where others
     worked there too."""
+    user: str = ""
+    """Whose run it was; "" in a history from before that was written down."""
 
     @property
     def peak_mib(self) -> float | None:

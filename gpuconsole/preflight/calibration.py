@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import erf, exp, inf, log, sqrt
 from statistics import median
 from typing import Literal
@@ -17,6 +18,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
 from gpuconsole.preflight import conformal
+from gpuconsole.preflight.agreement import Voices, agreed, middle
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.conformal import Residual
 from gpuconsole.preflight.digest import settings_of
@@ -26,8 +28,6 @@ LEAST_MARGIN = 0.03
 """No range is narrower: kernels, and with them workspaces, are chosen anew in each run."""
 HISTORY_MARGIN = 0.05
 """Range around a peak that was seen, until repeats say how far they lie apart."""
-ENOUGH_RUNS = 3
-"""So many runs on a card tell its context as well as a calibration does."""
 LEAST_SPREAD_MIB = 16.0
 """Range of a context that was measured: libraries are loaded in pages and at need."""
 PRIOR_RUNS = conformal.ENOUGH
@@ -107,20 +107,22 @@ class Calibration:
         seen = tuple(sorted(observations, key=lambda one: one.at))
         measured = tuple(sorted(calibrations, key=lambda one: one.at))
         single = [one for one in seen if one.devices == 1]
-        contexts = _contexts(single, measured)
+        voices = Voices.of(single)
+        contexts = _contexts(single, measured, voices)
         runs: dict[_Key, list[Observation]] = defaultdict(list)
         for one in single:
             if one.digest:
                 runs[one.digest, settings_of(one.args, one.batch), one.backend].append(one)
         kept = {key: tuple(found) for key, found in runs.items()}
-        return cls(seen, measured, kept, contexts, _all_residuals(kept, contexts))
+        return cls(seen, measured, kept, contexts, _all_residuals(kept, contexts, voices))
 
     def context(self, host: str, device: str) -> Context | None:
         """Return the context on a host's card of this model; None when it is not known."""
         return self._contexts.get((host, device))
 
     def residuals(self, tier: str, backend: Backend) -> tuple[Residual, ...]:
-        """Return the errors of a tier's estimates, one for each script and settings."""
+        """Return the errors of a tier's estimates, one for each script of a user, each as far as
+        it counts for others."""
         return self._residuals.get((tier, backend), ())
 
     def margin(self, tier: Tier, backend: Backend) -> Margin:
@@ -128,7 +130,7 @@ class Calibration:
 
         Where runs that ran out leave no bound, it is the default or what was seen, the larger.
         """
-        default = HISTORY_MARGIN if tier == "history" else MARGINS.get(tier, MARGINS["static"])
+        default = _default_margin(tier)
         errors = self.residuals(tier, backend)
         high, low = conformal.upper(errors), conformal.lower(errors)
         if high is None or low is None:
@@ -225,8 +227,7 @@ class Calibration:
         if memory.reserved_mib <= 0:
             return 0.0
         point = log(free / memory.reserved_mib)
-        share = HISTORY_MARGIN if estimate.tier == "history" else MARGINS.get(estimate.tier, 0.25)
-        spread = log(1.0 + share) / UPPER_QUANTILE
+        spread = log(1.0 + _default_margin(estimate.tier)) / UPPER_QUANTILE
         chance = 0.5 * (1.0 - erf(point / spread / sqrt(2.0)))
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
@@ -257,8 +258,15 @@ def reaches(batch: int | None, other: int | None) -> bool:
     return batch == other or (batch is not None and other is not None and batch > other)
 
 
+def _default_margin(tier: str) -> float:
+    """Return the range of a tier before any history, as a share of what is reserved."""
+    if tier == "history":
+        return HISTORY_MARGIN
+    return MARGINS.get(tier, MARGINS["static"])  # type: ignore[call-overload, no-any-return]
+
+
 def _contexts(
-    runs: Sequence[Observation], measured: Sequence[HostCalibration]
+    runs: Sequence[Observation], measured: Sequence[HostCalibration], voices: Voices
 ) -> dict[tuple[str, str], Context]:
     """Return contexts by host and model: the last calibration, then what runs have shown since."""
     found = {
@@ -268,38 +276,43 @@ def _contexts(
         for one in measured
         if one.context_mib is not None
     }
-    beside: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    beside: dict[tuple[str, str], list[tuple[Observation, float]]] = defaultdict(list)
     for run in runs:
         # The driver's figure may be older than Paddle's last chunk: then it tells nothing.
         if run.backend != "cpu" and run.nvml_mib is not None and run.reserved_mib is not None:
             over = run.nvml_mib - run.reserved_mib
             if over > 0:
-                beside[run.host, run.device].append((over, run.at))
+                beside[run.host, run.device].append((run, over))
     for card, seen in beside.items():
-        if len(seen) >= ENOUGH_RUNS:
-            sizes = [size for size, _ in seen]
-            middle = median(sizes)
-            spread = max(LEAST_SPREAD_MIB, *(abs(size - middle) for size in sizes))
-            found[card] = Context(middle, spread, "history", *card, max(at for _, at in seen))
+        if told := middle(seen, voices):
+            centre, apart = told
+            last = max(run.at for run, _ in seen)
+            found[card] = Context(centre, max(LEAST_SPREAD_MIB, apart), "history", *card, last)
     return found
 
 
 def _all_residuals(
-    runs: Mapping[_Key, Sequence[Observation]], contexts: Mapping[tuple[str, str], Context]
+    runs: Mapping[_Key, Sequence[Observation]],
+    contexts: Mapping[tuple[str, str], Context],
+    voices: Voices,
 ) -> dict[tuple[str, Backend], tuple[Residual, ...]]:
-    """Return the errors of each tier; repeats of one script at one batch size count once."""
-    worst: dict[tuple[str, Backend], dict[tuple[object, ...], Residual]] = defaultdict(dict)
-    for (digest, settings, backend), group in runs.items():
-        for one in group:
-            error = _residual(one, contexts)
-            if error is None:
-                continue
-            errors, key = worst[one.tier, backend], (digest, settings, one.batch)
-            known = errors.get(key)
-            # What a run took says more than that another ran out.
-            if known is None or _weight(error) > _weight(known):
-                errors[key] = error
-    return {tier: tuple(errors.values()) for tier, errors in worst.items()}
+    """Return the errors of each tier: the largest of each script of a user."""
+    worst: dict[tuple[str, Backend], dict[tuple[str, str], Residual]] = defaultdict(dict)
+    for one in chain.from_iterable(runs.values()):
+        error = _residual(one, contexts)
+        if error is None:
+            continue
+        errors, key = worst[one.tier, one.backend], (voices.of_run(one), one.digest)
+        known = errors.get(key)
+        # What a run took says more than that another ran out.
+        if known is None or _weight(error) > _weight(known):
+            errors[key] = error
+    return {
+        (tier, backend): agreed(
+            [(voice, error) for (voice, _), error in errors.items()], _default_margin(tier)
+        )
+        for (tier, backend), errors in worst.items()
+    }
 
 
 def _weight(error: Residual) -> tuple[bool, float]:

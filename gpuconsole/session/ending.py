@@ -19,7 +19,7 @@ from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.observing import Ended, Watch, devices_of, named, read_reports
+from gpuconsole.session.observing import Ended, Watch, bounds_of, devices_of, named, read_reports
 from gpuconsole.session.outcome import (
     CANCELLED_RUNNING,
     KILLED_CODES,
@@ -72,7 +72,9 @@ class Ending:
             await self._require_engines([end.part for end in ends if end.killed])
         first = first_to_end(ends)
         outcome = _outcome(first, attempt)
-        reported = read_reports({name: text for end in ends for name, text in end.files.items()})
+        bounds = bounds_of(self._bench.hosts.snapshot(), attempt, self._watch)
+        files = {name: text for end in ends for name, text in end.files.items()}
+        reported = read_reports(files, bounds)
         # A console before this one may have seen more.
         self._watch.peak_mib = max(self._watch.peak_mib, attempt.peak_mib or 0.0)
         status = first.part.status

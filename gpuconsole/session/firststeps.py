@@ -13,7 +13,14 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.ending import run_image
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
-from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, read_reports
+from gpuconsole.session.observing import (
+    Ended,
+    Reported,
+    Watch,
+    bounds_of,
+    devices_of,
+    read_reports,
+)
 from gpuconsole.session.outcome import Outcome
 
 FIRST_S = 5.0
@@ -58,7 +65,8 @@ class FirstSteps:
                 # Its engine is away for now: the next question tells.
                 continue
             files |= {f"{part.rank}/{name}": text for name, text in found.items()}
-        return read_reports(files)
+        _, attempt = self._entry.present()
+        return read_reports(files, bounds_of(self._bench.hosts.snapshot(), attempt, self._watch))
 
     def _note(self, reported: Reported) -> None:
         """Write down what was taken; the end of the job replaces it by what it then knows."""

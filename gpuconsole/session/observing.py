@@ -105,6 +105,29 @@ def devices_of(snapshot: FleetSnapshot, attempt: Attempt) -> tuple[Device, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most memory that a report of an attempt can truthfully claim, MiB."""
+
+    device_mib: float = MOST_MIB
+    host_mib: float = MOST_MIB
+    """For a process that computes on the processor."""
+
+
+def bounds_of(snapshot: FleetSnapshot, attempt: Attempt, watch: Watch | None = None) -> Bounds:
+    """Return the bounds of an attempt on hosts and devices as last seen."""
+    known = watch.capacity_mib if watch is not None else None
+    devices = [one.memory_total_mib for one in devices_of(snapshot, attempt)]
+    hosts = [snapshot.host(part.host) for part in attempt.parts]
+    return Bounds(
+        _most(devices) or known or MOST_MIB,
+        _most(host.facts.memory_total_mib for host in hosts if host is not None) or MOST_MIB,
+    )
+
+
+NO_BOUNDS = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
 class Reported:
     """What the reporter of one attempt says, over all its processes. Sizes in MiB."""
 
@@ -128,10 +151,11 @@ class Reported:
         return self.reserved_mib if self.reserved_mib is not None else self.allocated_mib
 
 
-def read_reports(files: Mapping[str, bytes]) -> Reported:
+def read_reports(files: Mapping[str, bytes], bounds: Bounds = NO_BOUNDS) -> Reported:
     """Return what the files say together: the process that made the most steps speaks, with the
-    highest peaks of all."""
-    found = [said for said in map(_parsed, files.values()) if said is not None]
+    highest peaks of all. Memory beyond the bounds is a false figure, and left out."""
+    said = (_parsed(content, bounds) for content in files.values())
+    found = [one for one in said if one is not None]
     # A launcher imports Paddle too; what it took is no step's.
     trained = [one for one in found if one.steps] or found
     if not trained:
@@ -221,6 +245,7 @@ class Ended:
             paddle=said.paddle,
             image=self.image,
             utilization=self.watch.utilization,
+            user=job.user,
         )
 
     def _ending(self) -> str | None:
@@ -231,7 +256,7 @@ class Ended:
         return None
 
 
-def _parsed(content: bytes) -> Reported | None:
+def _parsed(content: bytes, bounds: Bounds) -> Reported | None:
     try:
         said = json.loads(content)
     except (ValueError, RecursionError):
@@ -240,11 +265,12 @@ def _parsed(content: bytes) -> Reported | None:
         return None
     kind = str(said.get("device", "")).partition(":")[0]
     text = said.get("oom")
+    most = bounds.host_mib if kind == "cpu" else bounds.device_mib
     return Reported(
         backend=cast(Backend, kind) if kind in _BACKENDS else None,
-        allocated_mib=_size(said.get("allocated")),
-        reserved_mib=_size(said.get("reserved")),
-        current_mib=_size(said.get("current")),
+        allocated_mib=_size(said.get("allocated"), most),
+        reserved_mib=_size(said.get("reserved"), most),
+        current_mib=_size(said.get("current"), most),
         steps=int(_number(said.get("steps"), 1e12) or 0),
         step_s=_number(said.get("step_s"), 1e6),
         recent_s=_number(said.get("recent_s"), 1e6),
@@ -272,8 +298,8 @@ def _number(value: Any, most: float) -> float | None:
     return float(value) if 0 <= value <= most else None
 
 
-def _size(value: Any) -> float | None:
-    size = _number(value, MOST_MIB * MIB)
+def _size(value: Any, most_mib: float) -> float | None:
+    size = _number(value, most_mib * MIB)
     return size / MIB if size else None
 
 

@@ -170,6 +170,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID""",
     ),
     ("ALTER TABLE attempts ADD COLUMN steps_mib REAL",),
+    (
+        "ALTER TABLE observations ADD COLUMN user TEXT NOT NULL DEFAULT ''",
+        "UPDATE observations SET user ="
+        " ifnull((SELECT user FROM jobs WHERE jobs.id = observations.job), '')",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

@@ -26,18 +26,19 @@ def told(
 
 def test_it_is_held_against_device_and_estimate() -> None:
     assert told(memory={"reserved_mib": 4000.0}, peak_mib=4096.0) == (
-        "In its first steps Paddle took 4.0 GiB at most of 40.0 GiB (10%); "
+        "In its first steps Paddle took 4.0 GiB at most (reported by the job) of 40.0 GiB (10%); "
         "3.9 GiB were predicted (+2%)."
     )
     assert told(memory={"reserved_mib": 8192.0}, peak_mib=5120.0) == (
-        "In its first steps Paddle took 4.0 GiB at most, 5.0 GiB with its context, "
-        "of 40.0 GiB (12%); 8.0 GiB were predicted (-50%)."
+        "In its first steps Paddle took 4.0 GiB at most (reported by the job), 5.0 GiB with its "
+        "context, of 40.0 GiB (12%); 8.0 GiB were predicted (-50%)."
     )
 
 
 def test_on_the_processor_there_is_no_device() -> None:
     assert told(backend="cpu", memory={"reserved_mib": 4096.0}) == (
-        "In its first steps Paddle took 4.0 GiB at most; 4.0 GiB were predicted (+0%)."
+        "In its first steps Paddle took 4.0 GiB at most (reported by the job); 4.0 GiB were "
+        "predicted (+0%)."
     )
 
 

@@ -328,6 +328,76 @@ def test_a_step_that_was_timed_replaces_the_estimate(script: Path) -> None:
 
 
 def test_residuals_are_logarithms_of_observed_over_predicted() -> None:
-    known = Calibration.from_observations([other(1, 100.0, 200.0)])
+    known = Calibration.from_observations([other(1, 100.0, 120.0)])
     (residual,) = known.residuals("static", "gpu")
-    assert residual.value == pytest.approx(log(2.0))
+    assert residual.value == pytest.approx(log(1.2))
+
+
+# --- figures that a container may have forged ---------------------------------------------------
+
+
+def honest(count: int, **changes: object) -> list[Observation]:
+    return [other(n, 100.0, 101.0 + n % 5, **changes) for n in range(count)]
+
+
+FORGED = {"reserved_mib": 40_000.0, "nvml_mib": 40_500.0}
+
+
+def test_one_script_widens_the_range_of_others_no_further_than_without_history() -> None:
+    forged = [
+        other(99, 100.0, 0.0, **FORGED, batch=batch, args=("--depth", str(batch)))
+        for batch in range(1, 30)
+    ]
+    margin = Calibration.from_observations([*honest(12), *forged]).margin("static", "gpu")
+    assert margin.n == 13
+    assert margin.high <= MARGINS["static"] + 1e-9
+    second = other(98, 100.0, 180.0)
+    agreed = Calibration.from_observations([*honest(12), *forged, second])
+    assert agreed.margin("static", "gpu").high == pytest.approx(0.8)
+
+
+def test_no_user_of_several_widens_it_alone() -> None:
+    lies = [other(50 + n, 100.0, 0.0, **FORGED, user="eve") for n in range(5)]
+    seen = [*honest(12, user="ada"), *honest(6, user="bob"), *lies]
+    margin = Calibration.from_observations(seen).margin("static", "gpu")
+    assert margin.high <= MARGINS["static"] + 1e-9
+    low = [replace(lie, reserved_mib=0.001) for lie in lies]
+    assert Calibration.from_observations([*seen[:-5], *low]).margin("static", "gpu").low <= 0.25
+
+
+def test_a_run_that_ran_out_counts_for_others_within_the_same_bounds() -> None:
+    out = other(99, 100.0, 0.0, outcome="oom", reserved_mib=None, requested_mib=1e6)
+    margin = Calibration.from_observations([*honest(12), out]).margin("static", "gpu")
+    assert margin.high <= MARGINS["static"] + 1e-9
+
+
+def test_what_is_forged_counts_for_its_own_script(script: Path) -> None:
+    report = ask(script, *honest(12), of(script, reserved_mib=5000.0))
+    assert (report.estimate.tier, reserved(report)) == ("history", 5000.0)
+
+
+def test_a_context_is_told_by_several_scripts_that_agree() -> None:
+    same = [other(1, 100.0, 100.0, nvml_mib=600.0 + n, job=str(n)) for n in range(9)]
+    assert Calibration.from_observations(same).context("lab", "A100") is None
+    three = [other(n, 100.0, 100.0, nvml_mib=600.0 + n) for n in range(3)]
+    forged = other(9, 100.0, 1.0, nvml_mib=39_000.0)
+    context = Calibration.from_observations([*three, forged]).context("lab", "A100")
+    assert context is not None
+    assert context.mib == 501.5
+    assert context.spread_mib == 16.0
+    apart = [other(n, 100.0, 100.0, nvml_mib=200.0 * 3**n) for n in range(4)]
+    assert Calibration.from_observations(apart).context("lab", "A100") is None
+
+
+def test_a_context_is_told_by_several_users_where_there_are_several() -> None:
+    ada = [other(n, 100.0, 100.0, nvml_mib=600.0, user="ada") for n in range(5)]
+    elsewhere = other(8, 100.0, 100.0, user="bob")
+    assert Calibration.from_observations([*ada, elsewhere]).context("lab", "A100") is None
+    bob = other(9, 100.0, 100.0, nvml_mib=610.0, user="bob")
+    context = Calibration.from_observations([*ada, bob]).context("lab", "A100")
+    assert context is not None
+    assert context.mib == 505.0
+    eve = [other(10 + n, 100.0, 1.0, nvml_mib=9000.0, user="eve") for n in range(20)]
+    known = Calibration.from_observations([*ada, bob, *eve]).context("lab", "A100")
+    assert known is not None
+    assert known.mib == 510.0

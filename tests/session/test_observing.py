@@ -7,10 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import (
+    Device,
+    DeviceProcess,
+    FleetSnapshot,
+    Host,
+    HostFacts,
+    HostState,
+)
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.units import MIB
-from gpuconsole.session.observing import Ended, Reported, Watch, devices_of, named, read_reports
+from gpuconsole.session.observing import (
+    Ended,
+    Reported,
+    Watch,
+    bounds_of,
+    devices_of,
+    named,
+    read_reports,
+)
 from gpuconsole.session.outcome import Outcome
 from tests.session.conftest import Lab
 from tests.session.fakes import Container
@@ -230,6 +245,40 @@ async def test_the_first_steps_are_in_the_history_although_the_job_is_lost_later
     await lab.clock.until(lambda: desk.job(job_id).state.ended)
     (seen,) = desk.journal.observations()
     assert seen.reserved_mib == 64.0
+
+
+def test_memory_that_the_device_does_not_have_is_not_believed() -> None:
+    snapshot = fleet(0.0)
+    bounds = bounds_of(snapshot, ATTEMPT)
+    forged = said(allocated=90 * MIB, reserved=40961 * MIB, current=1e13)
+    found = read_reports({"1.json": forged}, bounds)
+    assert (found.allocated_mib, found.reserved_mib, found.current_mib) == (90.0, None, None)
+    host = replace(snapshot.hosts[0], facts=HostFacts(memory_total_mib=1000.0))
+    bounds = bounds_of(replace(snapshot, hosts=(host,)), ATTEMPT)
+    forged = said(device="cpu", allocated=1001 * MIB, reserved=None)
+    assert read_reports({"1.json": forged}, bounds).peak_mib is None
+    # A host that is away now had a device of this size.
+    bounds = bounds_of(FleetSnapshot(), ATTEMPT, Watch(capacity_mib=64.0))
+    assert read_reports({"1.json": said(reserved=65 * MIB)}, bounds).reserved_mib is None
+
+
+async def test_a_forged_report_is_nowhere_above_the_device(lab: Lab) -> None:
+    desk = lab.desk()
+    desk.start()
+    job_id = lab.submit(desk)
+    await lab.clock.until(lambda: lab.docker.running)
+    forged = said(device="gpu:0", steps=30, reserved=1e13, allocated=64 * MIB)
+    lab.docker.only().files["7.json"] = forged
+    await lab.clock.until(lambda: desk.journal.observations())
+    (first,) = desk.journal.observations()
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    (last,) = desk.journal.observations()
+    attempt = desk.job(job_id).attempt
+    assert attempt is not None
+    assert (first.reserved_mib, last.reserved_mib) == (None, None)
+    assert (first.user, last.user) == (desk.job(job_id).user,) * 2
+    assert (attempt.steps_mib, attempt.peak_mib) == (64.0, 64.0)
 
 
 def test_an_empty_report_says_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,15 +116,25 @@ def test_an_older_journal_is_brought_up_with_its_jobs(tmp_path: Path, version: i
         "INSERT INTO jobs (id, user, state, task, submitted_at, revision)"
         " VALUES ('a', 'ada', 'queued', '{\"name\": \"x\"}', 1.0, 1)"
     )
+    with contextlib.suppress(sqlite3.OperationalError):
+        # From the version on that has a history.
+        old.executemany(
+            "INSERT INTO observations (job, attempt, at, outcome, digest, script, args, devices,"
+            " backend, device, host, tier, steps, paddle, image)"
+            " VALUES (?, 1, 1.0, 'ok', 'd', 's', '[]', 1, 'gpu', '', '', '', 3, '', '')",
+            [("a",), ("gone",)],
+        )
     old.execute(f"PRAGMA user_version = {version}")
     old.commit()
     old.close()
     journal = Journal(folder, clock=now)
     try:
         assert [job.id for job in journal.jobs()] == ["a"]
+        seen = journal.observations()
+        assert [one.user for one in seen] in ([], ["ada", ""])
         journal.observe(RUN)
         journal.calibrate(CARD)
-        assert journal.observations() == (RUN,)
+        assert journal.observations() == (*seen, RUN)
     finally:
         journal.close()
 
