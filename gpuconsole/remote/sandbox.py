@@ -144,6 +144,8 @@ class Sandbox:
         SandboxTimeoutError when it takes too long. Leaving the iterator ends the child.
         """
         (scratch / "shm").mkdir(exist_ok=True)
+        for _, stored in overlay.stored(scratch) if overlay else ():
+            stored.mkdir(exist_ok=True)
         command = self.command(argv, readable=readable, scratch=scratch, overlay=overlay)
         with pidsgroup.pids_group(self.limits.processes) as group:
             joined = () if group is None else self._confined(join=str(group))

@@ -35,6 +35,12 @@ class Overlay:
     """What of it is seen at `SOURCE`: the root itself, or files below it."""
     size_mib: int = 1024
     """How much may be written."""
+    outside: tuple[Path, ...] = ()
+    """Other folders that are empty and written to, in order; they go with the scratch folder."""
+
+    def stored(self, scratch: Path) -> Iterator[tuple[Path, Path]]:
+        """Give each folder outside with the one of the scratch folder that is seen in its place."""
+        yield from ((path, scratch / f"outside-{at}") for at, path in enumerate(self.outside))
 
 
 def is_shared(folder: Path) -> bool:
@@ -73,6 +79,8 @@ def view(
         elif path.exists():
             made += ["--ro-bind", name, name]
     if overlay is not None:
+        for path, stored in overlay.stored(scratch):
+            made += ["--bind", str(stored), str(path)]
         made += _in_place_of(overlay, sized)
     shown = {*_interpreter(), *(path.resolve() for path in readable)}
     for path in sorted(shown):

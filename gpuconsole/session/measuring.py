@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -18,6 +19,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.request import probe_files
 from gpuconsole.remote.probe_lines import lines
+from gpuconsole.session.outside import named_outside
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
@@ -144,7 +146,11 @@ async def here(
 
     root = Path(request["root"])
     own = tuple(path.resolve() for path in shown if path.resolve().is_relative_to(root))
-    overlay = Overlay(root, own)
+    # Without a view of its own the script would write to the folders themselves.
+    outside: tuple[Path, ...] = ()
+    if sandbox.bubblewrap:
+        outside = await asyncio.to_thread(named_outside, own, root, request["args"])
+    overlay = Overlay(root, own, outside=outside)
     files = None if root in own else [str(path.relative_to(root)) for path in own]
     with tempfile.TemporaryDirectory(prefix="gpuconsole-measure-") as folder:
         scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
@@ -154,7 +160,8 @@ async def here(
             (probe / name).parent.mkdir(exist_ok=True)
             (probe / name).write_bytes(file.read_bytes())
         source, place = sandbox.places(overlay, scratch)
-        asked = {**request, "root": str(place), "source": str(source), "files": files}
+        places = {"root": str(place), "source": str(source), "outside": [*map(str, outside)]}
+        asked = {**request, **places, "files": files}
         others = [path for path in shown if path.resolve() not in own]
         said = sandbox.lines(
             [str(probe / "probe.py")], stdin=json.dumps(asked).encode(),

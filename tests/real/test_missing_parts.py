@@ -290,6 +290,22 @@ def test_data_that_is_missing_is_made_up_in_the_copy_and_named(
         assert word in said
 
 
+def test_data_outside_of_the_project_is_made_up_in_folders_that_are_given_for_it(
+    tmp_path: Path,
+) -> None:
+    script, data = tmp_path / "project" / "train.py", tmp_path / "data7"
+    for folder in (script.parent, data):
+        folder.mkdir()
+    script.write_text(FOLDERS.replace("data/train", str(data / "faces")))
+    asked = {"source": str(script.parent), "root": str(tmp_path / "copy")}
+    error = messages(script, "meta", **asked)[-1]["error"]
+    assert error["kind"] == "data"
+    assert list(data.iterdir()) == []
+    last = messages(script, "meta", **asked, outside=[str(data)])[-1]
+    said = "\n".join(measured.load(last["document"]).notes)
+    assert f"{data / 'faces'} is not here; in its place: pictures" in said
+
+
 def test_an_error_that_may_come_of_made_up_data_says_so(tmp_path: Path) -> None:
     script = tmp_path / "project" / "train.py"
     script.parent.mkdir()

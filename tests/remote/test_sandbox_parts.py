@@ -152,6 +152,18 @@ def test_a_project_has_a_folder_to_write_to_in_its_place(tmp_path: Path, sized: 
         assert words[at + 2 : at + 5] == ["--ro-bind", str(shown), source]
 
 
+def test_folders_outside_of_a_project_lie_in_the_scratch_folder(tmp_path: Path) -> None:
+    project, scratch = tmp_path / "project", tmp_path / "scratch"
+    overlay = sandbox_view.Overlay(project, (project,), outside=(Path("/data7"), tmp_path))
+    words = sandbox_view.view([], scratch, overlay)
+    for at, (path, stored) in enumerate(overlay.stored(scratch)):
+        assert stored == scratch / f"outside-{at}"
+        place = words.index(str(stored))
+        assert words[place - 1 : place + 2] == ["--bind", str(stored), str(path)]
+        # The project, and whatever else is shown, lies on top.
+        assert place < words.index("--tmpfs")
+
+
 def test_places_of_a_project_depend_on_the_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -321,13 +321,14 @@ def laid_out(request: Any) -> None:
 
     root = request["root"]
     os.makedirs(root, exist_ok=True)
-    _MOUNTED.setdefault(root, frozenset(os.listdir(root)))
-    probe_tree.cleared(root, _MOUNTED[root])
+    for folder in (root, *request.get("outside", ())):
+        _MOUNTED.setdefault(folder, frozenset(os.listdir(folder)))
+        probe_tree.cleared(folder, _MOUNTED[folder])
     probe_tree.lay(request["source"], root, request.get("files"))
 
 
 _MOUNTED: dict[Any, Any] = {}
-"""What was in a root before the project was laid out there."""
+"""What was in a folder before the project was laid out there, or anything made up."""
 
 
 def environment(request: Any) -> Any:

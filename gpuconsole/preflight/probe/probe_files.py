@@ -29,10 +29,11 @@ _PICTURES = f"pictures of {probe_made.WIDTH} x {probe_made.HEIGHT}"
 
 
 class Maker:
-    """Makes files and folders below one folder."""
+    """Makes files and folders below a project, and below folders outside that it names."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, outside: Any = ()) -> None:
         self.root = os.path.join(os.path.realpath(root), "")
+        self.roots = (self.root, *(os.path.join(os.path.realpath(one), "") for one in outside))
         self.folders: set[Any] = set()
         self.busy = False
         self.exists = os.path.lexists
@@ -42,7 +43,7 @@ class Maker:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return None
         full = os.path.abspath(os.fsdecode(path))
-        return full if full.startswith(self.root) and not self.exists(full) else None
+        return full if full.startswith(self.roots) and not self.exists(full) else None
 
     def file(self, full: Any, kind: Any = None) -> Any:
         """Make a file; returns whether it could be."""
@@ -72,7 +73,8 @@ class Maker:
             folder = os.path.dirname(full)
             self.folders.add(folder)
             full, kind = os.path.join(folder, "*"), _PICTURES
-        note(f"{MADE_UP}: {os.path.relpath(full, self.root)} is not here; in its place: {kind}.")
+        shown = os.path.relpath(full, self.root) if full.startswith(self.root) else full
+        note(f"{MADE_UP}: {shown} is not here; in its place: {kind}.")
 
     def folder(self, full: Any) -> Any:
         """Make a folder; returns whether it could be."""
@@ -119,9 +121,9 @@ class Maker:
         return any(full.startswith(os.path.join(one, "")) for one in self.folders)
 
 
-def install(root: Any) -> None:
-    """Make what is missing below a folder from now on."""
-    maker = Maker(root)
+def install(root: Any, outside: Any = ()) -> None:
+    """Make what is missing below a folder, and below others outside, from now on."""
+    maker = Maker(root, outside)
     sys.addaudithook(lambda event, args: heard(maker, event, args))
     for module, name in ((os.path, "exists"), (os.path, "isfile"), (os.path, "isdir")):
         _answer(maker, module, name, name == "isdir")

@@ -76,7 +76,7 @@ def main() -> None:
     probe_alone.install(paddle, builds=meta is None)
     if request.get("source"):
         # Never in a project itself.
-        probe_files.install(request["root"])
+        probe_files.install(request["root"], request.get("outside", ()))
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
