@@ -118,7 +118,8 @@ async def in_container(
     progress: Progress,
 ) -> bytes:
     """Measure in a container that is made for it and removed afterwards; returns the document."""
-    request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER}
+    # The image has the versions of libraries that the job will have.
+    request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER, "image": True}
     container = await engine.create(spec)
     try:
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:

@@ -369,6 +369,50 @@ def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) 
         assert error["kind"] == "library"
 
 
+def test_a_module_that_the_project_builds_is_stood_in_for_like_a_library(write: Any) -> None:
+    train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+    script = write(f"{HEAD}from ops.cut import cut\nimport ops.boxes.join as join\n{train}")
+    (script.parent / "ops" / "boxes").mkdir(parents=True)
+    for name in ("ops/cut.pyx", "ops/boxes/join.cpp", "ops/boxes/__init__.py"):
+        (script.parent / name).touch()
+    last = messages(script, "meta")[-1]
+    assert "document" in last, last
+    assert "ops.boxes.join, ops.cut." in "\n".join(measured.load(last["document"]).notes)
+    script.write_text(f"{HEAD}import ops.cut\nnp.zeros(ops.cut.width)\n")
+    assert "needs ops.cut: it is not installed" in messages(script, "meta")[-1]["error"]["message"]
+    script.write_text(f"{HEAD}import ops.other\n")
+    error = messages(script, "meta")[-1]["error"]
+    assert "No module named 'ops.other'" in error["message"]
+
+
+OLDER = (
+    HEAD
+    + """
+import collections, inspect
+from collections import Mapping
+from PIL import Image
+import yaml
+assert np.zeros(2, np.int).dtype == np.dtype(int) and np.Inf > 0 and isinstance({}, Mapping)
+assert np.float is float and Image.ANTIALIAS == Image.LANCZOS
+assert yaml.load("width: 48") == {"width": 48}
+assert list(yaml.load_all("width: 48")) == [{"width": 48}]
+assert inspect.getargspec(lambda x: x)[0] == ["x"]
+assert not hasattr(np, "never")
+"""
+)
+
+
+def test_names_of_older_libraries_are_given_here_and_not_in_the_jobs_image(write: Any) -> None:
+    train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+    last = messages(write(OLDER + train), "meta")[-1]
+    assert "document" in last, last
+    said = "\n".join(measured.load(last["document"]).notes)
+    for name in ("numpy.int ", "collections.Mapping", "yaml.load ", "PIL.Image.ANTIALIAS"):
+        assert name in said
+    error = messages(write(f"{HEAD}np.Inf + 1\n"), "meta", image=True)[-1]["error"]
+    assert "Inf" in error["message"]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -29,6 +29,8 @@ COMPUTED: tuple[Any, ...] = ()
 """Classes of what is computed with."""
 _STANDARD = getattr(sys, "stdlib_module_names", ())
 _RAISED = ("Error", "Exception", "Warning")
+_SOURCES = (".pyx", ".c", ".cc", ".cpp", ".cu")
+"""Of what is compiled into a module."""
 
 
 class NeededError(BaseException):
@@ -36,7 +38,7 @@ class NeededError(BaseException):
     takes it for a sample that cannot be read."""
 
     def __init__(self, path: Any, what: Any) -> None:
-        library = path.partition(".")[0]
+        library = next((one for one in MISSING if f"{path}.".startswith(f"{one}.")), path)
         super().__init__(
             f"needs {library}: it is not installed here, and {what} {path}; in the job's image it "
             "may be"
@@ -58,29 +60,46 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
         """Return a spec for a module that the script cannot do without."""
-        top, _, rest = name.partition(".")
-        if rest:
-            known = isinstance(sys.modules.get(name.rpartition(".")[0]), Library)
-            return importlib.machinery.ModuleSpec(name, self) if known else None
-        if top.startswith("_") or top in _STANDARD or top == "paddle":
+        parent, _, last = name.rpartition(".")
+        if isinstance(sys.modules.get(parent), Library):
+            return importlib.machinery.ModuleSpec(name, self)
+        if parent:
+            needed = self.is_unbuilt(last, path)
+        else:
+            needed = not name.startswith("_") and name not in _STANDARD and name != "paddle"
+        if not needed or not self.is_asked_by_the_project():
             return None
-        frame: Any = sys._getframe(1)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def is_asked_by_the_project(self) -> Any:
+        """Tell whether a module is being imported by code of the project that needs it."""
+        frame: Any = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
             if frame.f_code.co_name == "find_spec":
                 # Only the question is asked if the module is there.
-                return None
+                return False
             frame = frame.f_back
         if frame is None or not os.path.abspath(frame.f_code.co_filename).startswith(self.root):
             # An installed package knows what it does without.
-            return None
-        if probe_guard.is_caught(frame, ("ImportError", "ModuleNotFoundError")):
-            return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+            return False
+        return not probe_guard.is_caught(frame, ("ImportError", "ModuleNotFoundError"))
+
+    def is_unbuilt(self, name: Any, folders: Any) -> Any:
+        """Tell whether a folder of the project has what a compiled module of this name is built
+        from: its own `setup.py` builds it there."""
+        places = (os.path.join(os.path.abspath(one), name) for one in folders or ())
+        return any(
+            place.startswith(self.root) and os.path.isfile(place + suffix)
+            for place in places
+            for suffix in _SOURCES
+        )
 
     def create_module(self, spec: Any) -> Any:
         """Return a module of which everything can be imported."""
         known = probe_settings.LIBRARIES.get(spec.name)
-        top = spec.name.partition(".")[0]
+        parent = sys.modules.get(spec.name.rpartition(".")[0])
+        own = parent is not None and not isinstance(parent, Library)
+        top = spec.name if own else spec.name.partition(".")[0]
         if known is None:
             MISSING.setdefault(top)
             names = ", ".join(sorted(MISSING))

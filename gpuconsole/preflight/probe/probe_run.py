@@ -61,6 +61,7 @@ def main() -> None:
     import probe_hooks
     import probe_imports
     import probe_network
+    import probe_older
     import probe_standins
     import probe_tree
 
@@ -77,6 +78,8 @@ def main() -> None:
     if request.get("source"):
         # Never in a project itself.
         probe_files.install(request["root"], request.get("outside", ()))
+    if not request.get("image"):
+        probe_older.install(request["root"])
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])

@@ -1,0 +1,119 @@
+"""Names that libraries once had and lack here, for scripts that were written for those versions.
+
+The job's image has the versions that its script needs; this machine has one of each library. A name
+is given only to code of the project, only where the library lacks it, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import types
+from typing import Any
+
+from probe_files import when_imported
+from probe_notes import note
+
+
+def install(root: Any) -> None:
+    """Give code below `root` what it asks of older versions of libraries."""
+    import collections
+    import collections.abc
+
+    import numpy
+
+    kinds = {
+        "bool": bool,
+        "int": int,
+        "float": float,
+        "complex": complex,
+        "object": object,
+        "str": str,
+        "long": int,
+        "unicode": str,
+        "float_": numpy.float64,
+        "complex_": numpy.complex128,
+        "unicode_": numpy.str_,
+        "string_": numpy.bytes_,
+    }
+    values = {"Inf": numpy.inf, "Infinity": numpy.inf, "PINF": numpy.inf, "infty": numpy.inf,
+              "NINF": -numpy.inf, "NaN": numpy.nan, "NAN": numpy.nan}  # fmt: skip
+    functions = {
+        "product": numpy.prod,
+        "cumproduct": numpy.cumprod,
+        "alltrue": numpy.all,
+        "sometrue": numpy.any,
+        "in1d": numpy.isin,
+        "row_stack": numpy.vstack,
+        "asfarray": _as_floats,
+        "trapz": getattr(numpy, "trapezoid", None),
+    }
+    compat = types.SimpleNamespace(long=int, unicode=str)
+    _offer(numpy, {**kinds, **values, **functions, "compat": compat}, root)
+    abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
+    _offer(collections, abstract, root)
+    _offer(inspect, {"getargspec": lambda f: inspect.getfullargspec(f)[:4]}, root)
+    when_imported(
+        "PIL.Image",
+        lambda module: _offer(
+            module,
+            {
+                "ANTIALIAS": module.LANCZOS,
+                "LINEAR": module.BILINEAR,
+                "CUBIC": module.BICUBIC,
+            },
+            root,
+        ),
+    )
+    when_imported("yaml", lambda module: _load_without_loader(module, root))
+
+
+def _as_floats(values: Any, dtype: Any = None) -> Any:
+    import numpy
+
+    return numpy.asarray(values, dtype or numpy.float64)
+
+
+def _offer(module: Any, names: Any, root: Any) -> None:
+    """Answer for names that a module has no more."""
+    inside = os.path.join(os.path.abspath(root), "")
+    old = vars(module).get("__getattr__")
+
+    def asked(name: Any) -> Any:
+        if names.get(name) is not None and _asks(inside):
+            note(f"{module.__name__}.{name} is no more in the version that is installed here; "
+                 "what it was in older ones is in its place.")  # fmt: skip
+            return names[name]
+        if old is not None:
+            return old(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = asked
+
+
+def _asks(inside: Any) -> Any:
+    """Tell whether code of the project asks whoever called this."""
+    return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(inside)
+
+
+def _load_without_loader(yaml: Any, root: Any) -> None:
+    """Let `yaml.load` do without a loader, as it did before PyYAML 6."""
+    inside = os.path.join(os.path.abspath(root), "")
+    for name in ("load", "load_all"):
+        old = getattr(yaml, name)
+        if inspect.signature(old).parameters["Loader"].default is not inspect.Parameter.empty:
+            continue
+
+        setattr(yaml, name, _defaulted(old, yaml.FullLoader, inside))
+
+
+def _defaulted(load: Any, loader: Any, inside: Any) -> Any:
+    def loaded(stream: Any, *given: Any, **named: Any) -> Any:
+        if given or named or not _asks(inside):
+            return load(stream, *given, **named)
+        note(f"yaml.{load.__name__} needs a Loader in the version that is installed here; it was "
+             "called without one, as in older ones.")  # fmt: skip
+        return load(stream, loader)
+
+    return loaded
