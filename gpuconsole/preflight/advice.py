@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from math import erf, log, sqrt
+from math import log
 from typing import Protocol
 
 from gpuconsole.core.estimate import Estimate, Memory, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import format_mib
+from gpuconsole.preflight import chance
 from gpuconsole.preflight.analysis import MAX_BATCH
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.cost import step_range
@@ -22,10 +23,6 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
-UPPER_QUANTILE = 1.645
-"""The upper bound is taken as the 95th percentile of a log-normal error."""
-LEAST_SHARE = 0.01
-"""No estimate is surer than this when a chance is told."""
 LIKELY = 0.5
 """From this chance on, running out is what is expected."""
 BY_CHANCE = 0.06
@@ -115,19 +112,19 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
         word, reason = "tight", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
     else:
         word, reason = "fits", f"{format_mib(headroom)} would be left of {format_mib(limit)}"
-    chance = chance_beside(word, oom_probability(estimate, card))
+    beside = chance_beside(word, oom_probability(estimate, card))
     judged = _verdict(card, word, reason, limit=limit, largest=largest, headroom=headroom,
-                      probability=chance)  # fmt: skip
+                      probability=beside)  # fmt: skip
     return replace(judged, memory=memory)
 
 
-def chance_beside(word: VerdictWord, chance: float | None) -> float | None:
+def chance_beside(word: VerdictWord, probability: float | None) -> float | None:
     """Return the chance to run out that may stand beside a verdict, None where there is none.
 
     The limit is below what is physically free, so a job that is refused could well live: a chance
     that says so would contradict the verdict.
     """
-    return None if word == "will-not-fit" and (chance or 0.0) < LIKELY else chance
+    return None if word == "will-not-fit" and (probability or 0.0) < LIKELY else probability
 
 
 def _verdict(
@@ -161,10 +158,7 @@ def _allowance(card: Card, flags: Collection[str]) -> float:
 
 
 def oom_probability(estimate: Estimate, card: Card) -> float | None:
-    """Return the chance that the job needs more than is physically there.
-
-    The need is log-normal around the point estimate, with the upper bound as 95th percentile.
-    """
+    """Return the chance that the job needs more than is physically there; None without a size."""
     memory = estimate.memory
     if memory is None:
         return None
@@ -173,9 +167,8 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
         return 1.0
     if memory.reserved_mib <= 0:
         return 0.0
-    sigma = log(1.0 + max(memory.upper_share, LEAST_SHARE)) / UPPER_QUANTILE
-    distance = log(free / memory.reserved_mib) / sigma
-    return round(0.5 * (1.0 - erf(distance / sqrt(2.0))), 4)
+    point, spread = log(free / memory.reserved_mib), chance.wide(memory.upper_share)
+    return round(chance.above(point, spread, estimate.tier, estimate.backend), 4)
 
 
 def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:

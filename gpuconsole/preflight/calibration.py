@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import erf, exp, inf, log, sqrt
+from math import exp, inf, log
 from statistics import median
 from typing import Literal
 
@@ -17,7 +17,7 @@ from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
-from gpuconsole.preflight import conformal
+from gpuconsole.preflight import chance, conformal
 from gpuconsole.preflight.agreement import Voices, agreed, middle
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.conformal import Residual
@@ -32,8 +32,6 @@ LEAST_SPREAD_MIB = 16.0
 """Range of a context that was measured: libraries are loaded in pages and at need."""
 PRIOR_RUNS = conformal.ENOUGH
 """The default distribution weighs as much as so many runs."""
-UPPER_QUANTILE = 1.645
-"""Standard normal, 95 %: where the default margins stand."""
 
 _Key = tuple[str, tuple[str, ...], Backend]
 
@@ -217,7 +215,7 @@ class Calibration:
 
     def oom_probability(self, estimate: Estimate, free_mib: float) -> float | None:
         """Return the chance that a job needs more than `free_mib`: past errors of the tier, with
-        the default log-normal weighing as much as PRIOR_RUNS of them."""
+        what is assumed without any weighing as much as PRIOR_RUNS of them."""
         memory = estimate.memory
         if memory is None:
             return None
@@ -227,13 +225,18 @@ class Calibration:
         if memory.reserved_mib <= 0:
             return 0.0
         point = log(free / memory.reserved_mib)
-        spread = log(1.0 + _default_margin(estimate.tier)) / UPPER_QUANTILE
-        chance = 0.5 * (1.0 - erf(point / spread / sqrt(2.0)))
+        spread = chance.wide(_default_margin(estimate.tier))
+
+        def assumed(error: float) -> float:
+            return chance.above(error, spread, estimate.tier, estimate.backend)
+
+        found = assumed(point)
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
-            seen = conformal.exceedance(errors, point, log(1.0 + LEAST_MARGIN), spread)
-            chance = (len(errors) * seen + PRIOR_RUNS * chance) / (len(errors) + PRIOR_RUNS)
-        return round(chance, 4)
+            blur = conformal.blur(errors, log(1.0 + LEAST_MARGIN))
+            seen = conformal.exceedance(errors, point, blur, assumed)
+            found = (len(errors) * seen + PRIOR_RUNS * found) / (len(errors) + PRIOR_RUNS)
+        return round(found, 4)
 
 
 def day(at: float) -> str:

@@ -7,14 +7,19 @@ An error known only as "more than" gives its weight to all larger ones (Kaplan a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import erf, inf, sqrt
+from math import erf, inf, pow, sqrt
+from statistics import pstdev, quantiles
 
 ENOUGH = 9
 """With so many errors the largest one bounds the next with chance 0.9."""
 LEVEL = 0.95
 """The bound's chance, from 19 errors on; between 9 and 18 the largest error is the bound."""
+LEAST_BLUR = 0.005
+"""Not even a run repeated takes the same to the byte."""
+_QUARTILES = 1.349
+"""What lies between the quartiles of a normal distribution, in standard deviations."""
 _ROUNDING = 1e-9
 
 
@@ -71,24 +76,38 @@ def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
     return None if bound is None else -bound
 
 
-def exceedance(residuals: Sequence[Residual], point: float, blur: float, spread: float) -> float:
+def blur(residuals: Sequence[Residual], most: float) -> float:
+    """Return by how much each known error is blurred, at most `most`: with few of them just that,
+    else by Silverman's rule (Density Estimation, 1986, 3.31), which follows how far they lie apart.
+    """
+    values = [one.value for one in residuals if not one.censored]
+    if len(values) < ENOUGH:
+        return most
+    low, _, high = quantiles(values, n=4)
+    width = min(pstdev(values), (high - low) / _QUARTILES)
+    return min(most, max(LEAST_BLUR, 0.9 * width / pow(len(values), 0.2)))
+
+
+def exceedance(
+    residuals: Sequence[Residual], point: float, blur: float, above: Callable[[float], float]
+) -> float:
     """Return the chance that an error like those seen is above `point`.
 
     Each known one is blurred by a normal of `blur`. How far one that is "more than" goes is not
-    known: it is taken from a normal around 0 of `spread`, cut off below it. ZeroDivisionError
-    without any.
+    known: it is taken from what is assumed without any, where the chance of an error above x is
+    `above(x)`, cut off below it. ZeroDivisionError without any.
     """
-    return sum(_above(one, point, blur, spread) for one in residuals) / len(residuals)
+    return sum(_above(one, point, blur, above) for one in residuals) / len(residuals)
 
 
-def _above(one: Residual, point: float, blur: float, spread: float) -> float:
+def _above(one: Residual, point: float, blur: float, above: Callable[[float], float]) -> float:
     if not one.censored:
         return 1.0 - _normal((point - one.value) / blur)
     if point <= one.value:
         return 1.0
-    beyond = 1.0 - _normal(one.value / spread)
-    # So far out a normal says nothing any more.
-    return (1.0 - _normal(point / spread)) / beyond if beyond > _ROUNDING else 0.5
+    beyond = above(one.value)
+    # So far out the assumption says nothing any more.
+    return above(point) / beyond if beyond > _ROUNDING else 0.5
 
 
 def _normal(distance: float) -> float:

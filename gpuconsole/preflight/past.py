@@ -95,10 +95,14 @@ class Past:
             verdict = replace(verdict, reason=f"{verdict.reason} ({NOT_CALIBRATED})")
         if verdict.oom_probability is None or estimate.backend != card.backend:
             return verdict
+        chance = self.chance(estimate, card)
+        return replace(verdict, oom_probability=chance_beside(verdict.verdict, chance))
+
+    def chance(self, estimate: Estimate, card: Card) -> float | None:
+        """Return the chance that an estimate's job runs out on a card; None without a size."""
         context = 0.0 if card.exact else card.context_mib
         judged = estimate if context is None else _with_context(estimate, context)
-        chance = self.calibration.oom_probability(judged, card.available_mib)
-        return replace(verdict, oom_probability=chance_beside(verdict.verdict, chance))
+        return self.calibration.oom_probability(judged, card.available_mib)
 
     def _timed(self, estimate: Estimate, verdict: Verdict) -> Verdict:
         """Return the verdict with the time of a step that was seen on such a card."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from math import inf, isclose
+from statistics import NormalDist
 
 import pytest
 
 from gpuconsole.preflight.conformal import (
     ENOUGH,
+    LEAST_BLUR,
     Residual,
+    blur,
     exceedance,
     lower,
     upper,
@@ -19,6 +22,11 @@ from gpuconsole.preflight.conformal import (
 
 def known(*values: float) -> list[Residual]:
     return [Residual(value) for value in values]
+
+
+def assumed(error: float) -> float:
+    """The chance of a larger error where none was seen: a normal of a tenth."""
+    return NormalDist(0.0, 0.1).cdf(-error)
 
 
 def more(*values: float) -> list[Residual]:
@@ -90,14 +98,26 @@ def test_with_censored_errors_the_bound_still_holds() -> None:
 
 def test_the_chance_above_a_point_follows_what_was_seen() -> None:
     errors = known(0.0, 0.1, 0.2, 0.3)
-    assert exceedance(errors, -1.0, 0.01, 0.1) == 1.0
-    assert exceedance(errors, 1.0, 0.01, 0.1) == 0.0
-    assert isclose(exceedance(errors, 0.15, 0.01, 0.1), 0.5, abs_tol=1e-3)
+    assert exceedance(errors, -1.0, 0.01, assumed) == 1.0
+    assert exceedance(errors, 1.0, 0.01, assumed) == 0.0
+    assert isclose(exceedance(errors, 0.15, 0.01, assumed), 0.5, abs_tol=1e-3)
 
 
 def test_more_than_reaches_as_far_as_the_default_would() -> None:
-    assert exceedance(more(0.1), 0.05, 0.01, 0.1) == 1.0
-    assert exceedance(more(0.1), 1.0, 0.01, 0.1) < 1e-6
+    assert exceedance(more(0.1), 0.05, 0.01, assumed) == 1.0
+    assert exceedance(more(0.1), 1.0, 0.01, assumed) < 1e-6
     # A normal beyond one deviation is beyond two in one of seven cases.
-    assert exceedance(more(0.1), 0.2, 0.01, 0.1) == pytest.approx(0.0228 / 0.1587, abs=1e-3)
-    assert exceedance(more(5.0), 6.0, 0.01, 0.1) == 0.5
+    assert exceedance(more(0.1), 0.2, 0.01, assumed) == pytest.approx(0.0228 / 0.1587, abs=1e-3)
+    assert exceedance(more(5.0), 6.0, 0.01, assumed) == 0.5
+
+
+def test_a_known_error_is_blurred_as_far_as_the_errors_lie_apart() -> None:
+    few, same = known(*[0.0] * (ENOUGH - 1)), known(*[0.0] * 50)
+    drawn = random.Random(5)
+    near = known(*(drawn.gauss(0.0, 0.02) for _ in range(50)))
+    far = known(*(drawn.gauss(0.0, 0.5) for _ in range(50)))
+    assert blur(few, 0.03) == 0.03
+    assert blur(same, 0.03) == LEAST_BLUR
+    assert LEAST_BLUR < blur(near, 0.03) < 0.03
+    assert blur(far, 0.03) == 0.03
+    assert blur([*same, *more(*[3.0] * 50)], 0.03) == LEAST_BLUR

@@ -1,0 +1,169 @@
+"""Are chances to run out of memory worth what they say, and does the truth lie in the range?
+
+    python -m benchmarks.chances [--jobs N] [--seed N] [--set NAME ...] [--json]
+
+A simulated lab: jobs arrive one after the other, each one measured script at one of its measured
+batch sizes (with replacement), on a device of which so much is free that running out is as likely
+as not. The chance is told before each job, from what earlier jobs have shown; the outcome is real:
+the peak that Paddle's CPU allocator counted, against what was free. `cold` asks the same questions
+with no history at all. Only scripts that the static tier answers take part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from benchmarks import sets, tiers
+from benchmarks.sets import Point, Script
+from gpuconsole.core.estimate import Estimate
+from gpuconsole.core.observation import Observation
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight.advice import oom_probability
+from gpuconsole.preflight.calibration import Calibration
+from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.past import Corrected, Past
+
+TENTHS = 10
+HOST, DEVICE = "simulated", "CPU"
+WIDEST = 2.0
+"""Free memory is drawn between the need over this and the need times this, evenly in logarithms."""
+ENOUGH = 10
+"""With fewer jobs in it, a tenth says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was said of one job, and what happened."""
+
+    chance: float
+    ran_out: bool
+    inside: bool
+    """Whether the true peak lay within the range of the estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenth:
+    """Jobs whose chance lay in one tenth."""
+
+    low: float
+    jobs: int
+    predicted: float
+    happened: float
+
+    @property
+    def off(self) -> float:
+        """Points between what was said and what happened."""
+        return 100.0 * (self.predicted - self.happened)
+
+
+def answered(names: Sequence[str]) -> list[Script]:
+    """Return the scripts whose measured points the static tier can answer."""
+    tier = tiers.Static()
+    found = [one for name in names for one in sets.load(name) if one.scored]
+    return [one for one in found if all(tier(one.path, one.argv, p.batch) for p in one.scored)]
+
+
+def arrivals(
+    scripts: Sequence[Script], jobs: int, seed: int
+) -> Iterator[tuple[Script, Point, float]]:
+    """Draw jobs: a script, a batch size, and the memory that is free for it (MiB)."""
+    drawn = random.Random(seed)
+    for _ in range(jobs):
+        script = drawn.choice(scripts)
+        point = drawn.choice(script.scored)
+        yield script, point, point.peak / MIB * WIDEST ** drawn.uniform(-1.0, 1.0)
+
+
+def lab(scripts: Sequence[Script], jobs: int, seed: int, *, learns: bool) -> list[Told]:
+    """Let the jobs arrive, and return what was said of each."""
+    tier, history, told = tiers.Static(), list[Observation](), list[Told]()
+    for at, (script, point, free_mib) in enumerate(arrivals(scripts, jobs, seed)):
+        calibration = Calibration.from_observations(history if learns else ())
+        args = ("--batch-size", str(point.batch))
+        past = Past(calibration, script.id, args)
+        estimator = Corrected(tier.analysis(script.path, script.argv), past, point.batch)
+        estimate = estimator.estimate(point.batch, backend="cpu")
+        chance = _chance(past, estimate, free_mib)
+        memory, peak = estimate.memory, point.peak / MIB
+        assert chance is not None
+        assert memory is not None
+        ran_out = peak > free_mib
+        told.append(Told(chance, ran_out, memory.low_mib <= peak <= memory.high_mib))
+        history.append(
+            Observation(
+                job=str(at), attempt=1, at=float(at), outcome="oom" if ran_out else "ok",
+                digest=script.id, script=script.path.name, args=args, batch=point.batch,
+                backend="cpu", device=DEVICE, host=HOST, tier=estimate.tier,
+                predicted_reserved_mib=memory.reserved_mib, oom_probability=chance,
+                allocated_mib=min(peak, free_mib), free_mib=free_mib,
+            )
+        )  # fmt: skip
+    return told
+
+
+def _chance(past: Past, estimate: Estimate, free_mib: float) -> float | None:
+    """Return the chance that would stand beside the verdict."""
+    card = Card(DEVICE, HOST, "cpu", free_mib, context_mib=0.0)
+    chance = oom_probability(estimate, card)
+    return past.chance(estimate, card) if chance is not None else None
+
+
+def tenths(told: Sequence[Told]) -> list[Tenth]:
+    """Return the jobs by the tenth in which their chance lay."""
+    found = []
+    for place in range(TENTHS):
+        inside = [one for one in told if min(int(one.chance * TENTHS), TENTHS - 1) == place]
+        if inside:
+            n = len(inside)
+            predicted = sum(one.chance for one in inside) / n
+            found.append(Tenth(place / TENTHS, n, predicted, sum(o.ran_out for o in inside) / n))
+    return found
+
+
+def table(name: str, told: Sequence[Told]) -> str:
+    """Draw one lab as text."""
+    share = 100 * sum(one.inside for one in told) / len(told)
+    lines = [
+        f"{name}: {len(told)} jobs; truth inside the range {share:.1f} %",
+        f"  {'chance':>10} {'jobs':>6} {'predicted':>10} {'ran out':>9} {'points off':>11}",
+    ]
+    for one in tenths(told):
+        few = "" if one.jobs >= ENOUGH else "  (few)"
+        lines.append(
+            f"  {100 * one.low:4.0f}-{100 * one.low + 10:3.0f} % {one.jobs:>6}"
+            f" {100 * one.predicted:>8.1f} % {100 * one.happened:>7.1f} % {one.off:>+11.1f}{few}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run both labs and print them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", nargs="*", choices=sets.SETS, default=sets.SETS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    here = [name for name in options.set if name != "public" or sets.PUBLIC.exists()]
+    scripts = answered(here)
+    labs = {
+        name: lab(scripts, options.jobs, options.seed, learns=learns)
+        for name, learns in (("cold", False), ("with history", True))
+    }
+    if options.json:
+        print(json.dumps({name: [asdict(one) for one in tenths(t)] for name, t in labs.items()}))
+    else:
+        print(f"{len(scripts)} scripts; a simulated lab, truth from Paddle's CPU allocator")
+        print("\n".join(table(name, told) for name, told in labs.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
