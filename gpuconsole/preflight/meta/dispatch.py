@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import amp, autograd, composed, einsum, infer, kernels, known, recurrent, updates, views
+from . import (
+    amp,
+    autograd,
+    bounds,
+    composed,
+    einsum,
+    infer,
+    kernels,
+    known,
+    recurrent,
+    updates,
+    views,
+)
 from .infer import Place, Spec
 from .ledger import Block
 from .sizes import count
@@ -44,11 +56,6 @@ LISTS = frozenset({
     ("set_value_", 1), ("set_value_", 2), ("set_value_", 3),
 })  # fmt: skip
 """Those of them that are lists."""
-BY_DATA = frozenset({"masked_select", "nonzero", "unique", "unique_consecutive", "segment_pool",
-                     "nms", "repeat_interleave_with_tensor_index", "send_u_recv", "send_ue_recv",
-                     "graph_sample_neighbors", "reindex_graph", "bincount", "affine_grid",
-                     "sequence_mask", "one_hot"})  # fmt: skip
-"""Operators the size of whose results hangs on data."""
 AS_TENSORS = frozenset({"linspace", "logspace"})
 
 
@@ -79,7 +86,7 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     for one in tensors:
         if one.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
-    sizes = known.shapes(name, args, kwargs) if name in BY_DATA else None
+    sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
     entry = _entry(name, places, named, tensors, sizes)
     result = Running(entry, tensors, name).go()
     _compute(name, args, kwargs, tensors, result)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .sizes import DIFFERENTIABLE, HALVES, count, word
+from . import bounds
+from .sizes import DIFFERENTIABLE, HALVES, word
 from .state import STATE, Unsupported
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
@@ -176,7 +177,7 @@ def _structure(entry: Any, out: Any) -> Any:
     if out is None or not hasattr(out, "get_defining_op"):
         return out
     numbers = entry.values.get(out.hash())
-    return Place(numbers[0]) if numbers else None
+    return Place(numbers[0]) if numbers and numbers[0] is not None else None
 
 
 def _step(entry: Any, op: Any, returned: Any) -> Any:
@@ -204,7 +205,7 @@ def _step(entry: Any, op: Any, returned: Any) -> Any:
     ]
     outputs, specs = [], []
     for place, value in enumerate(results):
-        numbers, made = _results(entry, value, name, inputs, place)
+        numbers, made = _results(entry, value, op, inputs, place)
         outputs.append(numbers)
         specs.append(made)
     step = Step(name, inputs, outputs, specs)
@@ -238,7 +239,7 @@ NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "
                    "rms_norm", "fused_rms_norm", "sync_batch_norm_"})  # fmt: skip
 
 
-def _results(entry: Any, value: Any, name: Any, inputs: Any, place: Any) -> Any:
+def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
     if not value.initialized():
         entry.values[value.hash()] = [None]
         return [None], [None]
@@ -251,7 +252,7 @@ def _results(entry: Any, value: Any, name: Any, inputs: Any, place: Any) -> Any:
             dtype = part.dtype
             if entry.half is not None and dtype == STATE.paddle.float64:
                 dtype = entry.half
-            spec = Spec(_closed(entry, part.shape, name, inputs), dtype)
+            spec = Spec(_closed(entry, part.shape, op, inputs, place), dtype)
             numbers.append(len(entry.specs))
             entry.specs.append(spec)
             made.append(spec)
@@ -261,39 +262,30 @@ def _results(entry: Any, value: Any, name: Any, inputs: Any, place: Any) -> Any:
     dtype = value.dtype
     if entry.half is not None and dtype == STATE.paddle.float64:
         # Norms keep their statistics in single precision.
-        dtype = STATE.paddle.float32 if name in NORMS and place else entry.half
-    spec = Spec(_closed(entry, value.shape, name, inputs), dtype, rows)
+        norm = op.name().split(".", 1)[-1] in NORMS
+        dtype = STATE.paddle.float32 if norm and place else entry.half
+    spec = Spec(_closed(entry, value.shape, op, inputs, place), dtype, rows)
     return [_number(entry, value, spec)], [spec]
 
 
-def _closed(entry: Any, shape: Any, name: Any, inputs: Any) -> Any:
+def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any) -> Any:
     """Return a shape without open extents: what only data could tell is taken at its largest."""
-    shape = tuple(shape)
+    shape, name = tuple(shape), op.name().split(".", 1)[-1]
     if not any(extent < 0 for extent in shape):
         return shape
-    if name.startswith(("batch_norm", "sync_batch_norm")):
-        return tuple(max(0, extent) for extent in shape)
     if entry.sizes:
         # What an operator makes beside its results is as long as they are.
         given = tuple(entry.sizes.pop(0) if len(entry.sizes) > 1 else entry.sizes[0])
         if len(given) == len(shape):
             return given
         return tuple(extent if extent >= 0 else given[0] for extent in shape)
-    first = next((n for numbers in inputs for n in numbers if n is not None), None)
-    whole = count(entry.specs[first].shape) if first is not None else 1
-    known = count(extent for extent in shape if extent > 0)
-    open_ends = sum(extent < 0 for extent in shape)
-    if name not in BOUNDED:
+    shapes = [None if row[0] is None else entry.specs[row[0]].shape for row in inputs]
+    most = bounds.largest(name, place, shapes, op.attrs())
+    if most is None:
         raise Unsupported(f"the size of what {name} makes is known only from data")
-    STATE.choice(f"{name}: as long as it can be")
-    most = whole if name in ("nonzero", "unique") else max(1, whole // max(1, known))
-    return tuple(extent if extent >= 0 else (most if open_ends == 1 else whole) for extent in shape)
-
-
-BOUNDED = frozenset({"masked_select", "nonzero", "unique", "unique_consecutive", "nms",
-                     "generate_proposals", "repeat_interleave_with_tensor_index",
-                     "index_select", "masked_select_grad"})  # fmt: skip
-"""Operators whose results are never longer than their input."""
+    if most:
+        STATE.choice(f"{name}: as long as it can be")
+    return tuple(extent if extent >= 0 else most for extent in shape)
 
 
 def gradient(entry: Any, step: Any, stops: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import bounds
 from .sizes import FLOATS, count, word
 from .state import STATE
 
@@ -70,19 +71,21 @@ def of_array(values: Any) -> Any:
 
 
 def shapes(name: Any, args: Any, kwargs: Any) -> Any:
-    """Return the shapes of what an operator makes where they hang on data that is known.
+    """Return the shapes of what an operator makes where the data that decides them is known.
 
-    Unknown numbers are taken to be ones; None where an index or a mask is unknown.
+    Other unknown numbers are taken to be ones, places to be the first; None where what decides
+    is unknown.
     """
-    values = [one for one in tensors((args, kwargs)) if one.m_known is None]
-    if any(word(one.m_dtype) not in FLOATS for one in values):
+    deciding = [args[place] for place in bounds.DECIDING[name] if place < len(args)]
+    if kwargs or any(one.m_known is None for one in tensors(deciding)):
         return None
+    values = [one for one in tensors(args) if one.m_known is None]
     if sum(count(one.m_shape) for one in values) > MOST_ONES:
         return None
     kept = [(one, one.m_known) for one in values]
     try:
         for one in values:
-            one.m_known = _ones(one)
+            one.m_known = _filler(one)
         found = computed(name, args, kwargs)
     finally:
         for one, value in kept:
@@ -91,10 +94,11 @@ def shapes(name: Any, args: Any, kwargs: Any) -> Any:
     return tuple(tuple(one.shape) for one in made) if made else None
 
 
-def _ones(tensor: Any) -> Any:
+def _filler(tensor: Any) -> Any:
     place = STATE.core.CPUPlace()
     with STATE.scratch():
-        return STATE.operators["full"](list(tensor.m_shape), 1.0, tensor.m_dtype, place)
+        number = 1.0 if word(tensor.m_dtype) in FLOATS else 0.0
+        return STATE.operators["full"](list(tensor.m_shape), number, tensor.m_dtype, place)
 
 
 def tensors(value: Any, kind: Any = None) -> Any:
