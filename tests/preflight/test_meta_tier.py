@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 
 from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
-from gpuconsole.preflight.meta import einsum, kernels, views
+from gpuconsole.preflight.meta import bounds, einsum, kernels, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.sizes import nbytes
+from gpuconsole.preflight.meta.state import STATE
+from gpuconsole.preflight.meta.values import Number
 from gpuconsole.preflight.recording import read_run
 
 
@@ -126,3 +130,59 @@ def test_a_run_for_a_device_is_no_answer_for_a_cpu() -> None:
     assert device.follows("npu")
     assert not device.follows("cpu")
     assert Measured("x.py", "traced", "3.3.1", parts).follows("cpu")
+
+
+CARRIED: list[Callable[[Number], Any]] = [
+    lambda x: x * 0.5, lambda x: 2 - x, lambda x: sum([x, x]), lambda x: x**2, lambda x: -x,
+    lambda x: round(x, 2), lambda x: x // 1, lambda x: divmod(x, 2)[1], lambda x: max(x, 0.5),
+    lambda x: math.sqrt(x) + math.log(x, 2),
+]  # fmt: skip
+NOTED: list[Callable[[Any], Any]] = [
+    int, float, round, math.ceil, math.floor, math.trunc, np.float32, np.ceil,
+    lambda x: np.mean([x, x]), lambda x: np.ones(3) * x,
+]  # fmt: skip
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in values.CARRYING:
+        monkeypatch.setattr(math, name, values.carrying(getattr(math, name)))
+    monkeypatch.setattr(STATE, "numbers_at", {})
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("compute", CARRIED)
+def test_what_is_computed_of_a_number_of_unknown_data_is_one(
+    compute: Callable[[Number], Any],
+) -> None:
+    made = compute(Number(4.0))
+    assert type(made) is Number
+    assert made == compute(4.0)  # type: ignore[arg-type]
+    assert not STATE.numbers_at
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("convert", NOTED)
+def test_a_number_of_unknown_data_that_may_become_a_length_is_noted(
+    convert: Callable[[Any], Any],
+) -> None:
+    made = convert(Number(2.75) * 2)
+    assert STATE.numbers_at
+    assert np.all(made == convert(5.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "shapes", "attributes", "most"),
+    [
+        ("masked_select", 0, [(1, 4), (3, 4)], {}, 12),
+        ("generate_proposals", 0, [(2, 3, 8, 8)], {"pre_nms_top_n": 90, "post_nms_top_n": 50}, 100),
+        ("repeat_interleave_with_tensor_index", 0, [(6, 3), (6,)], {"output_size": -1}, None),
+        ("batch_norm_", 5, [(2, 3)], {}, 0),
+        ("batch_norm_", 1, [(2, 3)], {}, None),
+        ("bincount", 0, [(9,)], {}, None),
+    ],
+)  # fmt: skip
+def test_an_open_extent_is_bounded_by_what_the_operator_can_give(
+    name: str, place: int, shapes: Any, attributes: Any, most: int | None
+) -> None:
+    assert bounds.largest(name, place, shapes, attributes) == most

@@ -121,6 +121,8 @@ def test_only_what_the_script_does_wrong_is_called_its_fault(
 
 
 COUNTED = """
+import math
+import numpy
 import paddle
 net = paddle.nn.Linear(256, 256)
 adam = paddle.optimizer.Adam(parameters=net.parameters())
@@ -138,7 +140,7 @@ SWALLOWED = """try:
         paddle.jit.to_static(paddle.nn.Linear(256, 256))(x).sum().backward()
     except Exception:
         pass"""
-ASKED = "a number that only data gives (asked at train.py:8"
+ASKED = "a number that only data gives (asked at train.py:10"
 NUMBERS = (
     ("pass", ""),
     (
@@ -151,6 +153,10 @@ NUMBERS = (
         "x = x + paddle.zeros([y.max().item(), 1, 256]).sum()",
         ASKED,
     ),
+    ("x = x[: int(x.max().item() * 0.5) + 1]", ASKED),
+    ("x = x[: math.ceil(float(x.max()) * 2)]", ASKED),
+    ("x = x[: int(numpy.ceil(x.numpy().max() * 2))]", ASKED),
+    ("x = x[: round(math.sqrt(x.max().item()) * 4)]", ASKED),
     (SWALLOWED, "a function under to_static"),
 )
 
@@ -172,3 +178,17 @@ def test_no_answer_hangs_on_numbers_that_only_data_gives(
         return
     assert answer["error"]["kind"] == "unsupported"
     assert refusal in answer["error"]["message"]
+
+
+def test_numbers_for_which_there_are_no_others_are_said_to_be_taken_for_granted(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(COUNTED.format(line="print(('first', 'second')[int(y.max())])"))
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")],
+        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    notes = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]["notes"]
+    assert any("numbers that only data gives are 1 (asked at train.py:10" in one for one in notes)

@@ -15,7 +15,7 @@ from .state import REFUSED, STATE, Unsupported
 from .values import chosen
 
 MOST_PLACES = 8
-"""Places that are named at which whole numbers of unknown data were asked for."""
+"""Places that are named at which numbers of unknown data were asked for."""
 
 
 class Recorder:
@@ -71,7 +71,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             flags=sorted(self.flags | STATE.flags),
             widest_conv=STATE.widest_conv,
             choices=dict(sorted(STATE.choices.items())),
-            whole_at=list(STATE.whole_at)[:MOST_PLACES],
+            numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
         )
         self.channel.end({"run": answer})

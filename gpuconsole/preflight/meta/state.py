@@ -59,10 +59,10 @@ class State:
         self.widest_conv = 0
         self.value_of: Any = None
         """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
-        self.whole = 1
-        """What whole numbers of unknown data are taken to be."""
-        self.whole_at: dict[str, None] = {}
-        """Where the script asked for some, in order."""
+        self.number = 1
+        """What numbers of unknown data are taken to be."""
+        self.numbers_at: dict[str, None] = {}
+        """Where the script asked for some that may become lengths, in order."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}

@@ -1,9 +1,11 @@
 """What a script is told that asks for numbers which only data could give.
 
 The answer is a plausible constant: ones, and no faults (`isnan`, `isinf`). Where a script decides
-by one, the decision is a choice that the answer tells, with file and line. A whole number may be
-used as a length: scripts that ask for one are run again with another in its place, and refused
-where their memory changes with it (`probe.with_other_numbers`).
+by one, the decision is a choice that the answer tells, with file and line. A number may become a
+length: scripts that ask for a whole one, or for another in a form whose way cannot be watched, are
+run again with other numbers and refused where their memory changes with them
+(`probe.with_other_numbers`). What `item()` gives of floats is a `Number`, whose way is watched: it
+is noted where it becomes a whole number or anything but a `Number`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "lo
 SIZES = {"shape", "shape64", "numel"}
 """Operators that tell sizes."""
 BRANCHES = ("bool",)
+WATCHED = ("item", "bool", "format")
+"""What is asked of floats and needs no second run: it becomes a `Number`, a choice or a text."""
 WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
 """Types of whole numbers, which a script may use as lengths."""
 
@@ -48,6 +52,8 @@ def install(root: Any) -> None:
     STATE.value_of = lambda tensor, what: value(tensor, what, root)
     STATE.number_of = Number
     Number.root = root
+    for one in CARRYING:
+        setattr(math, one, carrying(getattr(math, one)))
 
 
 def _sized(result: Any, name: Any, tensor: Any) -> Any:
@@ -75,15 +81,15 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
     array = known.plausible(tensor)
     if nothing:
         return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
-    if what == "int" or word(tensor.m_dtype) in WHOLE:
-        return numpy.broadcast_to(numpy.asarray(_whole(root), array.dtype), array.shape)
-    return array
+    whole = what == "int" or word(tensor.m_dtype) in WHOLE
+    if whole or (word(tensor.m_dtype) != "bool" and what not in WATCHED):
+        noted(root)
+    return numpy.broadcast_to(numpy.asarray(STATE.number, array.dtype), array.shape)
 
 
-def _whole(root: Any) -> Any:
-    """Return what a whole number of unknown data is taken to be, and note who asked."""
-    STATE.whole_at[place(root).rstrip(": ") or "a library"] = None
-    return STATE.whole
+def noted(root: Any) -> None:
+    """Note who asked for a number that may become a length."""
+    STATE.numbers_at[place(root).rstrip(": ") or "a library"] = None
 
 
 def place(root: Any) -> str:
@@ -99,7 +105,8 @@ def place(root: Any) -> str:
 
 
 class Number(float):
-    """A number that only data could give: what is decided by it is a choice."""
+    """A number that only data could give, and what is computed of it: what is decided by it is a
+    choice."""
 
     __slots__ = ()
     root = ""
@@ -108,22 +115,72 @@ class Number(float):
         STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
         return answer
 
-    def __int__(self) -> int:
-        return int(_whole(self.root))
+    def __float__(self) -> float:
+        noted(self.root)
+        return float.__add__(self, 0.0)
 
-    __trunc__ = __ceil__ = __floor__ = __int__
+    def __int__(self) -> int:
+        noted(self.root)
+        return float.__int__(self)
+
+    __trunc__ = __int__
+
+    def __ceil__(self) -> int:
+        noted(self.root)
+        return float.__ceil__(self)
+
+    def __floor__(self) -> int:
+        noted(self.root)
+        return float.__floor__(self)
+
+    def __round__(self, digits: Any = None) -> Any:
+        if digits is not None:
+            return Number(float.__round__(self, digits))
+        noted(self.root)
+        return float.__round__(self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy
+
+        noted(self.root)
+        return numpy.asarray(float.__add__(self, 0.0), dtype)
 
     def __lt__(self, other: Any) -> Any:
-        return self._decided(float(self) < other)
+        return self._decided(float.__lt__(self, other))
 
     def __le__(self, other: Any) -> Any:
-        return self._decided(float(self) <= other)
+        return self._decided(float.__le__(self, other))
 
     def __gt__(self, other: Any) -> Any:
-        return self._decided(float(self) > other)
+        return self._decided(float.__gt__(self, other))
 
     def __ge__(self, other: Any) -> Any:
-        return self._decided(float(self) >= other)
+        return self._decided(float.__ge__(self, other))
+
+
+def carrying(function: Any) -> Any:
+    """Return a function whose result of a `Number` is a `Number`."""
+
+    def call(*args: Any) -> Any:
+        made = function(*args)
+        carried = type(made) is float and any(type(one) is Number for one in args)
+        return Number(made) if carried else made
+
+    return call
+
+
+CARRIED_BY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+for _kind in CARRIED_BY:
+    for _name in (f"__{_kind}__", f"__r{_kind}__"):
+        setattr(Number, _name, carrying(getattr(float, _name)))
+for _name in ("__neg__", "__pos__", "__abs__"):
+    setattr(Number, _name, carrying(getattr(float, _name)))
+CARRYING = ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "pow", "fabs", "fmod", "hypot",
+            "sin", "cos", "tan", "tanh", "copysign", "ldexp", "degrees", "radians")  # fmt: skip
+"""Functions of `math` that give a `Number` for one."""
 
 
 def chosen() -> Any:

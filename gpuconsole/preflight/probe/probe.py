@@ -23,8 +23,9 @@ LINE = 300
 """Characters of its last line that are said."""
 DOUBLINGS = (1, 4)
 """Batch sizes are tried as asked, then larger: some scripts refuse very small ones."""
-OTHER_WHOLE = 2
-"""What whole numbers of unknown data are taken to be the second time; ones before."""
+OTHER_NUMBERS = (16, 2)
+"""What numbers of unknown data are taken to be in place of ones; the second where the first is
+none that the script can use."""
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
@@ -164,20 +165,26 @@ def at_its_own(request: Any, out: Any) -> Any:
 
 
 def with_other_numbers(answer: Any, out: Any) -> Any:
-    """Run the script once more where it asked for whole numbers that only data gives, with others
-    in their place: memory that changes with them is not known without the data."""
+    """Run the script once more where it asked for numbers that only data gives, with others in
+    their place: memory that changes with them is not known without the data."""
     first = answer["runs"][0] if "runs" in answer else {}
-    if not first.get("whole_at"):
+    if not first.get("numbers_at"):
         return answer
-    again = run(dict(first["request"], whole=OTHER_WHOLE), stages(out, first["batch"], 0, 1))
-    # An error tells nothing: another number may be none that the script can use.
-    if "run" not in again or probe_line.unmoved(first, again["run"]):
-        return answer
-    places = ", ".join(first["whole_at"])
-    words = (
-        f"Unsupported: the memory changes with a number that only data gives (asked at {places})"
+    places = ", ".join(first["numbers_at"])
+    for number in OTHER_NUMBERS:
+        asked = dict(first["request"], number=number)
+        again = run(asked, stages(out, first["batch"], 0, 1))
+        if "run" not in again:
+            continue
+        if probe_line.unmoved(first, again["run"]):
+            return answer
+        words = "the memory changes with a number that only data gives"
+        return {"error": fault("unsupported", f"Unsupported: {words} (asked at {places})")}
+    first["notes"].append(
+        f"Taken for granted: numbers that only data gives are 1 (asked at {places}); the script "
+        "did not run with others."
     )
-    return {"error": fault("unsupported", words)}
+    return answer
 
 
 def pair(small: Any, large: Any) -> Any:

@@ -83,7 +83,7 @@ def main() -> None:
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
-        meta.state.STATE.whole = request.get("whole", 1)
+        meta.state.STATE.number = request.get("number", 1)
         session: Any = meta.session.Session(paddle, request, channel)
     else:
         watch = probe_device if request["mode"] == "device" else probe_hooks
