@@ -12,6 +12,9 @@ from typing import Any, Literal, get_args
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import Backend
 
+Isolation = Literal["bubblewrap", "files-open"]
+"""What holds a script that is measured on this machine: a view of files built from nothing, or
+namespaces alone, with all files of the user's account open to it."""
 MeasuredTier = Literal[
     "device",
     "meta",

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuconsole.remote.claimed import claimed_folder
+
 _UNIFIED = Path("/sys/fs/cgroup")
 _SEPARATE = Path("/sys/fs/cgroup/pids")
+_PREFIX = "gpuconsole-measure-"
 
 
 def is_possible() -> bool:
@@ -27,24 +29,20 @@ def pids_group(most: int) -> Iterator[Path | None]:
     None where no group can be made.
     """
     base = _base()
-    group = None if base is None else base / f"gpuconsole-measure-{secrets.token_hex(8)}"
-    if group is None:
-        yield None
-        return
-    try:
-        group.mkdir()
-        (group / "pids.max").write_text(str(most))
-    except OSError:
+    with contextlib.ExitStack() as stack:
+        members = None
         with contextlib.suppress(OSError):
-            group.rmdir()
-        yield None
-        return
-    try:
-        yield group / "cgroup.procs"
-    finally:
-        # Its members have ended by now; where one has not, the empty limit does no harm.
-        with contextlib.suppress(OSError):
-            group.rmdir()
+            if base is not None:
+                group = stack.enter_context(claimed_folder(base, _PREFIX, _remove))
+                (group / "pids.max").write_text(str(most))
+                members = group / "cgroup.procs"
+        yield members
+
+
+def _remove(group: Path) -> None:
+    # One that has members yet does no harm.
+    with contextlib.suppress(OSError):
+        group.rmdir()
 
 
 def _base() -> Path | None:

@@ -1,9 +1,10 @@
-"""A child on this machine that may read a project, write a scratch folder, and nothing else.
+"""A child on this machine that may read a project, write scratch folders, and nothing else.
 
-bubblewrap, where it is installed, gives it a view of files that is built from nothing. Without it
-files are as readable and writable as to the user, and the caller says so before anything runs. In
-both it has namespaces of its own for network, processes and messages between them; no socket of
-this machine can be opened; memory, time and the number of processes are limited.
+bubblewrap, where it is installed and works, gives it a view of files that is built from nothing.
+Without it files are as readable and writable as to the user: the caller asks for consent to just
+that, and root is refused. In both it has namespaces of its own for network, processes and messages
+between them; no socket of this machine can be opened, no process of it seen. Memory, processes,
+time and what is written are limited for the child and all that it starts, together.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from gpuconsole.core.estimate import Isolation
+from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
-from gpuconsole.remote import confine, pidsgroup
+from gpuconsole.remote import confine, pidsgroup, usage
 from gpuconsole.remote.probe_lines import lines
 from gpuconsole.remote.sandbox_view import SOURCE, Overlay, view
 from gpuconsole.waiting import within
@@ -35,22 +38,37 @@ _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ")
 _PIECE = 64 * 2**10
 """Bytes that are read at once."""
 _CONFINE = Path(confine.__file__)
+_LOOK_EVERY_S = 0.5
+_LEAST_AVAILABLE_MIB = 256.0
+"""Where this machine has less memory left, it is the measurement that goes."""
+_OWN_TASKS = 16
+"""Processes of the sandbox itself, and more."""
+_WRITTEN_FOLDERS = 2
+"""Scratch, and the project's copy in it."""
+_WITHOUT = "Leave out --local: the script is then measured in a container on a host."
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the child may use."""
+    """What the child and all that it starts may use together."""
 
     memory_mib: int = 16_384
     cpu_s: int = 600
+    """Of one process."""
     wall_s: float = 600.0
     file_mib: int = 1024
+    written_mib: int = 1024
+    """In each of the folders that it may write to."""
     processes: int = 1024
     """Processes and threads."""
 
 
 class SandboxTimeoutError(UsageError):
     """The child took longer than its limit."""
+
+
+class SandboxLimitError(UsageError):
+    """The child and what it started used more than their limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +80,14 @@ class Sandbox:
 
     @property
     def bubblewrap(self) -> str | None:
-        """The path of bubblewrap, if this machine has it."""
-        return shutil.which("bwrap")
+        """The path of bubblewrap, if this machine has it and it works here."""
+        found = shutil.which("bwrap")
+        return None if found is None or _fault(found) else found
+
+    @property
+    def kind(self) -> Isolation:
+        """What holds the child."""
+        return "bubblewrap" if self.bubblewrap else "files-open"
 
     @property
     def isolation(self) -> str:
@@ -73,8 +97,6 @@ class Sandbox:
             f"at most {limits.memory_mib // 1024} GiB of memory, {limits.wall_s:.0f} s and "
             f"{limits.processes} processes"
         )
-        if os.geteuid() == 0 and not pidsgroup.is_possible():
-            used += " (but root starts as many as it likes here)"
         if self.bubblewrap:
             return (
                 "in bubblewrap: no network and no sockets, to read only its project, Python and "
@@ -83,7 +105,7 @@ class Sandbox:
             )
         return (
             f"without network and sockets, {used}, but able to read and write all your files, "
-            "because bubblewrap (bwrap) is not installed here"
+            f"because {_without_bubblewrap()}"
         )
 
     def places(self, overlay: Overlay, scratch: Path) -> tuple[Path, Path]:
@@ -104,19 +126,18 @@ class Sandbox:
         overlay: Overlay | None = None,
     ) -> tuple[str, ...]:
         """Return the whole command line. UsageError where no sandbox can be had."""
-        require_sandbox()
-        inside = (*self._confined(sockets=False, limits=self._rlimits()), self.python, "-s", *argv)
+        require_sandbox(self)
+        inside = (*self._confined(filtered=True, limits=self._rlimits()), self.python, "-s", *argv)
         if self.bubblewrap:
+            shown = [*readable, _CONFINE]
             return (
                 self.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session",
                 "--cap-drop", "ALL", "--hostname", "sandbox",
-                *view([*readable, _CONFINE], scratch, overlay, sized=_can_size(self.bubblewrap)),
-                "--", *inside,
+                *view(shown, scratch, overlay, size_mib=self.limits.written_mib), "--", *inside,
             )  # fmt: skip
-        user = () if os.geteuid() == 0 else ("--user", "--map-current-user")
         return (
-            _tool("unshare"), *user, "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child",
-            "--", *inside,
+            _tool("unshare"), "--user", "--map-current-user", "--net", "--ipc", "--uts", "--pid",
+            "--mount-proc", "--fork", "--kill-child", "--", *inside,
         )  # fmt: skip
 
     def _confined(self, **settings: object) -> tuple[str, ...]:
@@ -141,27 +162,28 @@ class Sandbox:
     ) -> AsyncGenerator[bytes, None]:
         """Run Python with `argv` and give the lines of its output and errors as they come.
 
-        SandboxTimeoutError when it takes too long. Leaving the iterator ends the child.
+        SandboxTimeoutError when it takes too long, SandboxLimitError when it uses too much.
+        Leaving the iterator ends the child, and so does the end of this process.
         """
-        (scratch / "shm").mkdir(exist_ok=True)
-        for _, stored in overlay.stored(scratch) if overlay else ():
-            stored.mkdir(exist_ok=True)
         command = self.command(argv, readable=readable, scratch=scratch, overlay=overlay)
         with pidsgroup.pids_group(self.limits.processes) as group:
-            joined = () if group is None else self._confined(join=str(group))
+            joined = {} if group is None else {"join": str(group)}
             process = await asyncio.create_subprocess_exec(
-                *joined, *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=scratch,
-                env=_environment(scratch), start_new_session=True,
+                *self._confined(parent=os.getpid(), **joined), *command, stdin=PIPE, stdout=PIPE,
+                stderr=STDOUT, cwd=scratch, env=_environment(scratch), start_new_session=True,
             )  # fmt: skip
-            async with contextlib.aclosing(lines(self._said(process, stdin))) as said:
+            async with contextlib.aclosing(lines(self._said(process, stdin, scratch))) as said:
                 async for line in said:
                     yield line
 
-    async def _said(self, process: Process, stdin: bytes) -> AsyncGenerator[bytes, None]:
+    async def _said(
+        self, process: Process, stdin: bytes, scratch: Path
+    ) -> AsyncGenerator[bytes, None]:
         """Give a process what it is asked, and yield what it writes, piece by piece."""
         assert process.stdin is not None
         assert process.stdout is not None
         ends = asyncio.get_running_loop().time() + self.limits.wall_s
+        guard = asyncio.ensure_future(self._guard(process, scratch))
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 process.stdin.write(stdin)
@@ -169,7 +191,12 @@ class Sandbox:
             process.stdin.close()
             while piece := await self._in_time(ends, process.stdout.read(_PIECE)):
                 yield piece
+            if guard.done():
+                raise SandboxLimitError(
+                    "Measuring was ended", guard.result(), "Rely on the static tier."
+                )
         finally:
+            guard.cancel()
             await _end(process)
 
     async def _in_time(self, ends: float, step: Awaitable[Result]) -> Result:
@@ -183,25 +210,95 @@ class Sandbox:
                 "Give it smaller data, or rely on the static tier.",
             ) from None
 
+    async def _guard(self, process: Process, scratch: Path) -> str:
+        """End a process once it uses too much with what it started; returns what, as a sentence."""
+        while True:
+            excess = await asyncio.to_thread(self._excess, process.pid, scratch)
+            if excess:
+                _kill(process)
+                return excess
+            await asyncio.sleep(_LOOK_EVERY_S)
 
-def require_sandbox() -> None:
+    def _excess(self, pid: int, scratch: Path) -> str:
+        """Return what a process and its descendants use too much of; "" within the limits."""
+        limits, tree = self.limits, usage.tree_of(pid)
+        if tree.tasks > limits.processes + _OWN_TASKS:
+            return f"The script started more than {limits.processes} processes and threads."
+        if tree.resident_mib > limits.memory_mib and (
+            usage.proportional_mib(tree) > limits.memory_mib
+        ):
+            return f"The script used more than {limits.memory_mib / 1024:g} GiB of memory."
+        if usage.available_mib() < _LEAST_AVAILABLE_MIB:
+            return "This machine was about to run out of memory."
+        most = _WRITTEN_FOLDERS * limits.written_mib
+        if not self.bubblewrap and usage.folder_mib(scratch) > most:
+            return f"The script wrote more than {most} MiB."
+        return ""
+
+
+def require_sandbox(sandbox: Sandbox | None = None) -> None:
     """Raise UsageError where this machine can hold no sandbox."""
     if not sys.platform.startswith("linux") or not confine.is_known(platform.machine()):
         raise UsageError(
             "No sandbox on this system",
             "Measuring on this machine needs Linux namespaces and filters of system calls.",
-            "Leave out --local: the script is then measured in a container on a host.",
+            _WITHOUT,
         )
-    if shutil.which("bwrap") is None:
-        _tool("unshare")
+    if (sandbox or Sandbox()).bubblewrap:
+        return
+    if _is_root():
+        raise UsageError(
+            "No sandbox for root",
+            "A script that root measures here could change every file of this machine, because "
+            f"{_without_bubblewrap()}.",
+            f"Install bubblewrap 0.5 or newer, or measure as another user. {_WITHOUT}",
+        )
+    _tool("unshare")
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _without_bubblewrap() -> str:
+    """Return why there is no bubblewrap, as the rest of a sentence."""
+    found = shutil.which("bwrap")
+    why = "" if found is None else _fault(found)
+    return f"bubblewrap does not work here ({why})" if why else (
+        "bubblewrap (bwrap) is not installed here"
+    )  # fmt: skip
+
+
+@functools.cache
+def _fault(bubblewrap: str) -> str:
+    """Return what keeps a bubblewrap from holding a child, in its own words; "" where it works.
+
+    Some systems let no user make namespaces; before 0.5 it could not limit a folder in memory.
+    """
+    command = (
+        bubblewrap, "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc",
+        "--dev", "/dev", "--size", "65536", "--tmpfs", "/dev/shm", "true",
+    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return clean(str(error), 200)
+    said = clean(done.stderr.decode("utf-8", "replace"), 200).strip()
+    return "" if done.returncode == 0 else said or f"it ended with code {done.returncode}"
 
 
 async def _end(process: Process) -> None:
     """End the child and all that it started."""
+    _kill(process)
+    await process.wait()
+
+
+def _kill(process: Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
-    await process.wait()
 
 
 def _environment(scratch: Path) -> dict[str, str]:
@@ -210,19 +307,11 @@ def _environment(scratch: Path) -> dict[str, str]:
     return {**kept, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
-@functools.cache
-def _can_size(bubblewrap: str) -> bool:
-    """Tell whether this bubblewrap can limit the size of a folder in memory."""
-    said = subprocess.run([bubblewrap, "--help"], capture_output=True, text=True, check=False)
-    return "--size " in said.stdout + said.stderr
-
-
 def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise UsageError(
-            "No sandbox on this system",
-            f"`{name}` (util-linux) is not installed here.",
-            "Install it, or leave out --local to measure in a container on a host.",
-        )
+            "No sandbox on this system", f"`{name}` (util-linux) is not installed here.",
+            f"Install it. {_WITHOUT}",
+        )  # fmt: skip
     return found

@@ -33,14 +33,8 @@ class Overlay:
     root: Path
     shown: tuple[Path, ...]
     """What of it is seen at `SOURCE`: the root itself, or files below it."""
-    size_mib: int = 1024
-    """How much may be written."""
     outside: tuple[Path, ...] = ()
-    """Other folders that are empty and written to, in order; they go with the scratch folder."""
-
-    def stored(self, scratch: Path) -> Iterator[tuple[Path, Path]]:
-        """Give each folder outside with the one of the scratch folder that is seen in its place."""
-        yield from ((path, scratch / f"outside-{at}") for at, path in enumerate(self.outside))
+    """Other folders that are empty and written to, in order; together as large as the first."""
 
 
 def is_shared(folder: Path) -> bool:
@@ -64,12 +58,12 @@ def view(
     scratch: Path,
     overlay: Overlay | None = None,
     *,
-    sized: bool = True,
+    size_mib: int = 1024,
 ) -> list[str]:
     """Return the arguments by which bubblewrap builds the view.
 
-    `sized` tells whether this bubblewrap can limit a folder in memory; else the system's own limit
-    for such folders holds.
+    All that can be written to is in memory, `size_mib` for each of the folders, and goes with the
+    process: the scratch folder, /dev/shm and the project's place.
     """
     made: list[str] = []
     for name in (*_SYSTEM, *(f"/etc/{one}" for one in _CONFIGURATION), *_STORES):
@@ -79,26 +73,28 @@ def view(
         elif path.exists():
             made += ["--ro-bind", name, name]
     if overlay is not None:
-        for path, stored in overlay.stored(scratch):
-            made += ["--bind", str(stored), str(path)]
-        made += _in_place_of(overlay, sized)
+        each = size_mib // max(1, len(overlay.outside))
+        for path in overlay.outside:
+            made += _in_memory(path, each)
+        made += _in_place_of(overlay, size_mib)
     shown = {*_interpreter(), *(path.resolve() for path in readable)}
     for path in sorted(shown):
         made += ["--ro-bind", str(path), str(path)]
-    shared = scratch / "shm"
     return [
-        *made, "--proc", "/proc", "--dev", "/dev", "--bind", str(scratch), str(scratch),
-        # Shared memory is a file like others; nothing beside the scratch folder is written.
-        "--bind", str(shared), "/dev/shm", "--remount-ro", "/dev", "--remount-ro", "/",
+        *made, "--proc", "/proc", "--dev", "/dev", *_in_memory(scratch, size_mib),
+        *_in_memory(Path("/dev/shm"), size_mib), "--remount-ro", "/dev", "--remount-ro", "/",
         "--chdir", str(scratch),
     ]  # fmt: skip
 
 
-def _in_place_of(overlay: Overlay, sized: bool) -> Iterator[str]:
+def _in_memory(folder: Path, size_mib: int) -> tuple[str, ...]:
+    return ("--size", str(size_mib * 2**20), "--tmpfs", str(folder))
+
+
+def _in_place_of(overlay: Overlay, size_mib: int) -> Iterator[str]:
     """Give the arguments for a project's place and for the project itself."""
     root = overlay.root.resolve()
-    yield from ("--size", str(overlay.size_mib * 2**20)) if sized else ()
-    yield from ("--tmpfs", str(root))
+    yield from _in_memory(root, size_mib)
     for path in sorted(overlay.shown):
         yield from ("--ro-bind", str(path), str(SOURCE / path.resolve().relative_to(root)))
 

@@ -18,6 +18,7 @@ from gpuconsole.core.jobs import Mount
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.request import probe_files
+from gpuconsole.remote.claimed import scratch_folder
 from gpuconsole.remote.probe_lines import lines
 from gpuconsole.session.outside import named_outside
 
@@ -153,8 +154,8 @@ async def here(
         outside = await asyncio.to_thread(named_outside, own, root, request["args"])
     overlay = Overlay(root, own, outside=outside)
     files = None if root in own else [str(path.relative_to(root)) for path in own]
-    with tempfile.TemporaryDirectory(prefix="gpuconsole-measure-") as folder:
-        scratch, probe = Path(folder) / "scratch", Path(folder) / "probe"
+    with scratch_folder("gpuconsole-measure-") as folder:
+        scratch, probe = folder / "scratch", folder / "probe"
         scratch.mkdir()
         probe.mkdir()
         for name, file in probe_files().items():

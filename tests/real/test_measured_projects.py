@@ -87,6 +87,8 @@ async def test_a_project_is_measured_here_as_it_is_run_and_stays_as_it_was(
 ) -> None:
     if kind == "plain":
         monkeypatch.setattr(sandboxes, "Sandbox", WithoutBubblewrap)
+        # Root has no sandbox without bubblewrap.
+        monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
     else:
         need_bubblewrap()
     root = tmp_path / "project"

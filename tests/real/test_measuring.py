@@ -16,6 +16,7 @@ import pytest
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import analyse
+from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.measurements import Measurements
 from gpuconsole.session.reading.beside import AsyncReader
@@ -119,7 +120,11 @@ class WithoutBubblewrap(Sandbox):
         return None
 
 
-async def test_without_bubblewrap_the_network_is_cut_and_said_to_be_all(tmp_path: Path) -> None:
+async def test_without_bubblewrap_the_network_is_cut_and_said_to_be_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Root has none without bubblewrap.
+    monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
     sandbox = WithoutBubblewrap(limits=Limits(memory_mib=1024))
     with listener() as port:
         found = await look(sandbox, tmp_path, port)

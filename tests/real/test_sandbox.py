@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -18,12 +19,13 @@ import pytest
 import gpuconsole
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.remote.sandbox import Limits, Sandbox
+from gpuconsole.remote import pidsgroup
+from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxLimitError
 from gpuconsole.session.measurements import Measurements
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.test_measuring import TRAIN, WithoutBubblewrap, need_bubblewrap
+from tests.real.test_measuring import TRAIN, need_bubblewrap
 
 pytestmark = pytest.mark.real
 
@@ -90,8 +92,9 @@ except OSError:
 print(made, flush=True)
 """
 AS_ANOTHER = """
-import asyncio, sys
+import asyncio, json, sys
 from pathlib import Path
+from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.sandbox import Limits, Sandbox
 
 class Plain(Sandbox):
@@ -99,15 +102,99 @@ class Plain(Sandbox):
     def bubblewrap(self):
         return None
 
-async def main(kind, code, scratch):
-    sandbox = (Plain if kind == "plain" else Sandbox)(limits=Limits(processes=200))
-    lines = sandbox.lines(["-c", code], stdin=b"", readable=[], scratch=Path(scratch))
-    async for line in lines:
-        print(line.decode())
-        break
+async def main(kind, code, asked, shown, scratch, limits):
+    sandbox = (Plain if kind == "plain" else Sandbox)(limits=Limits(**limits))
+    lines = sandbox.lines(["-c", code], stdin=json.dumps(asked).encode(),
+                          readable=list(map(Path, shown)), scratch=Path(scratch))
+    try:
+        async for line in lines:
+            print(line.decode(), flush=True)
+    except ConsoleError as error:
+        print(error.title, error.message, flush=True)
     await lines.aclose()
 
-asyncio.run(main(*sys.argv[1:]))
+asyncio.run(main(*json.loads(sys.stdin.read())))
+"""
+BOMB = """
+import os, time
+
+for _ in range(600):
+    if os.fork() == 0:
+        time.sleep(600)
+time.sleep(600)
+"""
+HOARDS = """
+import os, time
+
+for _ in range(8):
+    if os.fork() == 0:
+        data = bytearray(120 * 2**20)
+        time.sleep(600)
+time.sleep(600)
+"""
+SHARES = """
+import mmap, os, time
+
+# Shared memory counts for none of the limits of one process.
+data = mmap.mmap(-1, 900 * 2**20)
+for at in range(0, len(data), 4096):
+    data[at] = 1
+time.sleep(600)
+"""
+INHERITS = """
+import os, time
+
+data = bytearray(200 * 2**20)
+pipes = os.pipe()
+children = []
+for _ in range(6):
+    child = os.fork()
+    if child == 0:
+        sum(data[::4096])
+        os.read(pipes[0], 1)
+        os._exit(0)
+    children.append(child)
+time.sleep(2)
+os.write(pipes[1], b"x" * 6)
+for child in children:
+    os.waitpid(child, 0)
+print("seen")
+"""
+FILLS = """
+import json, os, sys, time
+
+found = {}
+for folder in json.loads(sys.stdin.read()):
+    written = 0
+    try:
+        for number in range(200):
+            with open(os.path.join(folder, str(number)), "wb", buffering=0) as file:
+                written += file.write(os.urandom(2**20))
+    except OSError:
+        pass
+    found[folder] = written / 2**20
+print(json.dumps(found), flush=True)
+"""
+PEEKS = """
+import ctypes, json, os, sys
+
+console = json.loads(sys.stdin.read())
+texts, others = [], []
+for name in os.listdir("/proc"):
+    if name.isdigit():
+        try:
+            texts.append(open(f"/proc/{name}/environ").read())
+            others.append(open(f"/proc/{name}/comm").read().strip())
+        except OSError:
+            continue
+library = ctypes.CDLL(None, use_errno=True)
+parents = {os.getppid(), console} - {0, 1, os.getpid()}
+traced = [library.ptrace(16, one, 0, 0) == 0 for one in parents]
+open_files = [os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")
+              if int(one) > 2 and os.path.exists(f"/proc/self/fd/{one}")]
+print(json.dumps({"own": sorted(os.environ), "environs": texts, "others": others,
+                  "traced": any(traced), "descriptors":
+                  [one for one in open_files if not one.startswith("/proc/")]}))
 """
 CURIOUS = """
 import os
@@ -119,13 +206,7 @@ assert beside.WIDTH == 64
 """
 
 
-@pytest.fixture(params=["bubblewrap", "plain"])
-def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """Give a sandbox of each of the two kinds."""
-    if request.param == "plain":
-        return WithoutBubblewrap(limits=Limits(processes=200))
-    need_bubblewrap()
-    return Sandbox(limits=Limits(processes=200))
+KINDS = ("bubblewrap", "plain")
 
 
 @pytest.fixture
@@ -135,14 +216,50 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
-async def told(sandbox: Sandbox, code: str, asked: object, scratch: Path, *shown: Path) -> str:
+async def said(
+    sandbox: Sandbox, code: str, asked: object, scratch: Path, *shown: Path
+) -> list[str]:
     lines = sandbox.lines(
         ["-c", code], stdin=json.dumps(asked).encode(), readable=shown, scratch=scratch
     )
-    async with contextlib.aclosing(lines) as said:
-        async for line in said:
-            return line.decode()
-    raise AssertionError("nothing was said")
+    async with contextlib.aclosing(lines) as given:
+        return [line.decode() async for line in given]
+
+
+async def told(sandbox: Sandbox, code: str, asked: object, scratch: Path, *shown: Path) -> str:
+    return (await said(sandbox, code, asked, scratch, *shown))[0]
+
+
+def said_to_another(
+    kind: str,
+    code: str,
+    asked: object,
+    *shown: Path,
+    env: dict[str, str] | None = None,
+    **limits: float,
+) -> list[str]:
+    """Return what a script says in a sandbox of an account that is not root."""
+    need_bubblewrap()
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        shutil.copytree(Path(gpuconsole.__file__).parent, Path(folder) / "gpuconsole",
+                        ignore=shutil.ignore_patterns("data", "tui", "preflight"))  # fmt: skip
+        scratch = Path(folder) / "scratch"
+        scratch.mkdir()
+        for one in (Path(folder), scratch):
+            one.chmod(0o777)
+        words = [kind, code, asked, list(map(str, shown)), str(scratch), limits]
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+             python, "-c", AS_ANOTHER],
+            input=json.dumps(words), capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False, env={"PYTHONPATH": folder, "PATH": os.environ["PATH"],
+                              "HOME": "/nonexistent", **(env or {})},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 async def test_nothing_is_seen_but_the_project_and_nothing_written_but_the_scratch_folder(
@@ -186,42 +303,81 @@ def listening() -> Iterator[list[str]]:
         yield [*addresses, "\0gpuconsole-sandbox-test"]
 
 
-async def test_no_socket_of_this_machine_is_reached(sandbox: Sandbox, scratch: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_socket_of_this_machine_is_reached(kind: str, scratch: Path) -> None:
+    need_bubblewrap()
     with listening() as addresses:
         folders = {Path(one).parent for one in addresses if one.startswith("/")}
         for one in folders:
             # As reachable as a socket in a project is.
             one.chmod(0o755)
-        found = json.loads(await told(sandbox, REACHES, addresses, scratch, *folders))
-    assert found == [False] * 2 * len(addresses)
+            for name in one.iterdir():
+                name.chmod(0o777)
+        if kind == "plain":
+            (line,) = await asyncio.to_thread(said_to_another, kind, REACHES, addresses, *folders)
+        else:
+            line = await told(Sandbox(), REACHES, addresses, scratch, *folders)
+    assert json.loads(line) == [False] * 2 * len(addresses)
 
 
-async def test_processes_are_limited(sandbox: Sandbox, scratch: Path) -> None:
-    made = int(await told(sandbox, FORKS, None, scratch))
+async def test_processes_are_limited(scratch: Path) -> None:
+    need_bubblewrap()
+    made = int(await told(Sandbox(limits=Limits(processes=200)), FORKS, None, scratch))
     assert 100 < made < 200
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "plain"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_processes_of_other_users_than_root_are_limited(kind: str) -> None:
+    (made,) = said_to_another(kind, FORKS + "os.kill(0, 9)\n", None, processes=200)
+    assert 100 < int(made) < 200
+
+
+async def test_where_the_kernel_does_not_count_processes_they_are_counted_here(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need_bubblewrap()
-    if os.geteuid() != 0:
-        pytest.skip("only root becomes another user")
-    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        shutil.copytree(Path(gpuconsole.__file__).parent, Path(folder) / "gpuconsole",
-                        ignore=shutil.ignore_patterns("data", "tui", "preflight"))  # fmt: skip
-        scratch = Path(folder) / "scratch"
-        scratch.mkdir()
-        for one in (Path(folder), scratch):
-            one.chmod(0o777)
-        done = subprocess.run(
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-             python, "-c", AS_ANOTHER, kind, FORKS, str(scratch)],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-            env={"PYTHONPATH": folder, "PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert 100 < int(done.stdout) < 200, done.stdout
+    monkeypatch.setattr(pidsgroup, "_base", lambda: None)
+    with pytest.raises(SandboxLimitError, match="more than 200 processes"):
+        # For root alone the limit of a user's processes does not hold.
+        await said(Sandbox(limits=Limits(processes=200)), BOMB, None, scratch)
+
+
+async def test_memory_is_limited_for_all_processes_together(scratch: Path) -> None:
+    need_bubblewrap()
+    for code in (HOARDS, SHARES):
+        with pytest.raises(SandboxLimitError, match=r"more than 0\.5 GiB of memory"):
+            await said(Sandbox(limits=Limits(memory_mib=512)), code, None, scratch)
+    # What is shared counts once.
+    found = await said(Sandbox(limits=Limits(memory_mib=512)), INHERITS, None, scratch)
+    assert found == ["seen"]
+
+
+async def test_what_is_written_is_limited_and_never_on_a_disk(scratch: Path) -> None:
+    need_bubblewrap()
+    held = Sandbox(limits=Limits(written_mib=32, memory_mib=512))
+    found = json.loads(await told(held, FILLS, [str(scratch), "/dev/shm"], scratch))
+    assert all(16 < mib <= 32 for mib in found.values()), found
+    assert [one.name for one in scratch.rglob("*")] == []
+
+
+def test_without_bubblewrap_what_is_written_is_limited_together() -> None:
+    code = FILLS.replace("except OSError:", "except ZeroDivisionError:") + "time.sleep(600)\n"
+    found = said_to_another("plain", code, ["."], written_mib=16)
+    assert found[-1] == "Measuring was ended The script wrote more than 32 MiB."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_the_console_is_seen_or_touched(kind: str) -> None:
+    env = {"WEBHOOK_TOKEN": "secret-of-the-console"}
+    (line,) = said_to_another(kind, PEEKS, os.getpid(), env=env)
+    found = json.loads(line)
+    assert "WEBHOOK_TOKEN" not in found["own"]
+    assert set(found["own"]) <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "TMPDIR",
+                                 "XDG_CACHE_HOME", "USER", "LOGNAME", "PWD"}  # fmt: skip
+    assert not any("secret-of-the-console" in text for text in found["environs"])
+    assert sorted(found["others"]) in (["bwrap", "python3"], ["python3"])
+    assert found["traced"] is False
+    assert found["descriptors"] == []
 
 
 @pytest.fixture
