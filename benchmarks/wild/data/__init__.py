@@ -22,6 +22,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
+    "culane": vision.culane,
     "image_list": vision.image_list,
     "json_lines": text.json_lines,
     "lines": text.lines,

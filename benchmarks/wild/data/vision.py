@@ -12,6 +12,8 @@ from benchmarks.wild.data.text import lines
 
 SIZE = (320, 280)
 """Width and height of a picture where a recipe is not asked for others."""
+DIFFERENT = 8
+"""Pictures of a recipe that are files of their own; further ones are links to them."""
 
 
 def pictures(
@@ -27,11 +29,17 @@ def pictures(
     from PIL import Image
 
     draw = random.Random(0)
+    written: list[Path] = []
     for i in range(count):
         path = folder / name.format(i=i, c=i % classes)
         path.parent.mkdir(parents=True, exist_ok=True)
-        color = 1 if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
-        Image.new(mode, (size[0], size[1]), color).save(path)
+        path.unlink(missing_ok=True)
+        if i < DIFFERENT:
+            color = 1 if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
+            Image.new(mode, (size[0], size[1]), color).save(path)
+            written.append(path)
+        else:
+            path.hardlink_to(written[i % DIFFERENT])
 
 
 def image_list(
@@ -69,7 +77,7 @@ def pairs(
         lines(folder / listed, line=line or f"{first} {second}", count=count)
 
 
-def voc_segmentation(folder: Path, *, count: int = 32, augmented: bool = False) -> None:
+def voc_segmentation(folder: Path, *, count: int = 64, augmented: bool = False) -> None:
     """Write PASCAL VOC's segmentation set (`JPEGImages`, `SegmentationClass`, `ImageSets`).
 
     `augmented` adds the masks of the larger set as PaddleSeg's tool writes them.
@@ -85,7 +93,7 @@ def voc_segmentation(folder: Path, *, count: int = 32, augmented: bool = False) 
         pictures(folder, count=count, name=name, size=size, mode="L")
 
 
-def cityscapes(folder: Path, *, count: int = 16, size: Sequence[int] = (2048, 1024)) -> None:
+def cityscapes(folder: Path, *, count: int = 64, size: Sequence[int] = (2048, 1024)) -> None:
     """Write Cityscapes: pictures in `leftImg8bit`, masks in `gtFine`, lists for both parts."""
     for part in ("train", "val"):
         first = f"leftImg8bit/{part}/a/{{i:03d}}_leftImg8bit.png"
@@ -95,7 +103,7 @@ def cityscapes(folder: Path, *, count: int = 16, size: Sequence[int] = (2048, 10
               count=number, size=size)  # fmt: skip
 
 
-def ade20k(folder: Path, *, count: int = 32) -> None:
+def ade20k(folder: Path, *, count: int = 64) -> None:
     """Write ADE20K: `images` and `annotations`, each with a training and a validation part."""
     for part in ("training", "validation"):
         name = f"{part}/ADE_{part[:5]}_{{i:08d}}"
@@ -109,7 +117,7 @@ def coco(
     parts: Sequence[str] = ("train2017", "val2017"),
     notes: str = "annotations/instances_{part}.json",
     images: str = "{part}",
-    count: int = 64,
+    count: int = 128,
     classes: int = 80,
     boxes: int = 4,
     keypoints: int = 0,
@@ -147,6 +155,18 @@ def _coco_notes(
         "annotations": found,
         "categories": [{"id": c + 1, "name": f"class{c}"} for c in range(classes)],
     }
+
+
+def culane(folder: Path, *, count: int = 128) -> None:
+    """Write CULane's lanes: pictures, each with its masks and the points of two lanes."""
+    pictures(folder / "driver", count=count, name="{i}.jpg", size=(1640, 590))
+    pictures(folder / "mask", count=count, name="{i}.png", size=(1640, 590), mode="L")
+    heights = range(580, 280, -10)
+    lanes = [" ".join(f"{x + (590 - y)} {y}" for y in heights) for x in (300, 1000)]
+    for i in range(count):
+        (folder / "driver" / f"{i}.lines.txt").write_text("\n".join(lanes) + "\n", "utf-8")
+    for listed in ("list/train_gt.txt", "list/test.txt"):
+        lines(folder / listed, line="/driver/{i}.jpg /mask/{i}.png 1 1 0 0", count=count)
 
 
 def ocr_detection(
