@@ -152,6 +152,7 @@ def test_a_script_is_told_of_a_card_and_of_the_sizes_of_its_tensors(tmp_path: Pa
         + """
 assert paddle.is_compiled_with_cuda() and paddle.device.cuda.device_count() == 1
 paddle.set_device("gpu:0")
+paddle.to_tensor([1.0], place=paddle.CUDAPinnedPlace())
 paddle.set_flags({"FLAGS_cudnn_exhaustive_search": 1, "FLAGS_cudnn_deterministic": True})
 assert paddle.get_cudnn_version() // 1000 >= 8
 x = paddle.rand([8, 64])
@@ -178,6 +179,22 @@ def test_a_decision_by_unknown_data_is_told(tmp_path: Path) -> None:
     )
     assert f"train.py:{line}: a comparison with a number of unknown data is False" in notes
     assert f"train.py:{line}: a test of unknown data is False" in notes
+
+
+def test_unknown_numbers_are_not_the_same_as_others(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        HEAD
+        + """
+x = paddle.rand([8, 64])
+masks = [(x > 0.5).astype("float32").sum() == 0, x.sum() == 1.0]
+assert not any(bool(one) for one in masks)
+assert paddle.any(x == 1.0)
+"""
+        + TWO_LOADERS
+    )
+    last = messages(script, "meta")[-1]
+    assert "document" in last, last
 
 
 @pytest.mark.parametrize("mode", ["traced", "meta"])

@@ -1,11 +1,12 @@
 """What a script is told that asks for numbers which only data could give.
 
-The answer is a plausible constant: ones, and no faults (`isnan`, `isinf`). Where a script decides
-by one, the decision is a choice that the answer tells, with file and line. A number may become a
-length: scripts that ask for a whole one, or for another in a form whose way cannot be watched, are
-run again with other numbers and refused where their memory changes with them
-(`probe.with_other_numbers`). What `item()` gives of floats is a `Number`, whose way is watched: it
-is noted where it becomes a whole number or anything but a `Number`.
+The answer is a plausible constant: ones, no faults (`isnan`, `isinf`), and two numbers of which one
+is unknown are not the same (`positives.sum() == 0`). Where a script decides by one, the decision is
+a choice that the answer tells, with file and line. A number may become a length: scripts that ask
+for a whole one, or for another in a form whose way cannot be watched, are run again with other
+numbers and refused where their memory changes with them (`probe.with_other_numbers`). What `item()`
+gives of floats is a `Number`, whose way is watched: it is noted where it becomes a whole number or
+anything but a `Number`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def install(root: Any) -> None:
         result = call(name, args, kwargs)
         if name in SIZES:
             return _sized(result, name, args[0])
-        if name in FAULTS or (name in CARRIED and any(map(_is_nothing, args))):
+        carried = name in CARRIED and any(map(_is_nothing, args))
+        if name in FAULTS or carried or _compares(name, result):
             for one in result if isinstance(result, (list, tuple)) else [result]:
                 if isinstance(one, STATE.tensor):
                     one.__dict__["m_nothing"] = True
@@ -65,6 +67,11 @@ def _sized(result: Any, name: Any, tensor: Any) -> Any:
         number = math.prod(shape) if name == "numel" else shape
         result.m_known = known.of_array(numpy.asarray(number, word(result.m_dtype)))
     return result
+
+
+def _compares(name: Any, result: Any) -> Any:
+    """Tell whether two numbers were held against each other: of a mask some points are true."""
+    return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
 
 
 def _is_nothing(value: Any) -> Any:

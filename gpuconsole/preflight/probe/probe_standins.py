@@ -39,7 +39,7 @@ def _on_the_cpu(paddle: Any) -> None:
         return set_device("cpu")
 
     paddle.set_device = paddle.device.set_device = on_cpu
-    paddle.CUDAPlace = _no_card(paddle.CPUPlace)
+    paddle.CUDAPlace = paddle.CUDAPinnedPlace = _no_card(paddle.CPUPlace)
     paddle.Tensor.cuda = lambda self, *_, **__: self
     engine = paddle.inference.Config
     for name in ("enable_use_gpu", "enable_tensorrt_engine"):
