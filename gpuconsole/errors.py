@@ -7,6 +7,8 @@ ConsoleError
 │   ├── TrustError        a file or folder that others can change, and that decides something
 │   └── ReadOnlyError     an action refused in read-only mode
 ├── RefusedError               a clear "no"                                   exit 1
+│   └── NotHereError      the place lacks what is needed; another may have it
+│       └── HostBusyError another measurement runs on the host
 ├── UnreachableError      a host or engine that was asked for            exit 3
 │   └── HostKeyError      unknown or changed host key
 ├── EngineError           the engine answered with an error              exit 3
@@ -86,6 +88,14 @@ class RefusedError(ConsoleError):
     """A clear "no": will not fit, will fail, unknown, failed."""
 
     exit_code = 1
+
+
+class NotHereError(RefusedError):
+    """The place lacks what is needed; another may have it."""
+
+
+class HostBusyError(NotHereError):
+    """Another measurement runs on the host, which takes one at a time."""
 
 
 class UnreachableError(ConsoleError):

@@ -22,6 +22,12 @@ LABEL_PREFIX = "gpuconsole."
 `job`, `attempt`, `user`, `name` (the task's), `journal` (the journal's id), `nonce`, `share` (what
 it takes of a device that it shares), and for leases `lease` (the device's UUID), `since`."""
 
+MEASUREMENT, CALIBRATION = "measure-", "calibrate-"
+"""How the ids begin of what leases devices and runs containers, and is no job."""
+TIME_LIMIT_LABEL = LABEL_PREFIX + "time-limit"
+"""On the container of a measurement: seconds from its creation on, after which no console waits for
+it and any may remove it."""
+
 CHECKPOINT_FOLDER = "checkpoint"
 """What a job's checkpoint is called among its results once they are fetched."""
 CALIBRATION_FOLDER = "calibrate"
@@ -55,9 +61,10 @@ class ContainerSpec:
     cpus: float | None = None
     """How many processors it may keep busy; None means all."""
     read_only: bool = False
-    """Whether its root cannot be written, but for `scratch` and a /tmp in memory."""
-    scratch: tuple[str, ...] = ()
-    """Folders of its own that go with it."""
+    """Whether it can write to nothing of its own but `memory_folders`."""
+    input_folders: tuple[str, ...] = ()
+    """Folders that `put` fills before it starts, and that go with it; its user can only read what
+    is in them where it is `read_only`."""
     memory_folders: Mapping[str, float] = field(default_factory=dict)
     """Folders in memory that its user may write to, each with its size in MiB."""
     python_path: str = ""
@@ -92,6 +99,9 @@ class ContainerStatus:
     ended_at: float | None = None
     note: str = ""
     """What the engine says of it while it waits or runs, as sentences."""
+    overdue: bool = False
+    """Whether it is a measurement that no console waits for any more, by `TIME_LIMIT_LABEL` and
+    the engine's own clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from gpuconsole.core.units import MIB
 
 SECURITY_OPTIONS = ("no-new-privileges",)
 DROPPED_CAPABILITIES = ("ALL",)
-TMP = "/tmp"
 LOG_DRIVER = "json-file"
 """Named so that a host whose default driver keeps no log still has one to follow."""
 LOG_OPTIONS = {"max-size": "256m", "max-file": "4"}
@@ -98,10 +97,10 @@ def _confinement(spec: ContainerSpec) -> list[str]:
     for capability in given.capabilities:
         options += ["--cap-add", capability]
     if spec.read_only:
-        options += ["--read-only", "--tmpfs", TMP]
+        options.append("--read-only")
     for folder, settings in memory_folders(spec).items():
         options += ["--tmpfs", f"{folder}:{settings}"]
-    for folder in spec.scratch:
+    for folder in spec.input_folders:
         options += ["--volume", folder]
     options += ["--log-driver", LOG_DRIVER]
     for name, value in LOG_OPTIONS.items():

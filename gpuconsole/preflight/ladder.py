@@ -48,6 +48,8 @@ class Means:
     """The better one first."""
     absent: str = ""
     """Why there is no other site, as a sentence."""
+    devices: tuple[Site, ...] = ()
+    """Hosts with an idle device of the kind that the job would get: those of the device tier."""
     limit_s: float = float("inf")
     """Longest time for all tiers together, seconds."""
     tiers: tuple[MeasuredTier, ...] = CLIMBED
@@ -128,7 +130,7 @@ def next_move(
         return Stop()
     if means.measure == "never":
         return Stop("measuring is switched off (measure: never)")
-    if not means.sites:
+    if not (means.sites or means.devices):
         return Stop(means.absent or "there is no place to measure")
     left_s = means.limit_s - sum(one.seconds for one in measured)
     if left_s <= 0:
@@ -138,8 +140,8 @@ def next_move(
         if any(one.outcome == "unknown" for one in mine):
             continue
         tried = {one.host for one in mine}
-        for site in means.sites:
-            if site.host not in tried and (site.host or tier != "device"):
+        for site in means.devices if tier == "device" else means.sites:
+            if site.host not in tried:
                 ask = (means.measure == "ask" or site.consent) and site not in agreed
                 return Run(tier, site, min(left_s, MOST_S.get(tier, left_s)), ask)
     return Stop("no further tier is left to try")

@@ -19,12 +19,15 @@ from gpuconsole.remote.archives import Intake, Readable, packed
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
 
-def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
+def rewrite(
+    bundle: Path, archive: IO[bytes], target: str, user: str, *, read_only: bool = False
+) -> None:
     """Write a bundle again into `archive`, below `target` and all owned by `user`, and rewind.
 
-    `user` is `uid:gid`; anything else means root. UsageError when the bundle cannot be read.
+    `user` is `uid:gid`; anything else means root. With `read_only` all is root's, and every user
+    may read and none may write. UsageError when the bundle cannot be read.
     """
-    uid, gid = _owner(user)
+    uid, gid = (0, 0) if read_only else _owner(user)
     try:
         with (
             tarfile.open(bundle, "r:*") as old,
@@ -34,16 +37,17 @@ def rewrite(bundle: Path, archive: IO[bytes], target: str, user: str) -> None:
             made = {*folder.parents}
             if target == "/":
                 # The folder that it is unpacked in becomes the user's, too.
-                new.addfile(_owned(_directory("."), uid, gid))
+                new.addfile(_owned(_directory("."), uid, gid, read_only=read_only))
                 made.add(folder)
             for member in old:
-                moved = _owned(copy.copy(member), uid, gid)
+                moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
                 moved.name = str(folder / member.name)
                 # A folder without an entry of its own would be made as root's.
                 for parent in reversed(PurePosixPath(moved.name).parents):
                     if parent not in made:
                         made.add(parent)
-                        new.addfile(_owned(_directory(str(parent)), uid, gid))
+                        entry = _directory(str(parent))
+                        new.addfile(_owned(entry, uid, gid, read_only=read_only))
                 new.addfile(moved, old.extractfile(member) if member.isreg() else None)
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise UsageError(
@@ -90,6 +94,10 @@ def _directory(name: str) -> tarfile.TarInfo:
     return entry
 
 
-def _owned(entry: tarfile.TarInfo, uid: int, gid: int) -> tarfile.TarInfo:
+def _owned(
+    entry: tarfile.TarInfo, uid: int, gid: int, *, read_only: bool = False
+) -> tarfile.TarInfo:
     entry.uid, entry.gid, entry.uname, entry.gname = uid, gid, "", ""
+    if read_only:
+        entry.mode = 0o555 if entry.isdir() or entry.mode & 0o111 else 0o444
     return entry

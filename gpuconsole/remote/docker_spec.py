@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import docker
@@ -14,18 +15,24 @@ from gpuconsole.core.dockerline import (
     LOG_DRIVER,
     LOG_OPTIONS,
     SECURITY_OPTIONS,
-    TMP,
     memory_folders,
     size_bytes,
 )
 from gpuconsole.core.handover import Handover, container_labels, environment, handover
 
 
-def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:
+def create_options(
+    client: docker.APIClient,
+    spec: ContainerSpec,
+    *,
+    init: bool,
+    read_only_volumes: Sequence[str] = (),
+) -> dict[str, Any]:
     """Return the keyword arguments of `create_container` for this spec.
 
     `init` asks for Docker's own process 1, which passes signals on and collects orphans; an
-    engine installed without it refuses the option.
+    engine installed without it refuses the option. `read_only_volumes` are folders of the image
+    that would be volumes to write to.
     """
     return {
         "image": spec.image,
@@ -35,27 +42,39 @@ def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool)
         "working_dir": spec.working_dir,
         "environment": environment(spec),
         "labels": container_labels(spec),
-        "volumes": list(spec.scratch) or None,
+        "volumes": list(spec.input_folders) or None,
         "tty": False,
         # The proxy of the console's machine is not the container's.
         "use_config_proxy": False,
-        "host_config": _host_config(client, spec, handover(spec), init),
+        "host_config": _host_config(client, spec, handover(spec), init, read_only_volumes),
     }
 
 
 def _host_config(
-    client: docker.APIClient, spec: ContainerSpec, given: Handover, init: bool
+    client: docker.APIClient,
+    spec: ContainerSpec,
+    given: Handover,
+    init: bool,
+    read_only_volumes: Sequence[str],
 ) -> dict[str, Any]:
     limit = None if spec.memory_limit_mib is None else size_bytes(spec.memory_limit_mib)
     mounts = (*spec.mounts, *given.mounts)
+    own = {*(mount.target for mount in mounts), *spec.memory_folders, *spec.input_folders}
     return client.create_host_config(
         device_requests=_requests(given),
         devices=[f"{node}:{node}:rwm" for node in given.nodes],
         group_add=list(given.groups),
         # As mounts, not binds: a folder that is missing is an error, not made by root.
         mounts=[
-            ApiMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
-            for mount in mounts
+            *(
+                ApiMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
+                for mount in mounts
+            ),
+            *(
+                ApiMount(folder, None, type="volume", read_only=True)
+                for folder in read_only_volumes
+                if folder not in own
+            ),
         ],
         mem_limit=limit,
         memswap_limit=limit,
@@ -64,7 +83,7 @@ def _host_config(
         cpuset_cpus=spec.cpuset or None,
         nano_cpus=None if spec.cpus is None else int(spec.cpus * 1e9),
         read_only=spec.read_only or None,
-        tmpfs={**({TMP: ""} if spec.read_only else {}), **memory_folders(spec)} or None,
+        tmpfs=memory_folders(spec) or None,
         network_mode=spec.network,
         security_opt=[*SECURITY_OPTIONS, *given.security],
         cap_drop=list(DROPPED_CAPABILITIES),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import posixpath
 import re
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -36,7 +37,14 @@ from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
-from gpuconsole.remote import docker_files, docker_launches, docker_leases, docker_logs, network
+from gpuconsole.remote import (
+    docker_files,
+    docker_launches,
+    docker_leases,
+    docker_logs,
+    docker_measurements,
+    network,
+)
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
 from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
@@ -150,8 +158,10 @@ class DockerEngine:
         return await self._folders.prepare(job_id, checkpoint=checkpoint)
 
     async def create(self, spec: ContainerSpec) -> str:
-        """Create the container; one of the same name is returned only if it is this attempt's."""
-        return await self._calls.run(f"creating {spec.name}", _create, spec, self.host)
+        """Create the container; one of the same name is returned only if it is this attempt's.
+        HostBusyError where it is another measurement's."""
+        doing = f"creating {spec.name}"
+        return await self._calls.run(doing, _create, spec, self.host, self._lease_grace_s)
 
     async def put(self, container: str, bundle: Path, target: str) -> None:
         """Unpack a tar of code into the created container, owned by the container's user;
@@ -283,7 +293,7 @@ def _ask(client: docker.APIClient, hook: bool) -> EngineInfo:
     return engine_info(client.version(), client.info(), hook)
 
 
-def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
+def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: float) -> str:
     if spec.device_uuids and is_podman(client.version()):
         raise EngineError(
             "Podman cannot hand over devices",
@@ -292,15 +302,32 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
         )
     init = bool(client.info().get("InitBinary"))
     try:
-        options = create_options(client, _with_python_path(client, spec), init=init)
-        return str(client.create_container(**options)["Id"])
+        made = _with_python_path(client, spec)
+        volumes = _volumes(client, spec.image) if spec.read_only else ()
+        options = create_options(client, made, init=init, read_only_volumes=volumes)
+        return _made(client, spec, host, grace_s, options)
     except docker.errors.ImageNotFound as error:
         # It was there, or was pulled, a moment ago: somebody has removed it since.
         raise image_error(spec.image, host, str(error.explanation), Blame.PLACE) from error
-    except docker.errors.APIError as error:
-        if status_of(error) != 409:
-            raise
-        return _adopt(client, spec, host)
+
+
+def _made(
+    client: docker.APIClient,
+    spec: ContainerSpec,
+    host: str,
+    grace_s: float,
+    options: Mapping[str, Any],
+) -> str:
+    """Make a container; where its name is taken, return this attempt's own."""
+    for _ in range(2):
+        try:
+            return str(client.create_container(**options)["Id"])
+        except docker.errors.APIError as error:
+            if status_of(error) != 409:
+                raise
+        if not docker_measurements.make_way(client, spec.name, spec.labels, host, grace_s):
+            break
+    return _adopt(client, spec, host)
 
 
 def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> ContainerSpec:
@@ -312,12 +339,21 @@ def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> Containe
         return spec
     known = {**spec.env, **spec.secrets}.get("PYTHONPATH")
     if known is None:
-        image: dict[str, Any] = client.inspect_image(spec.image)  # type: ignore[no-untyped-call]
-        said = image.get("Config") or {}
-        pairs = (item.partition("=") for item in said.get("Env") or ())
+        pairs = (item.partition("=") for item in _image(client, spec.image).get("Env") or ())
         known = next((value for name, _, value in pairs if name == "PYTHONPATH"), "")
     path = ":".join(filter(None, (spec.python_path, known)))
     return replace(spec, env={**spec.env, "PYTHONPATH": path})
+
+
+def _volumes(client: docker.APIClient, image: str) -> tuple[str, ...]:
+    """Return the folders for which an image asks the engine for a volume of each container."""
+    return tuple(posixpath.normpath(str(one)) for one in _image(client, image).get("Volumes") or ())
+
+
+def _image(client: docker.APIClient, image: str) -> Mapping[str, Any]:
+    """Return how an image wants its containers made."""
+    found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+    return found.get("Config") or {}
 
 
 def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
@@ -339,7 +375,7 @@ def _put(client: docker.APIClient, container: str, bundle: Path, target: str) ->
         found = client.inspect_container(container)
         shut, user = found["HostConfig"].get("ReadonlyRootfs"), found["Config"].get("User") or ""
         # A root that is read-only takes files below its own folders alone.
-        docker_files.rewrite(bundle, archive, "/" if shut else target, user)
+        docker_files.rewrite(bundle, archive, "/" if shut else target, user, read_only=bool(shut))
         client.put_archive(container, target if shut else "/", archive)
 
 
@@ -377,9 +413,10 @@ def _is_gone(client: docker.APIClient, container: str) -> bool:
 
 def _inspect(client: docker.APIClient, container: str) -> ContainerStatus | None:
     try:
-        return container_status(client.inspect_container(container))
+        status = container_status(client.inspect_container(container))
     except docker.errors.NotFound:
         return None
+    return docker_measurements.dated(client, status)
 
 
 def _own(client: docker.APIClient, journal: str) -> tuple[ContainerStatus, ...]:

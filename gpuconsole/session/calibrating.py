@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Lease
+from gpuconsole.core.containers import CALIBRATION, CALIBRATION_FOLDER, Engine, Lease
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import HostCalibration
@@ -29,8 +29,6 @@ from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.spec import attempt_key, container_name, container_spec
 from gpuconsole.state import new_nonce
 
-JOB_PREFIX = "calibrate-"
-"""How the ids of what is no job begin."""
 READING_S = 30.0
 """How long a reading of the driver is waited for after each phase."""
 PROCESS_S = 5.0
@@ -189,7 +187,7 @@ class _Run:
 
     async def _claim(self) -> Job:
         nonce = new_nonce()
-        job_id = f"{JOB_PREFIX}{nonce}"
+        job_id = f"{CALIBRATION}{nonce}"
         attempt = Attempt(
             number=1,
             host=self.host.name,

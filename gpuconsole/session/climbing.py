@@ -12,6 +12,7 @@ from gpuconsole.errors import (
     ConsoleError,
     EngineError,
     LeaseTakenError,
+    NotHereError,
     UnreachableError,
     UsageError,
 )
@@ -24,7 +25,7 @@ from gpuconsole.preflight.ladder import (
     left_out,
     next_move,
 )
-from gpuconsole.session.measuring import NotHereError, Progress
+from gpuconsole.session.measuring import Progress
 from gpuconsole.waiting import within
 
 CANCELLED = "measuring was cancelled"
@@ -131,8 +132,9 @@ class Climb:
     def _drop(self, site: Site, why: str) -> None:
         """Use a site no more."""
         sites = tuple(one for one in self._means.sites if one != site)
+        devices = tuple(one for one in self._means.devices if one.host != site.host)
         absent = "; ".join(filter(None, (self._means.absent, why)))
-        self._means = replace(self._means, sites=sites, absent=absent)
+        self._means = replace(self._means, sites=sites, devices=devices, absent=absent)
 
     async def _try(self, run: Run, progress: Progress) -> Trial:
         begun = self._effects.now()

@@ -29,6 +29,7 @@ from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
+from gpuconsole.state.turns import left_on
 
 TICK_S = 1.0
 SOONEST_S = 0.1
@@ -350,6 +351,8 @@ class Dispatcher:
                 self._unswept[name] = now + SWEEP_AGAIN_S
         for name in self._back:
             self._unswept[name] = 0.0
+        if left := left_on(self._bench.state):
+            self._unswept.setdefault(left, 0.0)
         for name, after in list(self._unswept.items()):
             if name in self._well and after <= now and name not in self._sweeps:
                 del self._unswept[name]

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Measure, MeasuredTier, Report, Trial
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.estimate import Estimate, Measure, MeasuredTier, Report, Trial
+from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import Means, Site, is_settled
-from gpuconsole.session.bench import bench_of
+from gpuconsole.session.bench import Bench
 from gpuconsole.session.climbing import Climb, Effects, Watching
 from gpuconsole.session.history import History
-from gpuconsole.session.measurements import Measurements, choose_host
+from gpuconsole.session.measurements import Measurements, Spot, choose_host
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
-from gpuconsole.session.sites import host_sites, joined, local_sites
+from gpuconsole.session.sites import host_sites, joined, local_sites, with_image
+from gpuconsole.session.spare import SpareDevices
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
 from gpuconsole.state.consent import LocalConsent
@@ -35,9 +36,11 @@ from gpuconsole.state.consent import LocalConsent
 class Estimating:
     """What a session knows of scripts, and how it comes to know more."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, bench: Bench, spare: SpareDevices) -> None:
         folder = parts.journal.folder
         self._parts = parts
+        self._bench = bench
+        self._spare = spare
         self._history = History(parts.journal)
         self._reader = AsyncReader()
         self._measurements = Measurements(folder, self._reader)
@@ -128,10 +131,15 @@ class Estimating:
         key = (known.estimate.digest, task.args, task.image, task.mounts, task.backend)
 
         async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
-            await self.measure(task, tier, told, host=site.host, local=not site.host)
+            if not site.host:
+                await self.measure(task, tier, told, host="", local=True)
+                return
+            # Where there is another host, this one need not be waited for.
+            patient = site == _last(means.devices if tier == "device" else means.sites)
+            await self._on_host(task, tier, told, site.host, known.estimate, patient=patient)
 
         climb = Climb(Effects(measure, ask, time.monotonic), means)
-        if not means.sites:
+        if not (means.sites or means.devices):
             return await climb.run(known, user, seconds=seconds)
         self._climbs.add(climb)
         try:
@@ -165,13 +173,16 @@ class Estimating:
             task = completed(task)
         except UsageError as error:
             return replace(means, absent=error.message.rstrip("."))
-        image_of = self._parts.default_image
-        hosts, no_host = await host_sites(
-            task, self._parts.hosts, self._snapshot(), lambda one: task.image or image_of(one)
-        )
+        image_of = self._image_of(task)
+        hosts, no_host = await host_sites(task, self._bench.hosts, self._fleet(), image_of)
         here, not_here = local_sites(consent=self.consent.given)
         if self._parts.settings.measure_on_device and task.backend != "cpu":
-            means = replace(means, tiers=(*means.tiers, "device"))
+            spare = await self._spare.find(task, report.estimate)
+            devices = await with_image(
+                self._bench.hosts, list({one.host.name: one.host for one in spare}.values()),
+                image_of,
+            )  # fmt: skip
+            means = replace(means, tiers=(*means.tiers, "device"), devices=devices)
         return replace(means, sites=(*hosts, *here), absent=joined((no_host, not_here)))
 
     async def measure(
@@ -185,42 +196,82 @@ class Estimating:
         if local:
             await self._measurements.here(task, mode, progress)
             return
-        parts = self._parts
-        if parts.simulated:
+        if self._parts.simulated:
             raise RefusedError(
                 "The simulated lab measures nothing",
                 "Its hosts run no containers.",
                 "`gpuconsole preflight SCRIPT --tier traced --local` measures on this machine.",
             )
-        if mode == "device" and not host:
-            host = await self._idlest(task)
-        chosen, image = self._place(task, host)
-        if mode == "device":
-            there = self._snapshot().host(chosen)
-            assert there is not None
-            await self._measurements.on_device(
-                task, progress, bench=bench_of(parts, parts.hosts), host=there, image=image,
-                pack=parts.pack,
-            )  # fmt: skip
-            return
+        estimate = (await self.report(task)).estimate if mode == "device" else None
+        names = (host,) if host else await self._hosts_for(task, mode, estimate)
+        for name in names:
+            try:
+                patient = name == names[-1]
+                await self._on_host(task, mode, progress, name, estimate, patient=patient)
+                return
+            except HostBusyError:
+                if patient:
+                    raise
+
+    async def _hosts_for(
+        self, task: Task, mode: Mode, estimate: Estimate | None
+    ) -> tuple[str, ...]:
+        """Return the hosts at which a measurement is tried where none is named; "" stands for
+        the first that can measure at all."""
+        if mode == "device" and estimate is not None:
+            spare = await self._spare.find(task, estimate)
+            if not spare:
+                raise _no_device()
+            return tuple({one.host.name: None for one in spare})
+        sites, _ = await host_sites(task, self._bench.hosts, self._fleet(), self._image_of(task))
+        return tuple(site.host for site in sites) or ("",)
+
+    async def _on_host(
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        host: str,
+        estimate: Estimate | None,
+        *,
+        patient: bool,
+    ) -> None:
+        name, image = choose_host(self._fleet(), host, self._image_of(task))
+        spot = Spot(self._host(name), image, patient=patient)
+        if mode == "device" and estimate is not None:
+            spare = await self._spare.find(task, estimate, name)
+            if not spare:
+                raise _no_device(name)
+            spot = replace(spot, device=spare[0].device)
         await self._measurements.on_host(
-            task, mode, progress, hosts=parts.hosts, host=chosen, image=image,
-            journal=parts.journal.id, pack=parts.pack, limit_mib=parts.settings.code_size_limit,
-        )  # fmt: skip
-
-    async def _idlest(self, task: Task) -> str:
-        """Return the host on which a device is taken; UsageError without one."""
-        image_of = self._parts.default_image
-        found, why = await host_sites(
-            task, self._parts.hosts, self._snapshot(), lambda one: task.image or image_of(one)
+            completed(task), mode, progress, bench=self._bench, at=spot, pack=self._parts.pack
         )
-        if not found:
-            raise UsageError("No device to measure on", f"{why}.", "Name a host with --host.")
-        return found[0].host
 
-    def _place(self, task: Task, host: str) -> tuple[str, str]:
-        image_of = self._parts.default_image
-        return choose_host(self._snapshot(), host, lambda one: task.image or image_of(one))
+    def _host(self, name: str) -> Host:
+        found = self._fleet().host(name)
+        assert found is not None
+        return found
+
+    def _image_of(self, task: Task) -> Callable[[str], str]:
+        return lambda host: task.image or self._parts.default_image(host)
+
+    def _fleet(self) -> FleetSnapshot:
+        """Return the fleet with what people and faults have put aside."""
+        return self._bench.hosts.snapshot()
 
     def _snapshot(self) -> FleetSnapshot:
         return self._parts.hosts.snapshot()
+
+
+def _last(sites: Sequence[Site]) -> Site | None:
+    """Return the host that is tried last."""
+    return next((site for site in reversed(sites) if site.host), None)
+
+
+def _no_device(host: str = "") -> NotHereError:
+    return NotHereError(
+        "No device is idle",
+        f"{host or 'The lab'} has no device on which this job would start now and that is empty, "
+        "not leased and not wanted by a job that is about to start.",
+        "Wait until one is idle, or measure without a device (--tier traced).",
+    )

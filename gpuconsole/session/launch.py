@@ -79,7 +79,7 @@ class Launch:
     async def start(self) -> None:
         """Claim the devices, make the containers, put the code in, start them. What a launch that
         is cancelled has made is there when this ends: a step that makes something is not cut."""
-        async with shown(self._bench, self._parts):
+        async with shown(self._bench, [part.engine for part in self._parts]):
             await self._start()
 
     async def _start(self) -> None:

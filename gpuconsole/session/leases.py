@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuconsole.core.containers import Hosts, Lease
+from gpuconsole.core.containers import CALIBRATION, MEASUREMENT, Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.clusters import without_clusters
@@ -32,7 +32,7 @@ class LeaseBoard:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def others(self, journal: str) -> Mapping[str, tuple[Lease, ...]]:
-        """Return the leases of other journals, by host.
+        """Return the leases of other journals, and of what is no job of this one, by host.
 
         A host speaks for its own devices alone: it cannot block those of another.
         """
@@ -43,7 +43,10 @@ class LeaseBoard:
         }
         return {
             host: tuple(
-                lease for lease in leases if lease.journal != journal and lease.uuid in own[host]
+                lease
+                for lease in leases
+                if lease.uuid in own[host]
+                and (lease.journal != journal or lease.job.startswith((MEASUREMENT, CALIBRATION)))
             )
             for host, (_, leases) in self._seen.items()
             if host in own

@@ -6,27 +6,35 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.containers import CALIBRATION_FOLDER, Engine, Hosts
-from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session import measuring
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode
-from gpuconsole.session.spec import require_safe_source
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
-from gpuconsole.state.turns import measuring_turn
+from gpuconsole.state.turns import Turn, measuring_turn
 
-NOBODY = "65534:65534"
-"""The account that a measurement has in its container; it owns nothing on the host."""
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where on a host is measured."""
+
+    host: Host
+    image: str
+    device: Device | None = None
+    """The one that the device tier takes."""
+    patient: bool = True
+    """Whether to wait while the host measures for others."""
 
 
 class Measurements:
@@ -71,43 +79,27 @@ class Measurements:
         await self._store(task, mode, asked.request, document)
 
     async def on_host(
-        self,
-        task: Task,
-        mode: Mode,
-        progress: Progress,
-        *,
-        hosts: Hosts,
-        host: str,
-        image: str,
-        journal: str,
-        pack: Packer,
-        limit_mib: float,
+        self, task: Task, mode: Mode, progress: Progress, *, bench: Bench, at: Spot, pack: Packer
     ) -> None:
-        """Measure in a container on a host, and keep the recording."""
-        async with self._packed(task, mode, pack, limit_mib) as packed:
-            bundle, asked = packed
-            engine = await hosts.engine(host)
-            place = measuring.Place(
-                engine, image, await _user(engine, task), f"gpuconsole-measure-{journal}",
-                task.mounts,
-            )  # fmt: skip
-            async with self._turn(progress):
-                document = await measuring.on_host(place, bundle, asked.request, progress)
-        await self._store(task, mode, asked.request, document)
-
-    async def on_device(
-        self, task: Task, progress: Progress, *, bench: Bench, host: Host, image: str, pack: Packer
-    ) -> None:
-        """Measure on an idle device of a host, and keep the recording."""
+        """Measure in a container on a host, and keep the recording; in the device tier on the
+        device of the spot."""
         from gpuconsole.session.ondevice import measure_on_device
+        from gpuconsole.session.onhost import Asked, clear, measure_on_host
 
-        async with self._packed(task, "device", pack, bench.settings.code_size_limit) as packed:
+        async with self._packed(task, mode, pack, bench.settings.code_size_limit) as packed:
             bundle, asked = packed
-            async with self._turn(progress):
-                document = await measure_on_device(
-                    bench, task, host, image, bundle, asked.request, progress
+            async with self._turn(progress) as turn:
+                if left := turn.left_on:
+                    with suppress(ConsoleError):
+                        await clear(bench, left, alone=True)
+                wanted = Asked(
+                    task, at.image, bundle, asked.request, progress, at.patient, turn.note
                 )
-        await self._store(task, "device", asked.request, document)
+                if at.device is None:
+                    document = await measure_on_host(bench, at.host, wanted)
+                else:
+                    document = await measure_on_device(bench, at.host, at.device, wanted)
+        await self._store(task, mode, asked.request, document)
 
     @asynccontextmanager
     async def _packed(
@@ -123,7 +115,7 @@ class Measurements:
             asked = Requesting(task, mode, root, Path.cwd(), paths)
             yield bundle, await self._reader.asked(asked)
 
-    def _turn(self, progress: Progress) -> AbstractAsyncContextManager[None]:
+    def _turn(self, progress: Progress) -> AbstractAsyncContextManager[Turn]:
         words = "waiting for another measurement"
         return measuring_turn(self._state, asyncio.sleep, lambda: progress(0.0, words))
 
@@ -133,17 +125,6 @@ class Measurements:
         batch = request["batch"]["value"]
         key = await self._reader.asked(Checking(task, document, batch, mode))
         await asyncio.to_thread(self._stored.put, key, document)
-
-
-async def _user(engine: Engine, task: Task) -> str:
-    """Return the account for the container: with mounts that of the job itself, which may read
-    what it will read then; never root."""
-    if not task.mounts:
-        return NOBODY
-    for mount in task.mounts:
-        require_safe_source(mount)
-    account = await engine.prepare(CALIBRATION_FOLDER)
-    return f"{account.uid}:{account.gid}" if account.uid else NOBODY
 
 
 def choose_host(

@@ -1,4 +1,4 @@
-"""Measuring a script: real Paddle, two small batches, in a sandbox on a host or on this machine."""
+"""Measuring a script in this machine's sandbox; the answer of a measurement wherever it runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import json
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.core.containers import ContainerSpec, Engine
-from gpuconsole.core.jobs import Mount
 from gpuconsole.core.text import clean
-from gpuconsole.errors import RefusedError
+from gpuconsole.errors import NotHereError, RefusedError
 from gpuconsole.preflight.request import probe_files
 from gpuconsole.remote.claimed import scratch_folder
 from gpuconsole.remote.probe_lines import lines
@@ -24,16 +21,6 @@ from gpuconsole.session.outside import named_outside
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
-
-PROBE_FOLDER = "/gpuconsole-probe"
-SOURCE_FOLDER = "/gpuconsole-project"
-WORKING_DIR = "/workspace"
-MEMORY_LIMIT_MIB = 16_384.0
-CPUS = 2.0
-PIDS = 512
-WALL_S = 600
-WRITTEN_MIB = 1024.0
-"""Limits of a measurement in a container."""
 
 _DOCUMENT = b'{"document":'
 _MESSAGES = (b'{"progress":', b'{"error":')
@@ -46,94 +33,8 @@ _MOST_SAID = 2000
 _OF_PLACE = ("paddle", "request", "download", "library", "data")
 """Kinds of errors of the probe that are due to where it runs: another place may not give them."""
 
-_NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
-
 Progress = Callable[[float, str], None]
 """Told the share that is done, 0-1, and what is being done."""
-
-
-class NotHereError(RefusedError):
-    """The place lacks what the script needs; another may have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a measurement runs on a host."""
-
-    engine: Engine
-    image: str
-    user: str
-    """`uid:gid` that the container runs as."""
-    container: str
-    """A name that no other container has: one measurement of a journal at a time."""
-    mounts: tuple[Mount, ...] = ()
-    """The job's own folders of the host; they can only be read."""
-
-
-async def on_host(
-    place: Place, bundle: Path, request: Mapping[str, Any], progress: Progress
-) -> bytes:
-    """Measure in a container of the job's own image: no network, no device, nothing to write to
-    but folders that go with it; the project is laid out in one of them, in memory.
-
-    EngineError, ImageError or UnreachableError of the engine; RefusedError with what the script
-    or Paddle said where it cannot be measured.
-    """
-    engine, name = place.engine, place.container
-    progress(0.0, "looking for the image")
-    await engine.ensure_image(place.image, lambda words: progress(0.0, clean(words, 80)))
-    await engine.remove(name)
-    spec = ContainerSpec(
-        name=name,
-        image=place.image,
-        command=command(WALL_S),
-        working_dir=WORKING_DIR,
-        env={"HOME": WORKING_DIR, **_NO_DEVICES},
-        labels={"gpuconsole.measurement": "true"},
-        backend="cpu",
-        user=place.user,
-        memory_limit_mib=MEMORY_LIMIT_MIB,
-        shm_size_mib=64.0,
-        pids_limit=PIDS,
-        cpus=CPUS,
-        read_only=True,
-        mounts=tuple(replace(mount, read_only=True) for mount in place.mounts),
-        scratch=(SOURCE_FOLDER, PROBE_FOLDER),
-        memory_folders={WORKING_DIR: WRITTEN_MIB},
-    )  # fmt: skip
-    return await in_container(engine, spec, bundle, request, progress)
-
-
-def command(limit_s: int) -> tuple[str, ...]:
-    """Return the command of a measurement's container, which ends by itself, also where the console
-    is gone."""
-    probe, request = f"{PROBE_FOLDER}/probe.py", f"{PROBE_FOLDER}/request.json"
-    return ("timeout", "-k", "5", str(limit_s), "python", probe, request)
-
-
-async def in_container(
-    engine: Engine,
-    spec: ContainerSpec,
-    bundle: Path,
-    request: Mapping[str, Any],
-    progress: Progress,
-) -> bytes:
-    """Measure in a container that is made for it and removed afterwards; returns the document."""
-    # The image has the versions of libraries that the job will have.
-    request = {**request, "root": WORKING_DIR, "source": SOURCE_FOLDER, "image": True}
-    container = await engine.create(spec)
-    try:
-        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
-            packed = Path(folder) / "probe.tar"
-            _pack(packed, request)
-            await engine.put(container, packed, PROBE_FOLDER)
-        await engine.put(container, bundle, SOURCE_FOLDER)
-        await engine.start(container)
-        said = lines(engine.logs(container, follow=True))
-        async with contextlib.aclosing(said) as reading:
-            return await _answer(reading, progress)
-    finally:
-        await engine.remove(container)
 
 
 async def here(
@@ -173,7 +74,8 @@ async def here(
             return await _answer(reading, progress)
 
 
-def _pack(target: Path, request: Mapping[str, Any]) -> None:
+def pack_probe(target: Path, request: Mapping[str, Any]) -> None:
+    """Write a tar of the probe's files, with the request beside them."""
     code = [(name, file.read_bytes()) for name, file in probe_files().items()]
     files = (*code, ("request.json", json.dumps(request).encode()))
     with tarfile.open(target, "w") as tar:
@@ -181,6 +83,12 @@ def _pack(target: Path, request: Mapping[str, Any]) -> None:
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(content), 0o644
             tar.addfile(info, io.BytesIO(content))
+
+
+async def followed(log: AsyncIterator[bytes], progress: Progress) -> bytes:
+    """Return the document in the log of a measurement; RefusedError with what it said instead."""
+    async with contextlib.aclosing(lines(log)) as reading:
+        return await _answer(reading, progress)
 
 
 async def _answer(said: AsyncIterator[bytes], progress: Progress) -> bytes:

@@ -59,6 +59,7 @@ from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.secrets import Forgetting
 from gpuconsole.session.silences import Silences
+from gpuconsole.session.spare import SpareDevices
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
@@ -86,7 +87,6 @@ class Session(Acting, Asking):
         self._parts = parts
         self._clock = parts.clock
         self._journal = parts.journal
-        self._estimating = Estimating(parts)
         notes = ElasticNotes(parts.journal.folder)
         silences = Silences(parts.clock)
         powered = PoweredHosts(parts.hosts, parts.power.hosts, notes)
@@ -105,7 +105,6 @@ class Session(Acting, Asking):
         self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, parts.clock, silences)
-        self._submitting = Submitting(parts, self._estimating, self._bench)
         owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, parts.journal, parts.clock)
         self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
@@ -114,6 +113,9 @@ class Session(Acting, Asking):
         planner = TellingPlanner(SlurmPlanner(self._placer, self.fleet), powered)
         self._outlook = Outlook(self._bench, planner, self._leases)
         self.foresight = Foresight(self._bench, self._placer, self._leases)
+        spare = SpareDevices(self._bench, self._placer, self._leases, self._outlook)
+        self._estimating = Estimating(parts, self._bench, spare)
+        self._submitting = Submitting(parts, self._estimating, self._bench)
         self.processes = Processes(parts, self.fleet, self.cancel)
         self.retrying = Retrying(self._bench, self._estimating, parts.pack)
         self._forgetting = Forgetting(self._bench)

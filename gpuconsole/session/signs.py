@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+from gpuconsole.core.containers import Engine
 from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.gang import Part
 from gpuconsole.session.tasks import cancel_all, first
 
 SIGNS = 4
@@ -21,29 +21,29 @@ REMOVE_WITHIN_S = 5.0
 
 
 @contextlib.asynccontextmanager
-async def shown(bench: Bench, parts: Sequence[Part]) -> AsyncIterator[None]:
+async def shown(bench: Bench, engines: Sequence[Engine]) -> AsyncIterator[None]:
     """Show signs on the hosts of a launch while the block runs; short launches show none."""
-    signs = asyncio.gather(*(_show(bench, part) for part in parts))
+    signs = asyncio.gather(*(_show(bench, engine) for engine in engines))
     try:
         yield
     finally:
         await cancel_all([signs])
 
 
-async def _show(bench: Bench, part: Part) -> None:
+async def _show(bench: Bench, engine: Engine) -> None:
     last = ""
     try:
         while True:
             await bench.clock.sleep(bench.settings.lease_grace / SIGNS)
             with contextlib.suppress(UnreachableError, EngineError):
-                before, last = last, await part.engine.sign(bench.journal.id)
-                await _remove(part, before)
+                before, last = last, await engine.sign(bench.journal.id)
+                await _remove(engine, before)
     finally:
         # An engine that does not answer keeps the sign, which says nothing after the grace time.
-        await first(_remove(part, last), bench.clock.sleep(REMOVE_WITHIN_S))
+        await first(_remove(engine, last), bench.clock.sleep(REMOVE_WITHIN_S))
 
 
-async def _remove(part: Part, sign: str) -> None:
+async def _remove(engine: Engine, sign: str) -> None:
     if sign:
         with contextlib.suppress(UnreachableError, EngineError):
-            await part.engine.remove(sign)
+            await engine.remove(sign)

@@ -10,9 +10,10 @@ from gpuconsole.core.containers import Hosts
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
-from gpuconsole.errors import ConsoleError, UsageError
+from gpuconsole.errors import ConsoleError, NotHereError, UsageError
 from gpuconsole.preflight.ladder import Site
 from gpuconsole.session.clusters import cluster_of
+from gpuconsole.session.onhost import memory_limit_mib
 from gpuconsole.waiting import within
 
 MOST_HOSTS = 2
@@ -21,8 +22,6 @@ MOST_ASKED = 8
 """Hosts whose engines are asked for the image."""
 ENGINE_S = 10.0
 """Longest wait for an engine."""
-LEAST_FREE_MIB = 2048.0
-"""Free memory without which a host is not troubled with a measurement."""
 
 
 async def host_sites(
@@ -38,15 +37,23 @@ async def host_sites(
     if not able:
         return (), "no host is up that could run it"
     able.sort(key=lambda host: (not _has_idle_device(task, host), -_free_mib(host)))
-    first = able[:MOST_ASKED]
-    present = await asyncio.gather(
-        *(_has_image(hosts, host, image_of(host.name)) for host in first)
-    )
-    found = [host for host, there in zip(first, present, strict=True) if there]
+    found = await with_image(hosts, able, image_of)
     if not found:
-        images = ", ".join(sorted({clean(image_of(host.name), 80) for host in first}))
-        return (), f"no host that could run it has the image ({images})"
-    return tuple(Site(host.name) for host in found[:MOST_HOSTS]), ""
+        images = sorted({clean(image_of(host.name), 80) for host in able[:MOST_ASKED]})
+        return (), f"no host that could run it has the image ({', '.join(images)})"
+    return found, ""
+
+
+async def with_image(
+    hosts: Hosts, able: Sequence[Host], image_of: Callable[[str], str]
+) -> tuple[Site, ...]:
+    """Return the first of some hosts that have the image."""
+    asked = [host for host in able if image_of(host.name)][:MOST_ASKED]
+    present = await asyncio.gather(
+        *(_has_image(hosts, host, image_of(host.name)) for host in asked)
+    )
+    found = [host for host, there in zip(asked, present, strict=True) if there]
+    return tuple(Site(host.name) for host in found[:MOST_HOSTS])
 
 
 def local_sites(*, consent: bool) -> tuple[tuple[Site, ...], str]:
@@ -71,9 +78,17 @@ def _is_able(task: Task, host: Host) -> bool:
     """Tell whether a host could run a task, were its devices free."""
     if host.state is not HostState.UP or host.cluster or host.drained or host.aside is not None:
         return False
-    if not host.has_labels(task.labels, task.anti_labels) or _free_mib(host) < LEAST_FREE_MIB:
+    if not host.has_labels(task.labels, task.anti_labels) or not _has_room(host):
         return False
     return task.backend == "cpu" or any(one.backend == task.backend for one in host.devices)
+
+
+def _has_room(host: Host) -> bool:
+    try:
+        memory_limit_mib(host)
+    except NotHereError:
+        return False
+    return True
 
 
 def _free_mib(host: Host) -> float:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import MutableSet, Sequence
 
-from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Engine, Lease
+from gpuconsole.core.containers import (
+    CALIBRATION,
+    LABEL_PREFIX,
+    MEASUREMENT,
+    ContainerStatus,
+    Engine,
+    Lease,
+)
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session import calibrating, ondevice
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
 from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.onhost import clear
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.spec import attempt_key
+from gpuconsole.state.turns import free_turn, left_on
 
 
 def _in_use(job: Job, status: ContainerStatus) -> bool:
@@ -62,6 +70,7 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
     try:
         engine = await bench.hosts.engine(host)
         found = await engine.own(bench.journal.id)
+        await _clear_measurements(bench, host, found)
         await _release_left(bench, engine, host, found, releasing)
         # Read after the listing: an attempt begun in between is in the journal by now.
         jobs = {job.id: job for job in bench.journal.jobs()}
@@ -76,7 +85,7 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
                     await engine.stop(status.id, bench.settings.stop_grace)
                 entry = Entry(bench, epoch, name)
                 await copies.finish(entry, part, await copies.last(entry, part))
-            elif job is not None or _is_old_measurement(name, status):
+            elif job is not None or _is_old_calibration(name, status):
                 await engine.remove(status.id)
             await _give_back(engine, job, status, host)
     except ConsoleError:
@@ -127,8 +136,19 @@ def _part_of(job: Job, status: ContainerStatus, engine: Engine, host: str) -> Pa
     )
 
 
-def _is_old_measurement(name: str, status: ContainerStatus) -> bool:
-    """Tell whether a container is left of a calibration or a measurement, which are no jobs. One
-    that has not started may be another console's."""
-    no_job = name.startswith((calibrating.JOB_PREFIX, ondevice.JOB_PREFIX))
-    return no_job and status.state in ("exited", "dead")
+def _is_old_calibration(name: str, status: ContainerStatus) -> bool:
+    """Tell whether a container is left of a calibration, which is no job. One that has not started
+    may be another console's."""
+    return name.startswith(CALIBRATION) and status.state in ("exited", "dead")
+
+
+async def _clear_measurements(bench: Bench, host: str, found: Sequence[ContainerStatus]) -> None:
+    """Remove what a console that was killed left of a measurement. Whether one of this journal's
+    consoles measures now, the lock tells that its process holds."""
+    names = (status.labels.get(LABEL_PREFIX + "job", "") for status in found)
+    if left_on(bench.state) != host and not any(name.startswith(MEASUREMENT) for name in names):
+        return
+    with free_turn(bench.state) as turn:
+        await clear(bench, host, alone=turn is not None)
+        if turn is not None and turn.left_on == host:
+            turn.note("")

@@ -1,11 +1,17 @@
-"""One measurement at a time for a state folder, whichever process makes it."""
+"""One measurement at a time for a state folder, whichever process makes it.
+
+The process whose turn it is notes the host on which it is about to make a container. The note
+outlives a process that is killed, and the lock does not: a note that no process holds the lock for
+names a host on which something was left.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.errors import JournalError
@@ -13,12 +19,33 @@ from gpuconsole.state.filesystem import make_folder
 
 LOOK_EVERY_S = 0.2
 _NAME = "measuring.lock"
+_LONGEST = 512
+"""Bytes of a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of this process."""
+
+    _file: int
+
+    @property
+    def left_on(self) -> str:
+        """The host on which a process that was killed may have left a container; "" for none."""
+        return os.pread(self._file, _LONGEST, 0).decode("utf-8", "replace")
+
+    def note(self, host: str) -> None:
+        """Note the host on which a container is made; "" once it is gone."""
+        # A disk that is full must not keep a script from being measured.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, host.encode()[:_LONGEST], 0)
 
 
 @contextlib.asynccontextmanager
 async def measuring_turn(
     state: Path, sleep: Callable[[float], Awaitable[None]], waits: Callable[[], None]
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Turn]:
     """Wait for the turn, calling `waits` once where another measurement is under way.
 
     The kernel ends the turn with its process. JournalError where the folder cannot be used.
@@ -31,9 +58,31 @@ async def measuring_turn(
                 waits()
             first = False
             await sleep(LOOK_EVERY_S)
-        yield
+        yield Turn(file)
     finally:
         os.close(file)
+
+
+@contextlib.contextmanager
+def free_turn(state: Path) -> Iterator[Turn | None]:
+    """Take the turn if no process has it, else give None. JournalError as above."""
+    file = _opened(state)
+    try:
+        yield Turn(file) if _locked(file) else None
+    finally:
+        os.close(file)
+
+
+def left_on(state: Path) -> str:
+    """Return the host on which a process that was killed may have left a container; "" for none,
+    and while another measures."""
+    try:
+        if not (state / _NAME).stat().st_size:
+            return ""
+        with free_turn(state) as turn:
+            return "" if turn is None else turn.left_on
+    except (OSError, JournalError):
+        return ""
 
 
 def _opened(state: Path) -> int:

@@ -198,9 +198,9 @@ def test_who_insists_measures_what_is_known_until_a_measured_tier_answers() -> N
 
 
 def test_a_device_is_taken_last_and_on_hosts_alone() -> None:
-    means = replace(MEANS, tiers=("meta", "traced", "device"))
+    means = replace(MEANS, tiers=("meta", "traced", "device"), devices=(OTHER,))
     tried, _ = climbed(means, [TOLD_NOTHING, TOLD_NOTHING, IMPOSSIBLE])
-    assert tried == [("meta", "gpu-1"), ("traced", "gpu-1"), ("device", "gpu-1")]
+    assert tried == [("meta", "gpu-1"), ("traced", "gpu-1"), ("device", "gpu-2")]
 
 
 def test_a_script_that_names_paddle_nowhere_is_not_run_for_anyone() -> None:

@@ -247,6 +247,21 @@ def test_a_user_without_numbers_means_root(
         assert {(entry.uid, entry.gid) for entry in tar} == {owner}
 
 
+def test_input_that_may_only_be_read_is_roots_and_writable_for_none(tmp_path: Path) -> None:
+    out, bundle = io.BytesIO(), tmp_path / "b"
+    with tarfile.open(bundle, "w:gz") as tar:
+        for name, mode in (("tool", 0o4700), ("secret", 0o600), ("open", 0o666)):
+            entry = tarfile.TarInfo(name)
+            entry.mode = mode
+            tar.addfile(entry)
+    rewrite(bundle, out, "/", "12:34", read_only=True)
+    with tarfile.open(fileobj=out) as tar:
+        found = {entry.name: entry for entry in tar}
+    assert {(entry.uid, entry.gid) for entry in found.values()} == {(0, 0)}
+    modes = {name: oct(entry.mode) for name, entry in found.items()}
+    assert modes == {".": "0o555", "tool": "0o555", "secret": "0o444", "open": "0o444"}
+
+
 def test_a_cut_bundle_is_said(tmp_path: Path) -> None:
     whole = archive(tmp_path / "b", *(f"f{index}" for index in range(200)))
     whole.write_bytes(whole.read_bytes()[:-200])
@@ -269,6 +284,20 @@ def test_the_engine_is_asked_for_no_more_than_the_spec_says() -> None:
     assert host["CapDrop"] == ["ALL"]
     assert host["SecurityOpt"] == ["no-new-privileges"]
     assert not {"Privileged", "PortBindings", "PidMode", "IpcMode", "CapAdd"} & set(host)
+    client.close()
+
+
+def test_volumes_of_the_image_are_read_only_where_the_container_is_shut() -> None:
+    client = docker.APIClient(base_url="unix:///nonexistent.sock", version="1.41")
+    made = ContainerSpec(
+        "n", "img", ("a",), read_only=True, input_folders=("/in",), memory_folders={"/w": 1.0}
+    )
+    volumes = ("/data", "/w", "/in")
+    host = create_options(client, made, init=False, read_only_volumes=volumes)["host_config"]
+    (mount,) = host["Mounts"]
+    assert (mount["Target"], mount["Type"], mount["ReadOnly"]) == ("/data", "volume", True)
+    assert host["ReadonlyRootfs"]
+    assert list(host["Tmpfs"]) == ["/w"]
     client.close()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.containers import (
+    TIME_LIMIT_LABEL,
     ContainerSpec,
     ContainerStatus,
     EngineInfo,
@@ -30,6 +31,7 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import (
     ContainerGoneError,
     EngineError,
+    HostBusyError,
     ImageError,
     LeaseTakenError,
     UnreachableError,
@@ -116,6 +118,8 @@ class Container:
     """Checkpoints that came from elsewhere, by where the container has them."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What its reporter left behind."""
+    overdue: bool = False
+    """Whether its time limit is over."""
 
     def status(self) -> ContainerStatus:
         return ContainerStatus(
@@ -129,6 +133,7 @@ class Container:
             created_at=self.created_at,
             started_at=self.started_at,
             ended_at=self.ended_at,
+            overdue=self.overdue,
         )
 
 
@@ -341,6 +346,11 @@ class FakeEngine:
         await self._at("create")
         docker = self._docker
         found = docker.containers.get(spec.name)
+        if found is not None and TIME_LIMIT_LABEL in spec.labels:
+            if not found.status().overdue:
+                raise HostBusyError("Another measurement is under way", f"On {self._name}.")
+            await self.remove(found.id)
+            found = None
         if found is None:
             found = Container(f"{next(docker._ids):064x}", spec, docker.clock.now())
             docker.containers[spec.name] = found

@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Unknown
-from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
+from gpuconsole.errors import (
+    ConsoleError,
+    NotHereError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
 from gpuconsole.preflight.ladder import Means, Run, Site
 from gpuconsole.session.climbing import CANCELLED, UNWATCHED, Climb, Effects, Watching
-from gpuconsole.session.measuring import NotHereError
 
 HOST, OTHER, HERE = Site("gpu-1"), Site("gpu-2"), Site(consent=True)
 

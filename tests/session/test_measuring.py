@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.errors import RefusedError
-from gpuconsole.session.measuring import NotHereError, _answer, with_facts
+from gpuconsole.errors import NotHereError, RefusedError
+from gpuconsole.session.measuring import _answer, with_facts
 from gpuconsole.session.reading.recordings import parsed
 
 Told = list[tuple[float, str]]

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.containers import Lease
-from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.containers import MEASUREMENT, Lease
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.measuring import NotHereError
-from gpuconsole.session.ondevice import JOB_PREFIX, measure_on_device
-from gpuconsole.session.sweep import sweep
+from gpuconsole.session.ondevice import measure_on_device
+from gpuconsole.session.onhost import Asked
 from tests.session.conftest import Desk, Lab
 
 TASK = Task("train", "/p/train.py", mounts=(Mount("/data", "/data", read_only=False),))
@@ -28,26 +24,27 @@ def desk(lab: Lab) -> Desk:
     return lab.desk()
 
 
-async def measured(lab: Lab, desk: Desk, folder: Path) -> bytes:
+async def measured(desk: Desk, folder: Path) -> bytes:
     host = desk.hosts.snapshot().hosts[0]
     bundle = folder / "project.tar.gz"
     bundle.write_bytes(b"code")
-    return await measure_on_device(
-        desk.bench, TASK, host, "paddle", bundle, {"mode": "device"}, lambda share, stage: None
-    )
+    asked = Asked(TASK, "paddle", bundle, {"mode": "device"}, lambda share, stage: None)
+    return await measure_on_device(desk.bench, host, host.devices[0], asked)
 
 
 async def test_the_device_is_leased_meanwhile_and_given_back(
     lab: Lab, desk: Desk, tmp_path: Path
 ) -> None:
-    work = asyncio.ensure_future(measured(lab, desk, tmp_path))
+    work = asyncio.ensure_future(measured(desk, tmp_path))
     await lab.clock.until(lambda: lab.docker.running)
     (lease,) = lab.docker.leases.values()
-    assert lease.job.startswith(JOB_PREFIX)
+    assert lease.job.startswith(MEASUREMENT)
     spec = lab.docker.only().spec
     assert (spec.network, spec.read_only, spec.device_uuids) == ("none", True, (lease.uuid,))
-    assert spec.command[:4] == ("timeout", "-k", "5", "60")
-    assert all(mount.read_only for mount in spec.mounts if mount.source == "/data")
+    assert spec.labels["gpuconsole.attempt"] == lease.attempt
+    assert spec.cpus is not None
+    # Nothing of the host can be written: what is found comes back by its output.
+    assert [(mount.source, mount.read_only) for mount in spec.mounts] == [("/data", True)]
     lab.docker.write(json.dumps({"document": DOCUMENT}).encode() + b"\n")
     lab.docker.finish(0)
     await lab.clock.until(work.done)
@@ -56,40 +53,38 @@ async def test_the_device_is_leased_meanwhile_and_given_back(
     assert not lab.docker.containers
 
 
-async def test_cancelling_leaves_nothing(lab: Lab, desk: Desk, tmp_path: Path) -> None:
-    work = asyncio.ensure_future(measured(lab, desk, tmp_path))
-    await lab.clock.until(lambda: lab.docker.running)
+@pytest.mark.parametrize("at", ["claim done", "create done", "put", "start", "logs"])
+async def test_cancelling_leaves_nothing(lab: Lab, desk: Desk, tmp_path: Path, at: str) -> None:
+    lab.docker.hangs_at = frozenset({at})
+    work = asyncio.ensure_future(measured(desk, tmp_path))
+    await lab.clock.until(lambda: lab.docker.hanging)
     work.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await work
+    await asyncio.sleep(0)
+    lab.docker.hangs_at = frozenset()
+    lab.docker.notify()
+    await lab.clock.until(work.done)
+    assert work.cancelled()
     assert not lab.docker.leases
     assert not lab.docker.containers
 
 
-async def test_what_a_killed_console_left_is_swept(lab: Lab, desk: Desk, tmp_path: Path) -> None:
-    work = asyncio.ensure_future(measured(lab, desk, tmp_path))
+async def test_a_script_that_does_not_end_is_ended_from_outside(
+    lab: Lab, desk: Desk, tmp_path: Path
+) -> None:
+    work = asyncio.ensure_future(measured(desk, tmp_path))
     await lab.clock.until(lambda: lab.docker.running)
-    desk.console.dead = True
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
-    heir = lab.desk(state=lab.state)
-    copies = LogCopies(heir.bench)
-    assert await sweep(heir.bench, 1, copies, "a", set())
-    assert lab.docker.running
-    lab.docker.finish(3)
-    assert await sweep(heir.bench, 1, copies, "a", set())
+    await lab.clock.until(work.done)
+    assert "did not end in 60 s" in str(work.exception())
+    assert not lab.docker.leases
     assert not lab.docker.containers
 
 
-async def test_a_device_in_use_or_leased_is_not_taken(lab: Lab, desk: Desk, tmp_path: Path) -> None:
+async def test_a_device_that_another_leased_meanwhile_is_not_taken(
+    lab: Lab, desk: Desk, tmp_path: Path
+) -> None:
     uuid = desk.hosts.snapshot().hosts[0].devices[0].uuid
     lab.docker.leases[uuid] = Lease(uuid, "x", "x-1", "bob", "other", 0.0)
     with pytest.raises(LeaseTakenError):
-        await measured(lab, desk, tmp_path)
+        await measured(desk, tmp_path)
+    assert list(lab.docker.leases) == [uuid]
     assert not lab.docker.containers
-    host = desk.hosts.snapshots.hosts[0]
-    busy = replace(host.devices[0], processes=(DeviceProcess(1, "bob", 900.0),))
-    hosts = (replace(host, devices=(busy,)),)
-    desk.hosts.snapshots = replace(desk.hosts.snapshots, hosts=hosts)
-    with pytest.raises(NotHereError):
-        await measured(lab, desk, tmp_path)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from gpuconsole.state.consent import LocalConsent
-from gpuconsole.state.turns import measuring_turn
+from gpuconsole.state.turns import free_turn, left_on, measuring_turn
 
 
 async def test_the_second_waits_until_the_first_is_over(tmp_path: Path) -> None:
@@ -52,3 +52,24 @@ def test_consent_is_kept(tmp_path: Path) -> None:
     assert not consent.given
     consent.give()
     assert LocalConsent(tmp_path / "state").given
+
+
+async def test_a_note_outlives_its_process_and_names_nothing_while_another_measures(
+    tmp_path: Path,
+) -> None:
+    assert left_on(tmp_path) == ""
+    async with measuring_turn(tmp_path, asyncio.sleep, lambda: None) as turn:
+        turn.note("gpu-01")
+        # Its process may yet remove what it makes.
+        assert left_on(tmp_path) == ""
+        with free_turn(tmp_path) as other:
+            assert other is None
+    assert left_on(tmp_path) == "gpu-01"
+    with free_turn(tmp_path) as heir:
+        assert heir is not None
+        assert heir.left_on == "gpu-01"
+        heir.note("a")
+    assert left_on(tmp_path) == "a"
+    async with measuring_turn(tmp_path, asyncio.sleep, lambda: None) as turn:
+        turn.note("")
+    assert left_on(tmp_path) == ""

@@ -1,0 +1,98 @@
+"""Containers of measurements: one at a time on a host, and none for longer than its limit.
+
+All have one name, so that an engine refuses a second one. A console that was killed leaves its
+container behind; `TIME_LIMIT_LABEL` and the engine's own clock tell when any other console may
+remove it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import docker
+
+from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL, ContainerStatus
+from gpuconsole.core.handover import DEVICES_LABEL
+from gpuconsole.core.text import clean
+from gpuconsole.errors import HostBusyError
+from gpuconsole.remote import docker_launches, docker_leases
+from gpuconsole.remote.docker_empty import engine_now
+from gpuconsole.remote.docker_errors import status_of
+from gpuconsole.remote.docker_status import container_status
+
+LONGEST_S = 3600.0
+"""A label may say more, and counts as so much."""
+ENDED_S = 30.0
+"""Within so long a console has read the log of a container that has ended."""
+
+
+def dated(client: docker.APIClient, status: ContainerStatus) -> ContainerStatus:
+    """Return the status of a container with `overdue` as it is now."""
+    if TIME_LIMIT_LABEL not in status.labels:
+        return status
+    return replace(status, overdue=_is_overdue(status, engine_now(client)))
+
+
+def make_way(
+    client: docker.APIClient, name: str, labels: Mapping[str, str], host: str, grace_s: float
+) -> bool:
+    """Remove the measurement that has the name of another where no console waits for it any more.
+
+    Returns whether the name may be free now; False where it is not a measurement that holds it.
+    HostBusyError where it is under way.
+    """
+    if TIME_LIMIT_LABEL not in labels:
+        return False
+    try:
+        status = container_status(client.inspect_container(name))
+    except docker.errors.NotFound:
+        return True
+    if TIME_LIMIT_LABEL not in status.labels:
+        return False
+    if not dated(client, status).overdue and not _is_abandoned(client, status.id, grace_s):
+        user = clean(status.labels.get(LABEL_PREFIX + "user", ""), 80) or "someone"
+        raise HostBusyError(
+            "Another measurement is under way",
+            f"{user} measures on {host}, where one measurement runs at a time.",
+            "Try again in some minutes, or measure on another host (--host).",
+        )
+    remove(client, status)
+    return True
+
+
+def remove(client: docker.APIClient, status: ContainerStatus) -> None:
+    """Remove a measurement with what it holds."""
+    try:
+        client.remove_container(status.id, v=True, force=True)
+    except docker.errors.APIError as error:
+        # 409: its removal is already under way.
+        if status_of(error) not in (404, 409):
+            raise
+    attempt = status.labels.get(LABEL_PREFIX + "attempt", "")
+    uuids = [uuid for uuid in status.labels.get(DEVICES_LABEL, "").split(",") if uuid]
+    if attempt and uuids:
+        docker_leases.release(client, attempt, uuids)
+
+
+def _is_overdue(status: ContainerStatus, now: float) -> bool:
+    limit = _limit_s(status.labels[TIME_LIMIT_LABEL])
+    if status.created_at is not None and now - status.created_at >= limit:
+        return True
+    return status.ended_at is not None and now - status.ended_at >= ENDED_S
+
+
+def _is_abandoned(client: docker.APIClient, container: str, grace_s: float) -> bool:
+    """Tell whether its console died before it started."""
+    found = docker_launches.launching(client, grace_s)
+    return any(one.id == container and one.abandoned for one in found)
+
+
+def _limit_s(label: str) -> float:
+    with contextlib.suppress(ValueError):
+        said = float(label)
+        if math.isfinite(said):
+            return min(LONGEST_S, max(0.0, said))
+    return LONGEST_S

@@ -1,0 +1,323 @@
+"""Measuring a script in a container on a host, in the job's own image.
+
+The container has no network and no rights. It can read the project, the probe and the job's own
+folders, and write to folders in memory alone. What is found comes back by its output. A host takes
+one measurement at a time, whichever console asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuconsole.core.containers import (
+    CALIBRATION_FOLDER,
+    LABEL_PREFIX,
+    MEASUREMENT,
+    TIME_LIMIT_LABEL,
+    ContainerSpec,
+    Engine,
+    HostAccount,
+    Lease,
+)
+from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import (
+    EngineError,
+    HostBusyError,
+    NotHereError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
+from gpuconsole.session.bench import Bench
+from gpuconsole.session.kinds import maker_of, runtime_of
+from gpuconsole.session.measuring import Progress, followed, pack_probe
+from gpuconsole.session.signs import shown
+from gpuconsole.session.spec import RESULTS_DIR, WORKING_DIR, container_spec
+from gpuconsole.session.tasks import first, to_its_end
+from gpuconsole.state import new_nonce
+
+NAME = "gpuconsole-measuring"
+"""All measurements of a host have this name there: of two its engine refuses the second."""
+PROBE_FOLDER = "/gpuconsole-probe"
+SOURCE_FOLDER = "/gpuconsole-project"
+
+WALL_S = 600.0
+"""Longest time of a measurement without a device, once it has started."""
+PREPARING_S = 300.0
+"""Longest time for making the container and putting the project in."""
+ENDING_S = 15.0
+"""A container whose console is gone ends by itself so long after its time is over."""
+BUSY_S = 1800.0
+"""Longest wait for the measurements of others."""
+BUSY_AGAIN_S = 2.0
+FINISH_S = 5.0
+"""How long a measurement that is called off waits for the step that it is in."""
+CLEARING_S = 60.0
+"""How long it waits until its container is removed."""
+
+MEMORY_MIB = 16_384.0
+MEMORY_SHARE = 0.5
+"""Of the host's free memory a measurement may take so much."""
+LEAST_MEMORY_MIB = 2048.0
+"""Paddle and a small script need about so much."""
+CPUS = 2.0
+PIDS = 512
+SHARED_MIB = 256.0
+WRITTEN_MIB = {WORKING_DIR: 1024.0, RESULTS_DIR: 256.0, "/tmp": 256.0}
+"""Folders in memory that a measured script may write to; they count as its memory."""
+_NOBODY = 65_534
+"""The account of a measurement that needs no rights of the job's; it owns nothing on the host."""
+
+_JOB, _ATTEMPT, _NONCE = (LABEL_PREFIX + word for word in ("job", "attempt", "nonce"))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be measured on a host."""
+
+    task: Task
+    image: str
+    bundle: Path
+    """The packed project."""
+    request: Mapping[str, Any]
+    """What the probe is asked."""
+    progress: Progress
+    patient: bool = True
+    """Whether to wait while the host measures for others; else HostBusyError."""
+    note: Callable[[str], None] = lambda host: None
+    """Hears the host on which a container is made, and "" once that is gone."""
+
+
+async def measure_on_host(bench: Bench, host: Host, asked: Asked) -> bytes:
+    """Measure without a device and return the probe's document; the container is gone afterwards.
+
+    EngineError, ImageError or UnreachableError of the engine, NotHereError where the host has no
+    room for it, RefusedError with what the script or Paddle said where it cannot be measured.
+    """
+    engine = await ready_engine(bench, host, asked)
+    job = measuring_job(bench, asked, host)
+
+    async def measure() -> bytes:
+        spec = await shut_spec(bench, engine, host, job, asked, WALL_S)
+        return await in_container(bench, engine, host, spec, asked, WALL_S)
+
+    return await in_turn(bench, host, asked, measure)
+
+
+async def ready_engine(bench: Bench, host: Host, asked: Asked) -> Engine:
+    """Return the engine of a host that has room for a measurement, and the image."""
+    memory_limit_mib(host)
+    engine = await bench.hosts.engine(host.name)
+    asked.progress(0.0, "looking for the image")
+    await engine.ensure_image(asked.image, lambda words: asked.progress(0.0, clean(words, 80)))
+    return engine
+
+
+async def in_turn(bench: Bench, host: Host, asked: Asked, measure: Callable[[], Awaitable[T]]) -> T:
+    """Measure once the host measures nothing else; HostBusyError where that takes too long."""
+    until = bench.clock.now() + (BUSY_S if asked.patient else 0.0)
+    while True:
+        try:
+            return await measure()
+        except HostBusyError:
+            if bench.clock.now() >= until:
+                raise
+        asked.progress(0.0, f"waiting for another measurement on {host.name}")
+        await bench.clock.sleep(BUSY_AGAIN_S)
+
+
+def memory_limit_mib(host: Host) -> float:
+    """Return how much of a host's memory a measurement may take; NotHereError where that is too
+    little to measure with."""
+    total, used = host.facts.memory_total_mib, host.facts.memory_used_mib
+    if total is None or used is None:
+        return LEAST_MEMORY_MIB
+    limit = min(MEMORY_MIB, MEMORY_SHARE * (total - used))
+    if limit < LEAST_MEMORY_MIB:
+        raise NotHereError(
+            "Too little memory is free",
+            f"{host.name} has {max(0.0, total - used):.0f} MiB of memory free. A measurement takes "
+            f"{MEMORY_SHARE:.0%} of that at most, and needs {LEAST_MEMORY_MIB:.0f} MiB.",
+            "Wait until more is free, or measure on another host (--host).",
+        )
+    return limit
+
+
+def measuring_job(bench: Bench, asked: Asked, host: Host, device: Device | None = None) -> Job:
+    """Return what stands for a measurement where containers and devices are given to jobs."""
+    job_id = f"{MEASUREMENT}{new_nonce()}"
+    attempt = Attempt(
+        number=1,
+        host=host.name,
+        device_uuids=() if device is None else (device.uuid,),
+        device_indexes=() if device is None else (device.index,),
+        container_name=f"{NAME}-{new_nonce()}",
+    )
+    mounts = tuple(replace(mount, read_only=True) for mount in asked.task.mounts)
+    backend = "cpu" if device is None else device.backend
+    env = {"CUDA_VISIBLE_DEVICES": ""} if device is None else {}
+    return Job(
+        id=job_id,
+        task=Task("measure", image=asked.image, backend=backend, mounts=mounts, env=env),
+        user=bench.user,
+        state=JobState.LAUNCHING,
+        submitted_at=bench.clock.now(),
+        attempts=(attempt,),
+    )
+
+
+async def shut_spec(
+    bench: Bench, engine: Engine, host: Host, job: Job, asked: Asked, wall_s: float
+) -> ContainerSpec:
+    """Return the container of a measurement, which shuts its script in.
+
+    UsageError for a device that only a privileged container can use.
+    """
+    assert job.attempt is not None
+    maker = maker_of(job.task, job.attempt, host)
+    if maker is not None and maker.privileged:
+        raise UsageError(
+            "Not in a shut container",
+            f"Devices of {maker.title} work in privileged containers alone, and nothing is "
+            "measured in one.",
+            "Measure by another tier: `--tier traced` needs no device.",
+        )
+    spec = container_spec(
+        job,
+        job.attempt,
+        command=_command(wall_s),
+        image=job.task.image,
+        account=await _account(engine, job),
+        journal=bench.journal.id,
+        settings=bench.settings,
+        host=host,
+        runtime=await runtime_of(maker, engine),
+    )
+    limit_s = PREPARING_S + wall_s + 2 * ENDING_S
+    cores = host.facts.cpu_count
+    return replace(
+        spec,
+        name=NAME,
+        labels={**spec.labels, TIME_LIMIT_LABEL: f"{limit_s:.0f}"},
+        mounts=job.task.mounts,
+        network="none",
+        read_only=True,
+        input_folders=(SOURCE_FOLDER, PROBE_FOLDER),
+        memory_folders=WRITTEN_MIB,
+        memory_limit_mib=memory_limit_mib(host),
+        shm_size_mib=SHARED_MIB,
+        pids_limit=PIDS,
+        cpus=CPUS if not cores else min(CPUS, float(cores)),
+    )
+
+
+def _command(wall_s: float) -> tuple[str, ...]:
+    """Return the command of a measurement's container, which ends by itself where its console is
+    gone."""
+    limit, probe = f"{wall_s + ENDING_S:.0f}", f"{PROBE_FOLDER}/probe.py"
+    return ("timeout", "-k", "5", limit, "python", probe, f"{PROBE_FOLDER}/request.json")
+
+
+async def _account(engine: Engine, job: Job) -> HostAccount:
+    """Return the account for the container: with mounts or devices that of the job itself, which
+    may use what it will use then; never root."""
+    nobody = HostAccount(_NOBODY, _NOBODY, "")
+    if not job.task.mounts and job.task.backend == "cpu":
+        return nobody
+    account = await engine.prepare(CALIBRATION_FOLDER)
+    return replace(account, uid=_NOBODY, gid=_NOBODY) if account.uid == 0 else account
+
+
+async def in_container(
+    bench: Bench,
+    engine: Engine,
+    host: Host,
+    spec: ContainerSpec,
+    asked: Asked,
+    wall_s: float,
+    lease: Lease | None = None,
+) -> bytes:
+    """Measure in a container that is made for it, with a device that is leased for it. Both are
+    given back afterwards, whatever the script does."""
+    asked.note(host.name)
+    clock = bench.clock
+    try:
+        if lease is not None:
+            await to_its_end(engine.claim([lease]), lambda: clock.sleep(FINISH_S))
+        container = await to_its_end(engine.create(spec), lambda: clock.sleep(FINISH_S))
+        async with shown(bench, (engine,)):
+            filling = _filled(engine, container, asked)
+            await _limited(bench, PREPARING_S, filling, f"{host.name} could not begin with it in")
+        answer = followed(engine.logs(container, follow=True), asked.progress)
+        return await _limited(bench, wall_s, answer, f"On {host.name} it did not end in")
+    finally:
+        with contextlib.suppress(UnreachableError, EngineError):
+            await first(_cleared(engine, spec, asked, lease), clock.sleep(CLEARING_S))
+
+
+async def _cleared(engine: Engine, spec: ContainerSpec, asked: Asked, lease: Lease | None) -> None:
+    """Remove the container, however far it came, and give the device back."""
+    status = await engine.inspect(spec.name)
+    if status is not None and status.labels.get(_NONCE) == spec.labels[_NONCE]:
+        await engine.remove(status.id)
+    if lease is not None:
+        await engine.release(lease.attempt, [lease.uuid])
+    asked.note("")
+
+
+async def clear(bench: Bench, host: str, *, alone: bool) -> None:
+    """Remove what consoles of this journal left of measurements on a host, and give their devices
+    back.
+
+    `alone` says that no console of the journal measures now; else only what is overdue goes.
+    ConsoleError of the host.
+    """
+    engine = await bench.hosts.engine(host)
+    removed = set()
+    for status in await engine.own(bench.journal.id):
+        mine = status.labels.get(_JOB, "").startswith(MEASUREMENT)
+        if mine and (alone or status.overdue):
+            await engine.remove(status.id)
+            removed.add(status.labels.get(_ATTEMPT, ""))
+    for lease in await engine.leases():
+        mine = lease.journal == bench.journal.id and lease.job.startswith(MEASUREMENT)
+        if mine and (alone or lease.attempt in removed):
+            await engine.release(lease.attempt, [lease.uuid])
+
+
+async def _filled(engine: Engine, container: str, asked: Asked) -> None:
+    """Put the probe and the project in, and start."""
+    # The image has the versions of libraries that the job will have.
+    places = {"root": WORKING_DIR, "source": SOURCE_FOLDER, "image": True}
+    request = {**asked.request, **places}
+    with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
+        packed = Path(folder) / "probe.tar"
+        pack_probe(packed, request)
+        await engine.put(container, packed, PROBE_FOLDER)
+    await engine.put(container, asked.bundle, SOURCE_FOLDER)
+    await engine.start(container)
+
+
+async def _limited(bench: Bench, seconds: float, work: Coroutine[Any, Any, T], words: str) -> T:
+    """Return what work gives; RefusedError, and the work is cancelled, where it takes longer."""
+    found: list[T] = []
+
+    async def doing() -> None:
+        found.append(await work)
+
+    if 0 not in await first(doing(), bench.clock.sleep(seconds)):
+        raise RefusedError(
+            "The measurement took too long",
+            f"{words} {seconds:.0f} s.",
+            "The static tier answers without running the script.",
+        )
+    return found[0]
