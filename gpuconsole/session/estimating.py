@@ -131,12 +131,10 @@ class Estimating:
         key = (known.estimate.digest, task.args, task.image, task.mounts, task.backend)
 
         async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
-            if not site.host:
-                await self.measure(task, tier, told, host="", local=True)
-                return
             # Where there is another host, this one need not be waited for.
             patient = site == _last(means.devices if tier == "device" else means.sites)
-            await self._on_host(task, tier, told, site.host, known.estimate, patient=patient)
+            local = not site.host
+            await self.measure(task, tier, told, host=site.host, local=local, patient=patient)
 
         climb = Climb(Effects(measure, ask, time.monotonic), means)
         if not (means.sites or means.devices):
@@ -186,11 +184,20 @@ class Estimating:
         return replace(means, sites=(*hosts, *here), absent=joined((no_host, not_here)))
 
     async def measure(
-        self, task: Task, mode: Mode, progress: Progress, *, host: str, local: bool
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        *,
+        host: str,
+        local: bool,
+        patient: bool = True,
     ) -> None:
         """Measure a script on a host, or with `local` on this machine, and keep the recording.
 
-        RefusedError when the script cannot be measured, UsageError without a host.
+        `patient` tells whether to wait while the host measures for others. RefusedError when the
+        script cannot be measured, HostBusyError where it does so and is not waited for, UsageError
+        without a host.
         """
         task = completed(task)
         if local:
@@ -206,11 +213,11 @@ class Estimating:
         names = (host,) if host else await self._hosts_for(task, mode, estimate)
         for name in names:
             try:
-                patient = name == names[-1]
-                await self._on_host(task, mode, progress, name, estimate, patient=patient)
+                waits = patient and name == names[-1]
+                await self._on_host(task, mode, progress, name, estimate, patient=waits)
                 return
             except HostBusyError:
-                if patient:
+                if name == names[-1]:
                     raise
 
     async def _hosts_for(

@@ -19,6 +19,7 @@ from gpuconsole.preflight import analyse
 from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.onhost import NAME
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
@@ -219,8 +220,7 @@ async def test_a_host_measures_in_a_container_that_is_shut(docker_lab: Lab, tmp_
         await session.measure(task, "traced", lambda share, stage: stages.append(stage))
         report = await session.preflight(task)
         engine = await session.hosts.engine(session.snapshot().hosts[0].name)
-        with desk.journal() as journal:
-            assert await engine.inspect(f"gpuconsole-measure-{journal.id}") is None
+        assert await engine.inspect(NAME) is None
     assert stages[-1] == "measured"
     assert report.estimate.tier == "traced"
     analysis = analyse(Path(task.script))
@@ -250,5 +250,4 @@ async def test_cancelling_removes_the_container(docker_lab: Lab, tmp_path: Path)
         with contextlib.suppress(asyncio.CancelledError):
             await work
         engine = await session.hosts.engine(session.snapshot().hosts[0].name)
-        with desk.journal() as journal:
-            assert await engine.inspect(f"gpuconsole-measure-{journal.id}") is None
+        assert await engine.inspect(NAME) is None

@@ -35,7 +35,9 @@ class Bench(Room):
         self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
         self.goes_on.set()
 
-    async def measure(self, task: Any, mode: Any, progress: Any, *, host: str, local: bool) -> None:
+    async def measure(
+        self, task: Any, mode: Any, progress: Any, *, host: str, local: bool, **how: Any
+    ) -> None:
         self.runs.append((mode, host, local))
         self.begun.set()
         await self.goes_on.wait()
