@@ -7,7 +7,6 @@ import contextlib
 import io
 import json
 import tarfile
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
