@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from gpuconsole.cli import measuring
 from gpuconsole.cli.entry import main
-from gpuconsole.errors import JournalError
+from gpuconsole.core.estimate import Isolation
+from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.preflight.ladder import Run, Site
 
 HIDDEN = "import ctypes\nimport paddle\nnet = paddle.nn.Linear(8, ctypes.c_long(4).value)\n"
 INVENTORY = "version: 1\nhosts:\n  - {name: a, address: 192.0.2.1}\n"
@@ -62,3 +65,64 @@ def test_without_a_session_this_machine_is_left(
     task: Any = None
     assert measuring._climb_there(task, task, task) is None
     assert "Journal is too new" in capsys.readouterr().err
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Isolation], None]:
+    monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", lambda sandbox: None)
+    monkeypatch.setattr(measuring, "_state", lambda: tmp_path / "state")
+
+    def changed(kind: Isolation) -> None:
+        monkeypatch.setattr("gpuconsole.remote.sandbox.Sandbox.kind", kind)
+
+    return changed
+
+
+def test_consent_holds_for_the_isolation_that_was_agreed_to(
+    sandbox: Callable[[Isolation], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def agrees(said: str, **options: object) -> bool:
+        asked.append(said)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(measuring.click, "confirm", agrees)
+    for kind, questions in (("bubblewrap", 1), ("bubblewrap", 1), ("files-open", 2),
+                            ("files-open", 2), ("bubblewrap", 2)):  # fmt: skip
+        sandbox(kind)  # type: ignore[arg-type]
+        assert measuring._agreed_here(yes=False) == kind
+        assert len(asked) == questions
+
+
+def test_yes_is_no_consent_to_open_files(
+    sandbox: Callable[[Isolation], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    sandbox("bubblewrap")
+    assert measuring._agreed_here(yes=True) == "bubblewrap"
+    sandbox("files-open")
+    with pytest.raises(UsageError, match="This runs the script") as refused:
+        measuring._agreed_here(yes=True)
+    assert "--yes does not cover this" in refused.value.hint
+    assert measuring._agreed_here(yes=True, needed=False) is None
+    assert "--yes does not cover this" in capsys.readouterr().err
+
+
+async def test_the_user_of_a_climb_agrees_to_the_isolation_of_its_site(
+    sandbox: Callable[[Isolation], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with measuring.watching(yes=True) as user:
+        for site, now, agreed in (
+            (Site("gpu-1"), "files-open", True),
+            (Site(), "bubblewrap", True),
+            (Site(isolation="files-open"), "files-open", False),
+            # It was removed meanwhile.
+            (Site(), "files-open", False),
+        ):
+            sandbox(now)  # type: ignore[arg-type]
+            assert await user.agree(Run("meta", site, 60.0, ask=True)) is agreed

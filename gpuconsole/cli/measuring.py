@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
-from gpuconsole.core.estimate import MeasuredTier, Report, Trial
+from gpuconsole.core.estimate import Isolation, MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
 from gpuconsole.errors import ConsoleError, UsageError
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from gpuconsole.state.consent import LocalConsent
 
 _FLEET_WAIT_S = 10.0
+_TO_AGREE: Mapping[Isolation, str] = {
+    "bubblewrap": "Add --yes if that is what you want.",
+    "files-open": "Install bubblewrap, or answer in a terminal: --yes does not cover this.",
+}
 
 
 class Ask(Protocol):
@@ -48,9 +52,10 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
     if local:
         import asyncio
 
-        if not (yes or _agreed_here()):
+        agreed = _agreed_here(yes=yes)
+        if agreed is None:
             raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
-        asyncio.run(_here(task, mode, telling))
+        asyncio.run(_here(task, mode, telling, agreed))
     else:
         from gpuconsole.cli.sessions import drive
 
@@ -62,13 +67,13 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
     telling.done()
 
 
-async def _here(task: Task, mode: MeasuredTier, progress: Progress) -> None:
+async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation) -> None:
     from gpuconsole.session.measurements import Measurements
     from gpuconsole.session.reading.beside import AsyncReader
     from gpuconsole.session.submission import completed
 
     with AsyncReader() as reader:
-        await Measurements(_state(), reader).here(completed(task), mode, progress)
+        await Measurements(_state(), reader).here(completed(task), mode, progress, agreed)
 
 
 def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
@@ -142,13 +147,13 @@ async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: W
     from gpuconsole.session.sites import local_sites
 
     async def measured(tier: MeasuredTier, site: Site, progress: Progress) -> None:
-        await _here(task, tier, progress)
+        await _here(task, tier, progress, site.isolation)
 
     async def asked(tier: str) -> Report:
         return await asyncio.to_thread(partial(ask, tier=tier))
 
     if means.measure != "never":
-        sites, absent = local_sites(consent=_consent().given)
+        sites, absent = await asyncio.to_thread(local_sites, _consent().covers)
         means = replace(means, sites=sites, absent=absent)
     return await Climb(Effects(measured, asked, time.monotonic), means).run(found, user)
 
@@ -157,7 +162,7 @@ async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: W
 def watching(*, yes: bool) -> Iterator[Watching]:
     """Give the user of a command: progress is told, and what needs consent is asked.
 
-    With `yes` the user agreed to all of it.
+    With `yes` the user agreed to all of it, but not to run it here with all files open to it.
     """
     from gpuconsole.session.climbing import Watching
 
@@ -165,9 +170,9 @@ def watching(*, yes: bool) -> Iterator[Watching]:
 
     async def agree(run: Run) -> bool:
         telling.done()
-        if yes:
-            return True
-        return _agreed_there(run) if run.site.host else _agreed_here(needed=False)
+        if run.site.host:
+            return yes or _agreed_there(run)
+        return _agreed_here(yes=yes, needed=False) == run.site.isolation
 
     try:
         yield Watching(telling, agree)
@@ -200,24 +205,30 @@ def _agreed_there(run: Run) -> bool:
     return click.confirm(said, default=True, err=True)
 
 
-def _agreed_here(*, needed: bool = True) -> bool:
-    """Ask once whether scripts may be run on this machine; without a terminal nobody agrees, which
-    is a UsageError where the answer is needed."""
-    from gpuconsole.remote.sandbox import Sandbox
+def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
+    """Return to what the user agrees that holds scripts on this machine, asked once for each kind;
+    None without consent. `yes` is consent to bubblewrap alone.
 
-    consent = _consent()
-    if consent.given:
-        return True
-    said = f"This runs the script on this machine, {Sandbox().isolation}."
+    Without a terminal nobody agrees, which is a UsageError where the answer is needed.
+    """
+    from gpuconsole.remote.sandbox import Sandbox, require_sandbox
+
+    sandbox, consent = Sandbox(), _consent()
+    require_sandbox(sandbox)
+    kind = sandbox.kind
+    if consent.covers(kind) or (yes and kind == "bubblewrap"):
+        return kind
+    said = f"This runs the script on this machine, {sandbox.isolation}."
     if not sys.stdin.isatty():
+        hint = _TO_AGREE[kind]
         if not needed:
-            note("It was not run on this machine to measure it; --yes would allow that.")
-            return False
-        raise UsageError("Nobody to ask", said, "Add --yes if that is what you want.")
+            note(f"It was not run on this machine to measure it. {hint}")
+            return None
+        raise UsageError("Nobody to ask", said, hint)
     if not click.confirm(f"{said}\nGo on, now and from now on?", err=True):
-        return False
-    consent.give()
-    return True
+        return None
+    consent.give(kind)
+    return kind
 
 
 class _Telling:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from gpuconsole.core.estimate import (
     MEASURED_TIERS,
     WITHOUT_PADDLE,
+    Isolation,
     Measure,
     MeasuredTier,
     Report,
@@ -32,6 +33,8 @@ class Site:
     """"" for this machine."""
     consent: bool = False
     """Whether the user has to agree before a script runs there."""
+    isolation: Isolation = "bubblewrap"
+    """What holds the script on this machine; of a host it says nothing."""
 
     @property
     def name(self) -> str:

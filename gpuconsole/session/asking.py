@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import Isolation, Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.session.climbing import UNWATCHED, Watching
 from gpuconsole.session.estimating import Estimating
@@ -73,15 +73,23 @@ class Asking(Writing):
         self._estimating.stop_measuring()
 
     async def measure(
-        self, task: Task, mode: Mode, progress: Progress, *, host: str = "", local: bool = False
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        *,
+        host: str = "",
+        local: bool = False,
+        agreed: Isolation = "bubblewrap",
     ) -> None:
         """Measure a script with real Paddle in a sandbox; the estimates that follow use it.
 
-        In a container of the job's image, or with `local` on this machine. Cancelling ends it.
+        In a container of the job's image, or with `local` on this machine, where nothing less
+        holds it than the user agreed to. Cancelling ends it.
         RefusedError when the script cannot be measured, UsageError without a host.
         """
         self._require_writable("Measuring")
-        await self._estimating.measure(task, mode, progress, host=host, local=local)
+        await self._estimating.measure(task, mode, progress, host=host, local=local, agreed=agreed)
 
     def assumptions(self, script: str | Path) -> dict[str, str]:
         """Return the remembered answers for a script: name to value."""

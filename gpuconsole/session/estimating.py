@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Estimate, Measure, MeasuredTier, Report, Trial
+from gpuconsole.core.estimate import Estimate, Isolation, Measure, MeasuredTier, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
@@ -133,8 +133,10 @@ class Estimating:
         async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
             # Where there is another host, this one need not be waited for.
             patient = site == _last(means.devices if tier == "device" else means.sites)
-            local = not site.host
-            await self.measure(task, tier, told, host=site.host, local=local, patient=patient)
+            await self.measure(
+                task, tier, told, host=site.host, local=not site.host, patient=patient,
+                agreed=site.isolation,
+            )  # fmt: skip
 
         climb = Climb(Effects(measure, ask, time.monotonic), means)
         if not (means.sites or means.devices):
@@ -173,7 +175,7 @@ class Estimating:
             return replace(means, absent=error.message.rstrip("."))
         image_of = self._image_of(task)
         hosts, no_host = await host_sites(task, self._bench.hosts, self._fleet(), image_of)
-        here, not_here = local_sites(consent=self.consent.given)
+        here, not_here = await asyncio.to_thread(local_sites, self.consent.covers)
         if self._parts.settings.measure_on_device and task.backend != "cpu":
             spare = await self._spare.find(task, report.estimate)
             devices = await with_image(
@@ -192,16 +194,18 @@ class Estimating:
         host: str,
         local: bool,
         patient: bool = True,
+        agreed: Isolation = "bubblewrap",
     ) -> None:
         """Measure a script on a host, or with `local` on this machine, and keep the recording.
 
-        `patient` tells whether to wait while the host measures for others. RefusedError when the
-        script cannot be measured, HostBusyError where it does so and is not waited for, UsageError
-        without a host.
+        `patient` tells whether to wait while the host measures for others, `agreed` what the user
+        agreed to that holds the script on this machine. RefusedError when the script cannot be
+        measured, HostBusyError where the host measures and is not waited for, UsageError without
+        a host.
         """
         task = completed(task)
         if local:
-            await self._measurements.here(task, mode, progress)
+            await self._measurements.here(task, mode, progress, agreed)
             return
         if self._parts.simulated:
             raise RefusedError(

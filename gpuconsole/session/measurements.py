@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
@@ -23,6 +24,9 @@ from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
 from gpuconsole.state.turns import Turn, measuring_turn
+
+if TYPE_CHECKING:
+    from gpuconsole.remote.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,14 @@ class Measurements:
         self._stored = MeasuredScripts(state)
         self._reader = reader
 
-    async def here(self, task: Task, mode: Mode, progress: Progress) -> None:
-        """Measure on this machine, in its sandbox, and store the recording. UsageError for a tier
-        that needs a device."""
+    async def here(
+        self, task: Task, mode: Mode, progress: Progress, agreed: Isolation = "bubblewrap"
+    ) -> None:
+        """Measure on this machine, in its sandbox, and store the recording.
+
+        UsageError for a tier that needs a device, and where less holds the script than the user
+        `agreed` to.
+        """
         if mode == "device":
             raise UsageError(
                 "Not on this machine",
@@ -58,6 +67,8 @@ class Measurements:
         from gpuconsole.remote.sandbox import Sandbox
         from gpuconsole.remote.sandbox_view import is_shared
 
+        sandbox = Sandbox()
+        await asyncio.to_thread(_require_agreed, sandbox, agreed)
         root = await asyncio.to_thread(_root, task)
         folders = {root, Path(task.script).parent}
         paths = tuple(filter(Path.is_dir, map(Path, _python_path(task))))
@@ -72,7 +83,7 @@ class Measurements:
             shown += map(Path, asked.modules)
         try:
             async with self._turn(progress):
-                document = await measuring.here(Sandbox(), shown, asked.request, progress)
+                document = await measuring.here(sandbox, shown, asked.request, progress)
         except RefusedError as error:
             seen = f" Of {root} it sees only the script and what that imports." if alone else ""
             raise type(error)(error.title, error.message, error.hint + seen) from None
@@ -125,6 +136,16 @@ class Measurements:
         batch = request["batch"]["value"]
         key = await self._reader.asked(Checking(task, document, batch, mode))
         await asyncio.to_thread(self._stored.put, key, document)
+
+
+def _require_agreed(sandbox: Sandbox, agreed: Isolation) -> None:
+    if agreed == "bubblewrap" and sandbox.kind != agreed:
+        raise UsageError(
+            "Not measured here",
+            f"The script would run {sandbox.isolation}; nobody agreed to that.",
+            "Install bubblewrap. Or agree: `gpuconsole preflight SCRIPT --tier meta --local` asks "
+            "in a terminal.",
+        )
 
 
 def choose_host(

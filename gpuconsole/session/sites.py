@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 
 from gpuconsole.core.containers import Hosts
+from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
@@ -56,9 +57,13 @@ async def with_image(
     return tuple(Site(host.name) for host in found[:MOST_HOSTS])
 
 
-def local_sites(*, consent: bool) -> tuple[tuple[Site, ...], str]:
-    """Return this machine where it can measure; else why it cannot. `consent`: the user agreed."""
-    from gpuconsole.remote.sandbox import require_sandbox
+def local_sites(agreed: Callable[[Isolation], bool]) -> tuple[tuple[Site, ...], str]:
+    """Return this machine where it can measure; else why it cannot.
+
+    `agreed` tells whether the user agreed to an isolation. It may be looked for on disk and tried,
+    so that this is for a thread.
+    """
+    from gpuconsole.remote.sandbox import Sandbox, require_sandbox
 
     if importlib.util.find_spec("paddle") is None:
         return (), "Paddle is not installed on this machine"
@@ -66,7 +71,8 @@ def local_sites(*, consent: bool) -> tuple[tuple[Site, ...], str]:
         require_sandbox()
     except UsageError as error:
         return (), error.message.rstrip(".")
-    return (Site(consent=not consent),), ""
+    kind = Sandbox().kind
+    return (Site(consent=not agreed(kind), isolation=kind),), ""
 
 
 def joined(reasons: Sequence[str]) -> str:

@@ -13,8 +13,11 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.digest import script_digest, settings_of
-from gpuconsole.session.measurements import choose_host
+from gpuconsole.remote.sandbox import Sandbox
+from gpuconsole.session import measuring
+from gpuconsole.session.measurements import Measurements, choose_host
 from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Estimating
 from gpuconsole.session.reading.recordings import read, recorded
 from gpuconsole.state.measured import MeasuredScripts, key_of
@@ -65,6 +68,20 @@ def test_a_host_that_is_not_there_is_answered_with_those_that_are() -> None:
         choose_host(HERE, "ful", IMAGES.__getitem__)
     assert error.value.title == "No such host"
     assert "away, bare, full" in error.value.hint
+
+
+async def test_nothing_runs_here_that_less_holds_than_the_user_agreed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\n")
+    monkeypatch.setattr(Sandbox, "bubblewrap", None)
+    monkeypatch.setattr(measuring, "here", None)
+    with AsyncReader() as reader:
+        measurements = Measurements(tmp_path / "state", reader)
+        with pytest.raises(UsageError, match="read and write all your files") as refused:
+            await measurements.here(Task("x", str(script)), "meta", lambda share, stage: None)
+    assert "Install bubblewrap" in refused.value.hint
 
 
 # --- which --------------------------------------------------------------------------------------

@@ -101,13 +101,16 @@ async def test_slurm_measures_nothing() -> None:
 def test_this_machine_needs_paddle_a_sandbox_and_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", lambda: None)
-    assert local_sites(consent=True) == ((Site(),), "")
-    assert local_sites(consent=False) == ((Site(consent=True),), "")
+    for kind in ("bubblewrap", "files-open"):
+        monkeypatch.setattr("gpuconsole.remote.sandbox.Sandbox.kind", kind)
+        agreed = kind.__eq__
+        assert local_sites(agreed) == ((Site(isolation=kind),), "")
+        assert local_sites(lambda _: False) == ((Site(consent=True, isolation=kind),), "")
 
     def none() -> None:
         raise UsageError("No sandbox", "This system has no namespaces.")
 
     monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", none)
-    assert local_sites(consent=True) == ((), "This system has no namespaces")
+    assert local_sites(lambda _: True) == ((), "This system has no namespaces")
     monkeypatch.setattr(sites.importlib.util, "find_spec", lambda name: None)
-    assert local_sites(consent=True) == ((), "Paddle is not installed on this machine")
+    assert local_sites(lambda _: True) == ((), "Paddle is not installed on this machine")

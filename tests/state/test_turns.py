@@ -47,11 +47,23 @@ async def test_who_is_cancelled_while_waiting_takes_no_turn(tmp_path: Path) -> N
         pass
 
 
-def test_consent_is_kept(tmp_path: Path) -> None:
+def test_consent_holds_for_what_was_agreed_to_and_for_more(tmp_path: Path) -> None:
     consent = LocalConsent(tmp_path / "state")
-    assert not consent.given
-    consent.give()
-    assert LocalConsent(tmp_path / "state").given
+    assert not consent.covers("bubblewrap")
+    consent.give("bubblewrap")
+    later = LocalConsent(tmp_path / "state")
+    assert later.covers("bubblewrap")
+    assert not later.covers("files-open")
+    consent.give("files-open")
+    consent.give("files-open")
+    assert later.covers("files-open")
+    assert (tmp_path / "state" / "measured-here").read_text() == "files-open\n"
+
+
+def test_consent_of_an_earlier_version_holds_under_bubblewrap_alone(tmp_path: Path) -> None:
+    (tmp_path / "measured-here").touch()
+    assert LocalConsent(tmp_path).covers("bubblewrap")
+    assert not LocalConsent(tmp_path).covers("files-open")
 
 
 async def test_a_note_outlives_its_process_and_names_nothing_while_another_measures(
