@@ -448,3 +448,61 @@ def test_settings_of_missing_libraries_are_read(write: Any) -> None:
     )[-1]
     assert "document" in last, last
     assert "easydict, yacs" in "\n".join(measured.load(last["document"]).notes)
+
+
+GATHERED = (
+    HEAD
+    + "import paddle.distributed as dist\n"
+    + SAMPLES
+    + LOOP
+    + """
+dist.init_parallel_env()
+dist.barrier()
+paddle.utils.run_check()
+total, parts, things = paddle.ones([4]), [], []
+dist.all_reduce(total)
+dist.broadcast(total, src=0)
+dist.all_gather(parts, total)
+dist.all_gather_object(things, {"a": 1})
+dist.stream.all_reduce(total, sync_op=False).wait()
+assert parts[0].shape == [4] and things == [{"a": 1}]
+train(paddle.io.DataLoader(Samples(), batch_size=8))
+"""
+)
+
+
+@pytest.mark.parametrize("mode", ["traced", "meta"])
+def test_what_talks_to_other_ranks_is_alone(write: Any, mode: Any) -> None:
+    last = messages(write(GATHERED), mode)[-1]
+    assert "document" in last, last
+    assert all(run["cycles_seen"] >= 3 for run in last["document"]["runs"])
+
+
+OLDER = (
+    HEAD
+    + """
+from collections import Mapping, OrderedDict
+from numpy.lib.twodim_base import mask_indices
+from PIL import Image
+import yaml
+assert isinstance(OrderedDict(), Mapping)
+assert np.array([1.5]).astype(np.int).dtype == np.int64 and np.float is float
+assert np.float32 in np.sctypes["float"] and np.in1d([1], [1]).all()
+assert Image.ANTIALIAS == Image.LANCZOS
+assert yaml.load("a: 1") == {"a": 1}
+try:
+    np.nothing_of_the_kind
+except AttributeError:
+    pass
+"""
+    + SAMPLES
+    + LOOP
+    + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+)
+
+
+def test_names_that_libraries_dropped_are_stood_in_for_and_named(write: Any) -> None:
+    said = "\n".join(notes(write(OLDER)))
+    for name in ("numpy.int is", "PIL.Image.ANTIALIAS is", "collections.Mapping is"):
+        assert name in said
+    assert "nothing_of_the_kind" not in said

@@ -18,7 +18,13 @@ def install(paddle: Any, builds: Any) -> None:
     # The function hides the module of its name.
     for place in (paddle.distributed, sys.modules["paddle.distributed.spawn"]):
         setattr(place, "spawn", spawn)  # noqa: B010
+    for place in (paddle.distributed, paddle.distributed.stream):
+        for name, instead in COLLECTIVES.items():
+            if hasattr(place, name):
+                setattr(place, name, _alone(paddle, getattr(place, name), instead))
     paddle.hub.list = _listing(paddle.hub.list)
+    # It trains a network of its own, on a device.
+    paddle.utils.run_check = lambda: None
     if not builds:
         for name in ("paddle.utils.cpp_extension", "paddle.utils.cpp_extension.cpp_extension"):
             setattr(importlib.import_module(name), "load", extended)  # noqa: B010
@@ -31,6 +37,36 @@ def spawn(func: Any, args: Any = (), nprocs: Any = -1, join: Any = True, *_: Any
         note(f"paddle.distributed.spawn: {nprocs} processes are measured as one.")
     func(*args)
     return types.SimpleNamespace(join=lambda *_, **__: True, processes=[])
+
+
+def _stays(*_: Any, **__: Any) -> None:
+    """What is reduced or sent among one process stays as it is."""
+
+
+def _gathered(held: Any, own: Any, *_: Any, **__: Any) -> None:
+    if not held:
+        held.append(own.clone() if hasattr(own, "clone") else own)
+
+
+COLLECTIVES = {
+    **dict.fromkeys(("barrier", "all_reduce", "broadcast", "reduce", "broadcast_object_list",
+                     "scatter", "send", "isend", "recv", "irecv"), _stays),
+    "all_gather": _gathered,
+    "all_gather_object": _gathered,
+}  # fmt: skip
+"""What talks to other ranks, and what it is where there are none."""
+
+
+def _alone(paddle: Any, own: Any, instead: Any) -> Any:
+    """Return a function that talks to other ranks, if there are any."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if paddle.distributed.is_initialized():
+            return own(*args, **kwargs)
+        instead(*args, **kwargs)
+        return types.SimpleNamespace(wait=lambda: True, is_completed=lambda: True)
+
+    return called
 
 
 def _listing(own: Any) -> Any:
