@@ -5,7 +5,8 @@
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
 the peak of the allocator over the second and third step. A library that the manifest names and that
-is not here is an empty object: a script that computes with it ends. Only scripts whose memory does
+is not here is an empty object: a script that computes with it ends. Other ranks, a hub and names
+that libraries have dropped are stood in for as preflight does. Only scripts whose memory does
 not depend on what their data holds have a truth. What was measured is printed as it goes into the
 manifest.
 """
@@ -13,6 +14,7 @@ manifest.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -22,6 +24,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -30,6 +33,7 @@ from benchmarks.wild import beside, manifest
 from benchmarks.wild.manifest import MANIFEST, Entry
 
 HERE = Path(__file__).resolve().parents[2]
+PROBE = HERE / "gpuconsole" / "preflight" / "probe"
 WORKDIR = "BENCHMARK_WORKDIR"
 NEEDS = "BENCHMARK_NEEDS"
 LIMIT_S = 420
@@ -96,7 +100,15 @@ def child() -> None:
     for name in os.environ[NEEDS].split():
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = MagicMock()
+    _stand_in(paddle)
     harness.main()
+
+
+def _stand_in(paddle: ModuleType) -> None:
+    sys.path.append(str(PROBE))
+    for name, given in (("probe_former", ()), ("probe_alone", (paddle, True))):
+        importlib.import_module(name).install(*given)
+    sys.path.remove(str(PROBE))
 
 
 def main() -> None:

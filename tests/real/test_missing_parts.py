@@ -465,6 +465,8 @@ dist.broadcast(total, src=0)
 dist.all_gather(parts, total)
 dist.all_gather_object(things, {"a": 1})
 dist.stream.all_reduce(total, sync_op=False).wait()
+dist.fleet.init(is_collective=True)
+net = dist.fleet.distributed_model(net)
 assert parts[0].shape == [4] and things == [{"a": 1}]
 train(paddle.io.DataLoader(Samples(), batch_size=8))
 """
@@ -506,3 +508,27 @@ def test_names_that_libraries_dropped_are_stood_in_for_and_named(write: Any) -> 
     for name in ("numpy.int is", "PIL.Image.ANTIALIAS is", "collections.Mapping is"):
         assert name in said
     assert "nothing_of_the_kind" not in said
+
+
+WORKERS = (
+    HEAD
+    + "from multiprocessing import Process, Queue\n"
+    + SAMPLES
+    + LOOP
+    + """
+def fill(queue):
+    while True:
+        queue.put(np.zeros([8, 3, 4, 4], "float32"))
+queue = Queue(maxsize=2)
+workers = [Process(target=fill, args=(queue,), daemon=True) for _ in range(2)]
+for one in workers:
+    one.start()
+while True:
+    train([(paddle.to_tensor(queue.get()), paddle.zeros([8], "int64"))])
+"""
+)
+
+
+def test_processes_that_a_script_leaves_behind_hold_up_no_answer(write: Any) -> None:
+    last = messages(write(WORKERS), "meta")[-1]
+    assert "run" in last or "document" in last, last

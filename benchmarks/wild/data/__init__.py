@@ -16,19 +16,25 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild.data import text, vision
+from benchmarks.wild.data import tables, text, vision
 
 RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
+    "celeba": tables.celeba,
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
     "culane": vision.culane,
+    "hdf5": tables.hdf5,
     "image_list": vision.image_list,
+    "imagenet_devkit": tables.imagenet_devkit,
+    "interactions": tables.interactions,
     "json_lines": text.json_lines,
     "lines": text.lines,
     "ocr_detection": vision.ocr_detection,
     "pairs": vision.pairs,
+    "pickled": tables.pickled,
     "pictures": vision.pictures,
+    "settings": tables.settings,
     "voc_segmentation": vision.voc_segmentation,
 }
 """By name. A recipe takes its target (a file or a folder) and the parameters of the manifest."""

@@ -22,6 +22,8 @@ def install(paddle: Any, builds: Any) -> None:
         for name, instead in COLLECTIVES.items():
             if hasattr(place, name):
                 setattr(place, name, _alone(paddle, getattr(place, name), instead))
+    fleet = importlib.import_module("paddle.distributed.fleet")
+    fleet.distributed_model = _whole(paddle, fleet)
     paddle.hub.list = _listing(paddle.hub.list)
     # It trains a network of its own, on a device.
     paddle.utils.run_check = lambda: None
@@ -67,6 +69,20 @@ def _alone(paddle: Any, own: Any, instead: Any) -> Any:
         return types.SimpleNamespace(wait=lambda: True, is_completed=lambda: True)
 
     return called
+
+
+def _whole(paddle: Any, fleet: Any) -> Any:
+    """Return a function that distributes a model: where there are no other ranks, one that is not
+    cut into stages is held whole, as each rank holds it."""
+
+    own, stages = fleet.distributed_model, fleet.meta_parallel.PipelineLayer
+
+    def distributed(model: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(model, stages) or paddle.distributed.get_world_size() > 1:
+            return own(model, *args, **kwargs)
+        return paddle.DataParallel(model)
+
+    return distributed
 
 
 def _listing(own: Any) -> Any:

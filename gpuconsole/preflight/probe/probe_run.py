@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import traceback
@@ -26,6 +27,9 @@ class Channel:
     def end(self, message: Any) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
         self.say(message)
+        # What the script forked would hold the stream open.
+        for child in multiprocessing.active_children():
+            child.kill()
         os._exit(0)
 
     def progress(self, share: Any, stage: Any) -> None:
