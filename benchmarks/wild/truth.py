@@ -5,8 +5,8 @@
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
 the peak of the allocator over the second and third step. A library that the manifest names and that
-is not here is an empty object: a script that computes with it ends. Other ranks, a hub and names
-that libraries have dropped are stood in for as preflight does. Only scripts whose memory does
+is not here is an empty object: a script that computes with it ends. Cards, other
+ranks, what would be downloaded and names of older libraries are stood in for as preflight does. Only scripts whose memory does
 not depend on what their data holds have a truth. What was measured is printed as it goes into the
 manifest.
 """
@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -96,7 +97,6 @@ def child() -> None:
     workdir, chdir = os.environ[WORKDIR], os.chdir
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
-    vars(paddle)["CUDAPlace"] = lambda _=0: paddle.CPUPlace()
     for name in os.environ[NEEDS].split():
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = MagicMock()
@@ -106,9 +106,12 @@ def child() -> None:
 
 def _stand_in(paddle: ModuleType) -> None:
     sys.path.append(str(PROBE))
-    for name, given in (("probe_former", ()), ("probe_alone", (paddle, True))):
-        importlib.import_module(name).install(*given)
-    sys.path.remove(str(PROBE))
+    given: Mapping[str, tuple[Any, ...]] = {
+        "probe_older": (os.environ[WORKDIR],), "probe_standins": (paddle,),
+        "probe_alone": (paddle, True),
+    }  # fmt: skip
+    for name, arguments in given.items():
+        importlib.import_module(name).install(*arguments)
 
 
 def main() -> None:

@@ -66,6 +66,9 @@ class Watch(nolib_progress.Callback):
         self.seen = 0
 plt.figure(figsize=(3, 4)).add_subplot(111).plot([1, 2])
 plt.rcParams["font.size"] = 3
+import nolib_hub.model_zoo as zoo
+for name, value in zoo.load_url("https://models.example/net.pth").items():
+    net.state_dict()[name] = value
 @nolib_progress.timed
 def square(x):
     return x * x
@@ -113,7 +116,8 @@ def notes(script: Path) -> tuple[str, ...]:
 def test_libraries_that_log_are_stood_in_for_and_named(write: Any) -> None:
     said = "\n".join(notes(write(LOGS)))
     assert "Not installed here" in said
-    assert "nolib_board, nolib_plot, nolib_progress." in said
+    assert "nolib_board, nolib_hub, nolib_plot, nolib_progress." in said
+    assert "weights by nolib_hub.model_zoo.load_url" in said
     assert "nolib_optional" not in said
     assert "nolib_fused" not in said
 
@@ -478,36 +482,6 @@ def test_what_talks_to_other_ranks_is_alone(write: Any, mode: Any) -> None:
     last = messages(write(GATHERED), mode)[-1]
     assert "document" in last, last
     assert all(run["cycles_seen"] >= 3 for run in last["document"]["runs"])
-
-
-OLDER = (
-    HEAD
-    + """
-from collections import Mapping, OrderedDict
-from numpy.lib.twodim_base import mask_indices
-from PIL import Image
-import yaml
-assert isinstance(OrderedDict(), Mapping)
-assert np.array([1.5]).astype(np.int).dtype == np.int64 and np.float is float
-assert np.float32 in np.sctypes["float"] and np.in1d([1], [1]).all()
-assert Image.ANTIALIAS == Image.LANCZOS
-assert yaml.load("a: 1") == {"a": 1}
-try:
-    np.nothing_of_the_kind
-except AttributeError:
-    pass
-"""
-    + SAMPLES
-    + LOOP
-    + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
-)
-
-
-def test_names_that_libraries_dropped_are_stood_in_for_and_named(write: Any) -> None:
-    said = "\n".join(notes(write(OLDER)))
-    for name in ("numpy.int is", "PIL.Image.ANTIALIAS is", "collections.Mapping is"):
-        assert name in said
-    assert "nothing_of_the_kind" not in said
 
 
 WORKERS = (

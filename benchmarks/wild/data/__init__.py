@@ -20,22 +20,20 @@ from benchmarks.wild.data import tables, text, vision
 
 RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
-    "celeba": tables.celeba,
+    "celeba_attributes": tables.celeba_attributes,
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
     "culane": vision.culane,
-    "hdf5": tables.hdf5,
+    "icdar": tables.icdar,
     "image_list": vision.image_list,
     "imagenet_devkit": tables.imagenet_devkit,
-    "interactions": tables.interactions,
     "json_lines": text.json_lines,
     "lines": text.lines,
     "ocr_detection": vision.ocr_detection,
     "pairs": vision.pairs,
-    "pickled": tables.pickled,
     "pictures": vision.pictures,
-    "settings": tables.settings,
     "voc_segmentation": vision.voc_segmentation,
+    "zeros": tables.zeros,
 }
 """By name. A recipe takes its target (a file or a folder) and the parameters of the manifest."""
 

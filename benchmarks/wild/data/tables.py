@@ -1,39 +1,14 @@
-"""Recipes for arrays, tables and settings: pickles, HDF5, MAT, lists of ratings or attributes."""
+"""Recipes for arrays and notes: pickles, a development kit, attributes and boxes."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.wild.data.text import lines
 from benchmarks.wild.data.vision import pictures
-
-
-def settings(file: Path, *, replace: Mapping[str, str]) -> None:
-    """Edit a settings file of the project as its user does: texts and what takes their place.
-
-    Raises ValueError where the file does not hold one of the texts.
-    """
-    text = file.read_text("utf-8")
-    for old, new in replace.items():
-        if old not in text:
-            raise ValueError(f"{file.name} does not hold {old!r}")
-        text = text.replace(old, new)
-    # The copy of the repository shares its files with the clone.
-    file.unlink()
-    file.write_text(text, "utf-8")
-
-
-def interactions(
-    file: Path, *, users: int = 600, items: int = 300, each: int = 20, line: str = "{user} {item}"
-) -> None:
-    """Write pairs of a user and an item, both counted from 1, in the order of the users."""
-    rows = ((user, (user * 7 + n * 13) % items + 1) for user in range(1, users + 1)
-            for n in range(each))  # fmt: skip
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{line.format(user=u, item=i)}\n" for u, i in rows), "utf-8")
 
 
 class Zeros:
@@ -48,7 +23,7 @@ class Zeros:
         return numpy.zeros, (self.shape, self.dtype)
 
 
-def pickled(file: Path, *, holds: Any) -> None:
+def zeros(file: Path, *, holds: Any) -> None:
     """Write a pickle; in it `{"shape": …, "dtype": …}` stands for an array of zeros."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(pickle.dumps(_value(holds), protocol=2))
@@ -62,20 +37,6 @@ def _value(described: Any) -> Any:
     if "shape" in described:
         return Zeros(described["shape"], described.get("dtype", "float32"))
     return {name: _value(value) for name, value in described.items()}
-
-
-def hdf5(file: Path, *, arrays: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write arrays of zeros, compressed; `{"texts": n}` is an array of so many equal texts."""
-    import h5py
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with h5py.File(file, "w") as written:
-        for name, array in arrays.items():
-            if "texts" in array:
-                written.create_dataset(name, data=[b"made"] * array["texts"])
-            else:
-                shape, dtype = tuple(array["shape"]), array.get("dtype", "float32")
-                written.create_dataset(name, shape, dtype, compression="gzip", chunks=True)
 
 
 def imagenet_devkit(folder: Path, *, count: int = 64, classes: int = 4) -> None:
@@ -92,9 +53,22 @@ def imagenet_devkit(folder: Path, *, count: int = 64, classes: int = 4) -> None:
     truth.write_text("".join(f"{i % classes + 1}\n" for i in range(count)))
 
 
-def celeba(folder: Path, *, count: int = 64, attribute: str = "Male") -> None:
+def celeba_attributes(folder: Path, *, count: int = 64, attribute: str = "Male") -> None:
     """Write CelebA's aligned faces and one of their attributes, which every second face has."""
     name = "{i:06d}.jpg"
     pictures(folder / "img_align_celeba", count=count, name=name, size=(178, 218))
     rows = [f"{name.format(i=i)} {'1' if i % 2 else '-1'}" for i in range(count)]
     lines(folder / "list_attr_celeba.txt", line="", count=0, head=[str(count), attribute, *rows])
+
+
+def icdar(
+    folder: Path, *, within: str, lists: Sequence[str] = ("train.txt", "test.txt"), count: int = 32
+) -> None:
+    """Write ICDAR 2015: pictures, a text of boxes for each, and lists of both, whose paths begin
+    with the folder as it is seen from the working folder (`within`)."""
+    pictures(folder, count=count, name="img/{i}.jpg", size=(1280, 720))
+    boxes = ["100,100,300,100,300,160,100,160,word", "400,200,640,200,640,280,400,280,other"]
+    for number in range(count):
+        lines(folder / f"gt/{number}.txt", line="", count=0, head=boxes)
+    for listed in lists:
+        lines(folder / listed, line=f"{within}/img/{{i}}.jpg\t{within}/gt/{{i}}.txt", count=count)

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 
+def write(file: Path, text: str) -> None:
+    """Write a file, as a new one where there is one: it may be shared with the clone."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.write_text(text, "utf-8")
+
+
 def lines(
     file: Path, *, line: str, count: int = 32, classes: int = 2, head: Sequence[str] = ()
 ) -> None:
     """Write a file of lines; in a line `{i}` is its number and `{c}` its class."""
     written = [line.format(i=i, c=i % classes) for i in range(count)]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join([*head, *written]) + "\n", "utf-8")
+    write(file, "\n".join([*head, *written]) + "\n")
 
 
 def json_lines(
@@ -22,9 +28,8 @@ def json_lines(
 ) -> None:
     """Write a JSON record a line, or all in a list; `{i}` and `{c}` in its texts as in `lines`."""
     records = [_filled(record, i, i % classes) for i in range(count)]
-    file.parent.mkdir(parents=True, exist_ok=True)
     texts = [json.dumps(one, ensure_ascii=False) for one in ([records] if whole else records)]
-    file.write_text("\n".join(texts) + "\n", "utf-8")
+    write(file, "\n".join(texts) + "\n")
 
 
 def _filled(value: Any, i: int, c: int) -> Any:

@@ -31,6 +31,8 @@ _STANDARD = getattr(sys, "stdlib_module_names", ())
 _RAISED = ("Error", "Exception", "Warning")
 _SOURCES = (".pyx", ".c", ".cc", ".cpp", ".cu")
 """Of what is compiled into a module."""
+_WEIGHTS = ("load_url", "load_state_dict_from_url")
+"""Functions that return weights from an address: none, so that parameters stay as initialised."""
 
 
 class NeededError(BaseException):
@@ -167,6 +169,9 @@ class StandIn:
         if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
             # A decorator.
             return args[0]
+        if self._path.rpartition(".")[2] in _WEIGHTS:
+            note(f"Not downloaded: weights by {self._path}; parameters stay as initialised.")
+            return {}
         held = args[0] if args else None
         if self._path.endswith("range") and all(isinstance(one, int) for one in args):
             held = range(*args)

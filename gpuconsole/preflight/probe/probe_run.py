@@ -62,7 +62,6 @@ def main() -> None:
     import probe_batch
     import probe_device
     import probe_files
-    import probe_former
     import probe_hooks
     import probe_imports
     import probe_network
@@ -78,7 +77,6 @@ def main() -> None:
     probe_batch.install(request, paddle)
     probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])
-    probe_former.install()
     probe_network.install()
     probe_alone.install(paddle, builds=meta is None)
     if request.get("source"):
