@@ -5,10 +5,10 @@
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
 the peak of the allocator over the second and third step. A library that the manifest names and that
-is not here is an empty object: a script that computes with it ends. Cards, other
-ranks, what would be downloaded and names of older libraries are stood in for as preflight does. Only scripts whose memory does
-not depend on what their data holds have a truth. What was measured is printed as it goes into the
-manifest.
+is not here is an empty object: a script that computes with it ends. Cards, other ranks, what would
+be downloaded and names of older libraries are stood in for as preflight does. Only scripts whose
+memory does not depend on what their data holds have a truth. What was measured is printed as it
+goes into the manifest.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,8 +57,8 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert len({one.repository for one in third if one.can_run}) >= 40
     assert sum(one.can_run for one in suites) >= 40
     assert len({one.repository for one in suites}) == 5
-    # The first batch had 28 when it was drawn; six turned out not to run on Paddle 3.
-    assert sum(one.can_run for one in corpus.of("third-party-1")) >= 20
+    # The first batch had 28 when it was drawn; real Paddle 3 refuses many of them.
+    assert sum(one.can_run for one in corpus.of("third-party-1")) >= 12
     assert sum(one.can_run for one in corpus.of("third-party-2")) >= 25
     assert sum(one.can_run for one in corpus.of("suites-1")) >= 15
     assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
@@ -353,3 +355,29 @@ def test_pictures_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> Non
     name, words = (tmp_path / "ocr" / "label.txt").read_text().splitlines()[0].split("\t")
     assert (tmp_path / "ocr" / name).is_file()
     assert json.loads(words)[0]["transcription"] == "word0"
+
+
+def test_arrays_attributes_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    asked = [
+        {"recipe": "zeros", "path": "x.pkl", "holds": {"a": [{"shape": [2, 3]}, "text"]}},
+        {"recipe": "celeba_attributes", "path": "celeba", "count": 2, "attribute": "Young"},
+        {"recipe": "icdar", "path": "boxes", "within": "boxes", "count": 1},
+    ]
+    data.make(asked, tmp_path)
+    assert (tmp_path / "x.pkl").stat().st_size < 200, "an array is written as the call to make it"
+    array, text = pickle.loads((tmp_path / "x.pkl").read_bytes())["a"]
+    assert (array.shape, array.dtype, text) == ((2, 3), "float32", "text")
+    listed = (tmp_path / "celeba" / "list_attr_celeba.txt").read_text().splitlines()
+    assert listed[:4] == ["2", "Young", "000000.jpg -1", "000001.jpg 1"]
+    picture, boxes = (tmp_path / "boxes" / "train.txt").read_text().split()
+    assert (tmp_path / picture).is_file()
+    assert len((tmp_path / boxes).read_text().split()[0].split(",")) == 9
+
+
+def test_a_file_of_the_clone_is_not_written_into(tmp_path: Path) -> None:
+    (tmp_path / "clone.txt").write_text("as it was")
+    os.link(tmp_path / "clone.txt", tmp_path / "list.txt")
+    data.make([{"recipe": "lines", "path": "list.txt", "line": "new", "count": 1}], tmp_path)
+    assert (tmp_path / "list.txt").read_text() == "new\n"
+    assert (tmp_path / "clone.txt").read_text() == "as it was"
