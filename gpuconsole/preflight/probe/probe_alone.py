@@ -22,7 +22,7 @@ def install(paddle: Any, builds: Any) -> None:
         for name, instead in COLLECTIVES.items():
             if hasattr(place, name):
                 setattr(place, name, _alone(paddle, getattr(place, name), instead))
-    fleet = importlib.import_module("paddle.distributed.fleet")
+    fleet: Any = importlib.import_module("paddle.distributed.fleet")
     fleet.distributed_model = _whole(paddle, fleet)
     paddle.hub.list = _listing(paddle.hub.list)
     # It trains a network of its own, on a device.
