@@ -23,6 +23,7 @@ from gpuconsole.remote.docker_empty import engine_now
 from gpuconsole.remote.docker_errors import status_of
 from gpuconsole.remote.docker_status import container_status
 
+_ATTEMPT = LABEL_PREFIX + "attempt"
 LONGEST_S = 3600.0
 """A label may say more, and counts as so much."""
 ENDED_S = 30.0
@@ -41,8 +42,8 @@ def make_way(
 ) -> bool:
     """Remove the measurement that has the name of another where no console waits for it any more.
 
-    Returns whether the name may be free now; False where it is not a measurement that holds it.
-    HostBusyError where it is under way.
+    Returns whether the name may be free now; False where it is this attempt's own, or no
+    measurement's. HostBusyError where another is under way.
     """
     if TIME_LIMIT_LABEL not in labels:
         return False
@@ -50,17 +51,21 @@ def make_way(
         status = container_status(client.inspect_container(name))
     except docker.errors.NotFound:
         return True
-    if TIME_LIMIT_LABEL not in status.labels:
+    if TIME_LIMIT_LABEL not in status.labels or status.labels.get(_ATTEMPT) == labels[_ATTEMPT]:
         return False
     if not dated(client, status).overdue and not _is_abandoned(client, status.id, grace_s):
-        user = clean(status.labels.get(LABEL_PREFIX + "user", ""), 80) or "someone"
-        raise HostBusyError(
-            "Another measurement is under way",
-            f"{user} measures on {host}, where one measurement runs at a time.",
-            "Try again in some minutes, or measure on another host (--host).",
-        )
+        raise busy(host, clean(status.labels.get(LABEL_PREFIX + "user", ""), 80))
     remove(client, status)
     return True
+
+
+def busy(host: str, user: str = "") -> HostBusyError:
+    """Return the error for a host that measures for a user; "" where that is not known."""
+    return HostBusyError(
+        "Another measurement is under way",
+        f"{user or 'Another console'} measures on {host}, where one measurement runs at a time.",
+        "Try again in some minutes, or measure on another host (--host).",
+    )
 
 
 def remove(client: docker.APIClient, status: ContainerStatus) -> None:
@@ -71,7 +76,7 @@ def remove(client: docker.APIClient, status: ContainerStatus) -> None:
         # 409: its removal is already under way.
         if status_of(error) not in (404, 409):
             raise
-    attempt = status.labels.get(LABEL_PREFIX + "attempt", "")
+    attempt = status.labels.get(_ATTEMPT, "")
     uuids = [uuid for uuid in status.labels.get(DEVICES_LABEL, "").split(",") if uuid]
     if attempt and uuids:
         docker_leases.release(client, attempt, uuids)

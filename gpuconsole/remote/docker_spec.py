@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import docker
@@ -21,18 +20,11 @@ from gpuconsole.core.dockerline import (
 from gpuconsole.core.handover import Handover, container_labels, environment, handover
 
 
-def create_options(
-    client: docker.APIClient,
-    spec: ContainerSpec,
-    *,
-    init: bool,
-    read_only_volumes: Sequence[str] = (),
-) -> dict[str, Any]:
+def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:
     """Return the keyword arguments of `create_container` for this spec.
 
     `init` asks for Docker's own process 1, which passes signals on and collects orphans; an
-    engine installed without it refuses the option. `read_only_volumes` are folders of the image
-    that would be volumes to write to.
+    engine installed without it refuses the option.
     """
     return {
         "image": spec.image,
@@ -46,35 +38,23 @@ def create_options(
         "tty": False,
         # The proxy of the console's machine is not the container's.
         "use_config_proxy": False,
-        "host_config": _host_config(client, spec, handover(spec), init, read_only_volumes),
+        "host_config": _host_config(client, spec, handover(spec), init),
     }
 
 
 def _host_config(
-    client: docker.APIClient,
-    spec: ContainerSpec,
-    given: Handover,
-    init: bool,
-    read_only_volumes: Sequence[str],
+    client: docker.APIClient, spec: ContainerSpec, given: Handover, init: bool
 ) -> dict[str, Any]:
     limit = None if spec.memory_limit_mib is None else size_bytes(spec.memory_limit_mib)
     mounts = (*spec.mounts, *given.mounts)
-    own = {*(mount.target for mount in mounts), *spec.memory_folders, *spec.input_folders}
     return client.create_host_config(
         device_requests=_requests(given),
         devices=[f"{node}:{node}:rwm" for node in given.nodes],
         group_add=list(given.groups),
         # As mounts, not binds: a folder that is missing is an error, not made by root.
         mounts=[
-            *(
-                ApiMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
-                for mount in mounts
-            ),
-            *(
-                ApiMount(folder, None, type="volume", read_only=True)
-                for folder in read_only_volumes
-                if folder not in own
-            ),
+            ApiMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
+            for mount in mounts
         ],
         mem_limit=limit,
         memswap_limit=limit,

@@ -57,6 +57,8 @@ from gpuconsole.remote.link import Link
 
 _JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
+VOLUME_MIB = 64.0
+"""Of a folder in memory in place of a volume."""
 _ID = re.compile(r"[0-9a-f]{64}")
 # Docker looks for it on its own PATH, which is not that of an account.
 _HOOK = (
@@ -302,9 +304,8 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: f
         )
     init = bool(client.info().get("InitBinary"))
     try:
-        made = _with_python_path(client, spec)
-        volumes = _volumes(client, spec.image) if spec.read_only else ()
-        options = create_options(client, made, init=init, read_only_volumes=volumes)
+        made = _without_volumes(client, _with_python_path(client, spec))
+        options = create_options(client, made, init=init)
         return _made(client, spec, host, grace_s, options)
     except docker.errors.ImageNotFound as error:
         # It was there, or was pulled, a moment ago: somebody has removed it since.
@@ -326,8 +327,9 @@ def _made(
             if status_of(error) != 409:
                 raise
         if not docker_measurements.make_way(client, spec.name, spec.labels, host, grace_s):
-            break
-    return _adopt(client, spec, host)
+            return _adopt(client, spec, host)
+    # An engine gives a name away before it shows whose it is.
+    raise docker_measurements.busy(host)
 
 
 def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> ContainerSpec:
@@ -345,9 +347,17 @@ def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> Containe
     return replace(spec, env={**spec.env, "PYTHONPATH": path})
 
 
-def _volumes(client: docker.APIClient, image: str) -> tuple[str, ...]:
-    """Return the folders for which an image asks the engine for a volume of each container."""
-    return tuple(posixpath.normpath(str(one)) for one in _image(client, image).get("Volumes") or ())
+def _without_volumes(client: docker.APIClient, spec: ContainerSpec) -> ContainerSpec:
+    """Return a spec that is read-only without the volumes that its image asks for, which could be
+    written and have no bounds: such folders are in memory."""
+    if not spec.read_only:
+        return spec
+    own = {*spec.memory_folders, *spec.input_folders, *(mount.target for mount in spec.mounts)}
+    asked = (
+        posixpath.normpath(str(one)) for one in _image(client, spec.image).get("Volumes") or ()
+    )
+    folders = {folder: VOLUME_MIB for folder in asked if folder not in own}
+    return replace(spec, memory_folders={**spec.memory_folders, **folders})
 
 
 def _image(client: docker.APIClient, image: str) -> Mapping[str, Any]:

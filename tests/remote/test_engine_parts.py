@@ -287,20 +287,6 @@ def test_the_engine_is_asked_for_no_more_than_the_spec_says() -> None:
     client.close()
 
 
-def test_volumes_of_the_image_are_read_only_where_the_container_is_shut() -> None:
-    client = docker.APIClient(base_url="unix:///nonexistent.sock", version="1.41")
-    made = ContainerSpec(
-        "n", "img", ("a",), read_only=True, input_folders=("/in",), memory_folders={"/w": 1.0}
-    )
-    volumes = ("/data", "/w", "/in")
-    host = create_options(client, made, init=False, read_only_volumes=volumes)["host_config"]
-    (mount,) = host["Mounts"]
-    assert (mount["Target"], mount["Type"], mount["ReadOnly"]) == ("/data", "volume", True)
-    assert host["ReadonlyRootfs"]
-    assert list(host["Tmpfs"]) == ["/w"]
-    client.close()
-
-
 @pytest.mark.parametrize("since", ["", "soon", "nan", "inf", "-inf", "1e300", "-5"])
 def test_a_lease_whose_time_is_none_still_counts(since: str) -> None:
     labels = {"gpuconsole.lease": "GPU-1", "gpuconsole.job": "j", "gpuconsole.since": since}
