@@ -381,3 +381,45 @@ def test_a_file_of_the_clone_is_not_written_into(tmp_path: Path) -> None:
     data.make([{"recipe": "lines", "path": "list.txt", "line": "new", "count": 1}], tmp_path)
     assert (tmp_path / "list.txt").read_text() == "new\n"
     assert (tmp_path / "clone.txt").read_text() == "as it was"
+
+
+def test_arrays_and_lists_are_made_as_their_readers_ask(tmp_path: Path) -> None:
+    data.make(
+        [
+            {"recipe": "pickled", "path": "a.pkl", "content": [
+                {"repeat": {"tuple": [{"array": [3], "dtype": "int8"}, {"number": 2}]}, "count": 4},
+                {"repeat": {"picture": [8, 6]}, "count": 2}, {"repeat": "name{i}", "count": 2},
+            ]},
+            {"recipe": "modelnet", "path": "points", "classes": 2, "points": 5},
+            {"recipe": "interactions", "path": "u.txt", "line": "{u} {v}", "users": 2, "each": 3},
+            {"recipe": "mpii", "path": "poses", "count": 2},
+            {"recipe": "person_reid", "path": "people", "people": 2, "each": 2},
+            {"recipe": "notes", "path": "gt", "line": "{k} {i}", "count": 2, "lines_each": 2},
+            {"recipe": "numpy_files", "path": "np", "name": "{i}.npy", "count": 2, "shape": [2, 3]},
+        ],
+        tmp_path,
+    )  # fmt: skip
+    rows, (picture, _), names = pickle.loads((tmp_path / "a.pkl").read_bytes())
+    assert [(row[0].shape, row[1]) for row in rows] == [((3,), n % 2) for n in range(4)]
+    assert (picture.size, names) == ((8, 6), ["name0", "name1"])
+    shape = (tmp_path / "points" / "modelnet40_train.txt").read_text().split()[0]
+    cloud = (tmp_path / "points" / shape.rpartition("_")[0] / f"{shape}.txt").read_text()
+    assert [len(line.split(",")) for line in cloud.splitlines()] == [6] * 5
+    assert (tmp_path / "u.txt").read_text().split()[:4] == ["1", "1", "1", "4"]
+    poses = json.loads((tmp_path / "poses" / "annot" / "train.json").read_text())
+    assert [len(pose["joints"]) for pose in poses] == [16, 16]
+    assert (tmp_path / "people" / "query" / "0001_c1s1_000001_00.jpg").is_file()
+    assert (tmp_path / "gt" / "1.txt").read_text() == "0 1\n1 1\n"
+    assert (tmp_path / "np" / "1.npy").is_file()
+
+
+def test_settings_are_changed_in_the_copy_alone(tmp_path: Path) -> None:
+    own, copy = tmp_path / "a.yml", tmp_path / "b.yml"
+    own.write_text("root: /data/faces\nlog: /data/faces/log\n")
+    os.link(own, copy)
+    change = {"recipe": "edited", "path": "b.yml", "changes": [["/data/faces", "faces"]]}
+    data.make([change], tmp_path)
+    assert copy.read_text() == "root: faces\nlog: faces/log\n"
+    assert own.read_text().startswith("root: /data/faces")
+    with pytest.raises(ValueError, match="is not in"):
+        data.make([change], tmp_path)

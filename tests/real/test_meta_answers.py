@@ -120,6 +120,43 @@ def test_only_what_the_script_does_wrong_is_called_its_fault(
     assert error["kind"] == kind, error
 
 
+SYNCHRONISED = """
+import paddle
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first = paddle.nn.Sequential(paddle.nn.Conv2D(3, 8, 3), paddle.nn.BatchNorm2D(8))
+        self.last = paddle.nn.Linear(8, 4)
+    def forward(self, x):
+        return self.last(paddle.nn.functional.relu(self.first(x)).mean([2, 3]))
+net = Net()
+NET
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+data = paddle.io.TensorDataset([paddle.randn([64, 3, 16, 16])])
+for (x,) in paddle.io.DataLoader(data, batch_size=16):
+    net(x).mean().backward()
+    adam.step()
+    adam.clear_grad()
+"""
+
+
+def test_norms_over_all_ranks_hold_on_one_what_plain_ones_do(tmp_path: Path) -> None:
+    sizes = []
+    for line in ("", "net = paddle.nn.SyncBatchNorm.convert_sync_batchnorm(net)"):
+        script = tmp_path / "train.py"
+        script.write_text(SYNCHRONISED.replace("NET", line))
+        question = request.build(None, script, mode="meta", backend="cpu")
+        done = subprocess.run(
+            [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+            capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+        )  # fmt: skip
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert "document" in last, last
+        # Converting makes norms anew: small ones, before the first step.
+        sizes.append(sorted(n for n in last["document"]["runs"][0]["sizes"] if n > 64))
+    assert sizes[0] == sizes[1]
+
+
 COUNTED = """
 import math
 import numpy

@@ -373,6 +373,17 @@ def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) 
         assert error["kind"] == "library"
 
 
+def test_weights_that_git_lfs_did_not_fetch_are_not_loaded(write: Any) -> None:
+    train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+    script = write(f"{HEAD}assert paddle.load('net.pdparams') == {{}}\n{train}")
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:5ae8\nsize 12\n"
+    (script.parent / "net.pdparams").write_bytes(pointer)
+    last = messages(script, "meta")[-1]
+    assert "document" in last, last
+    said = "\n".join(measured.load(last["document"]).notes)
+    assert "net.pdparams stands for a file of Git LFS that was not fetched" in said
+
+
 def test_a_module_that_the_project_builds_is_stood_in_for_like_a_library(write: Any) -> None:
     train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
     script = write(f"{HEAD}from ops.cut import cut\nimport ops.boxes.join as join\n{train}")

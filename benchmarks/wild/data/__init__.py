@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild.data import tables, text, vision
+from benchmarks.wild.data import arrays, tables, text, vision
 
 RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
@@ -24,14 +24,24 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
     "culane": vision.culane,
+    "edited": arrays.edited,
+    "hdf5": arrays.hdf5,
     "icdar": tables.icdar,
     "image_list": vision.image_list,
     "imagenet_devkit": tables.imagenet_devkit,
+    "interactions": arrays.interactions,
     "json_lines": text.json_lines,
     "lines": text.lines,
+    "modelnet": arrays.modelnet,
+    "mpii": vision.mpii,
+    "notes": vision.notes,
+    "numpy_files": arrays.numpy_files,
     "ocr_detection": vision.ocr_detection,
     "pairs": vision.pairs,
+    "person_reid": vision.person_reid,
+    "pickled": arrays.pickled,
     "pictures": vision.pictures,
+    "planetoid": arrays.planetoid,
     "voc_segmentation": vision.voc_segmentation,
     "zeros": tables.zeros,
 }

@@ -181,3 +181,37 @@ def ocr_detection(
     written = [f"{images}/{i}.jpg\t{json.dumps(outlines)}" for i in range(count)]
     (folder / label).parent.mkdir(parents=True, exist_ok=True)
     (folder / label).write_text("\n".join(written) + "\n", "utf-8")
+
+
+def notes(
+    folder: Path, *, line: str, name: str = "{i}.txt", count: int = 32, lines_each: int = 3
+) -> None:
+    """Write a text file for each picture, of so many lines; `{k}` is a line's number."""
+    for i in range(count):
+        path = folder / name.format(i=i)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(line.format(i=i, k=k) + "\n" for k in range(lines_each)))
+
+
+def mpii(folder: Path, *, parts: Sequence[str] = ("train", "valid"), count: int = 64) -> None:
+    """Write MPII's poses: pictures, and joints of a person in each in JSON."""
+    pictures(folder / "images", count=count, name="{i:09d}.jpg", size=(640, 480))
+    joints = [[200.0 + 10 * k, 120.0 + 12 * k] for k in range(16)]
+    records = [
+        {"image": f"{i:09d}.jpg", "center": [320.0, 240.0], "scale": 1.5, "joints": joints,
+         "joints_vis": [1] * 16}
+        for i in range(count)
+    ]  # fmt: skip
+    (folder / "annot").mkdir()
+    for part in parts:
+        (folder / "annot" / f"{part}.json").write_text(json.dumps(records))
+
+
+def person_reid(
+    folder: Path, *, people: int = 8, each: int = 8, size: Sequence[int] = (64, 128)
+) -> None:
+    """Write people as Market-1501 does: the person's and the camera's number in each name."""
+    for part in ("bounding_box_train", "bounding_box_test", "query"):
+        name = f"{part}/{{c:04d}}_c{{i}}s1_{{i:06d}}_00.jpg"
+        number = people * each if part.endswith("train") else people
+        pictures(folder, count=number, classes=people, name=name, size=size)

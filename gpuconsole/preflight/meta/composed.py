@@ -216,12 +216,19 @@ def div_scale(x: Any, value: Any, *_: Any) -> Any:
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
 
 
+def sync_batch_norm_(*args: Any) -> Any:
+    """Normalise a batch over all ranks: on one rank that holds what the plain operator does, for
+    which Paddle infers shapes also where it is not built for cards."""
+    return op("batch_norm", *args)
+
+
 FUNCTIONS: dict[str, Any] = {
     "linear": linear, "zeros": filled(0), "ones": filled(1), "zeros_like": filled_like(0),
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
     "div_scale": div_scale, "unique": unique, "tensor_unfold": tensor_unfold,
+    "sync_batch_norm_": sync_batch_norm_,
     "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),

@@ -11,6 +11,7 @@ import probe_guard
 from probe_notes import note
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
+POINTER = b"version https://git-lfs.github.com/spec/"
 CUDNN = 8907
 """The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
 
@@ -94,6 +95,15 @@ def _no_card(instead: Any) -> Any:
     return Place
 
 
+def _is_pointer(path: Any) -> Any:
+    """Tell whether a file holds only the words by which Git LFS finds its content."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(POINTER)) == POINTER
+    except OSError:
+        return False
+
+
 def _weights(paddle: Any) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
@@ -115,6 +125,10 @@ def _weights(paddle: Any) -> None:
             probe_guard.caller(()), ("ValueError", "OSError", "FileNotFoundError")
         ):  # fmt: skip
             note(f"{os.fsdecode(path)} is not here: nothing was loaded from it.")
+            return {}
+        if named and _is_pointer(path):
+            note(f"{os.fsdecode(path)} stands for a file of Git LFS that was not fetched: nothing "
+                 "was loaded from it.")  # fmt: skip
             return {}
         return load(path, *args, **kwargs)
 

@@ -1,0 +1,134 @@
+"""Recipes for arrays: HDF5, NumPy, pickles, MATLAB, points in text; and settings that name data."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wild.data.text import lines
+
+
+def hdf5(file: Path, *, groups: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write HDF5: a group of arrays numbered from 0 for each name (`count`, `shape`, `dtype`)."""
+    import h5py
+    import numpy as np
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(file, "w") as written:
+        for name, spec in groups.items():
+            for i in range(spec["count"]):
+                array = np.ones(spec["shape"], spec.get("dtype", "uint8"))
+                written.create_dataset(f"{name}/{i}".lstrip("/"), data=array)
+
+
+def numpy_files(
+    folder: Path, *, name: str, count: int, shape: Sequence[int], dtype: str = "float32"
+) -> None:
+    """Write arrays of ones in `.npy`; in a name `{i}` is the number."""
+    import numpy as np
+
+    for i in range(count):
+        path = folder / name.format(i=i)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.ones(shape, dtype))
+
+
+def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
+    """Write a pickle of lists and texts as they are, and of arrays and pictures as described.
+
+    `{"array": SHAPE, "dtype": …}` is an array of ones, `{"picture": [WIDTH, HEIGHT]}` a picture,
+    `{"repeat": CONTENT, "count": N}` a list of so many, with `{"number": CLASSES}` in it the number
+    of the turn modulo that many, and `{"tuple": […]}` a tuple.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(pickle.dumps(_made(content, 0), protocol))
+
+
+def _made(content: Any, turn: int) -> Any:
+    if isinstance(content, list):
+        return [_made(one, turn) for one in content]
+    if isinstance(content, str):
+        return content.replace("{i}", str(turn))
+    if not isinstance(content, Mapping):
+        return content
+    if "array" in content:
+        import numpy as np
+
+        return np.ones(content["array"], content.get("dtype", "float32"))
+    if "picture" in content:
+        from PIL import Image
+
+        return Image.new("RGB", tuple(content["picture"]), (90, 90, 90))
+    if "repeat" in content:
+        return [_made(content["repeat"], one) for one in range(content["count"])]
+    if "number" in content:
+        return turn % content["number"]
+    if "tuple" in content:
+        return tuple(_made(content["tuple"], turn))
+    return {name: _made(one, turn) for name, one in content.items()}
+
+
+def modelnet(folder: Path, *, classes: int = 40, each: int = 2, points: int = 1200) -> None:
+    """Write ModelNet40 as point clouds with normals in text, with its lists of shapes."""
+    import numpy as np
+
+    names = [f"shape{c}" for c in range(classes)]
+    shapes = [f"{name}_{i:04d}" for name in names for i in range(1, each + 1)]
+    cloud = np.random.default_rng(0).normal(size=(points, 6)).round(3)
+    text = "\n".join(",".join(map(str, row)) for row in cloud.tolist()) + "\n"
+    for shape in shapes:
+        path = folder / shape.rpartition("_")[0] / f"{shape}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    lines(folder / "modelnet40_shape_names.txt", line="shape{i}", count=classes)
+    for part in ("train", "test"):
+        (folder / f"modelnet40_{part}.txt").write_text("\n".join(shapes) + "\n")
+
+
+def planetoid(folder: Path, *, name: str, nodes: int = 3327, features: int = 3703) -> None:
+    """Write a citation graph as Planetoid does: sparse features, neighbours, and test nodes."""
+    import numpy as np
+    import scipy.sparse as sparse
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tested = nodes // 3
+    ones = sparse.random(nodes, features, 0.01, "csr", np.float32, np.random.default_rng(0))
+    parts = {
+        "x": ones[:120], "allx": ones[: nodes - tested], "tx": ones[nodes - tested :],
+        "graph": {i: [(i + 1) % nodes, (i + 7) % nodes] for i in range(nodes)},
+    }  # fmt: skip
+    for part, content in parts.items():
+        (folder / f"ind.{name}.{part}").write_bytes(pickle.dumps(content, 2))
+    index = [str(i) for i in range(nodes - tested, nodes)]
+    (folder / f"ind.{name}.test.index").write_text("\n".join(index) + "\n")
+
+
+def edited(file: Path, *, changes: Sequence[Sequence[str]]) -> None:
+    """Change settings as the README tells users to: each text (old, new) wherever it stands.
+
+    Raises ValueError where a text is not there.
+    """
+    text = file.read_text("utf-8")
+    for old, new in changes:
+        if old not in text:
+            raise ValueError(f"{old!r} is not in {file}")
+        text = text.replace(old, new)
+    # The file may be a hard link to that of the clone.
+    file.unlink()
+    file.write_text(text, "utf-8")
+
+
+def interactions(
+    file: Path, *, line: str, users: int = 60, items: int = 80, each: int = 20
+) -> None:
+    """Write what users did with items, user by user; in a line `{u}` is the user's number, `{v}`
+    the item's, both from 1, and `{t}` a time."""
+    written = [
+        line.format(u=u + 1, v=(7 * u + 3 * k) % items + 1, t=978_300_000 + 60 * k)
+        for u in range(users)
+        for k in range(each)
+    ]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(written) + "\n")
