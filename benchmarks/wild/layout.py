@@ -38,10 +38,17 @@ def lay_out(repository: Repository, folder: Path, mirrors: Path | None) -> Path:
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    # A user has a clone; its mark says where the project begins.
-    (target / ".git").mkdir(exist_ok=True)
+    _mark(target)
     finished.touch()
     return target
+
+
+def _mark(target: Path) -> None:
+    """Make a folder the top of a clone, as a user has one: scripts look for it, and ask git."""
+    author = ["-c", "user.name=corpus", "-c", "user.email=corpus@localhost"]
+    for words in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "-m", "laid out"]):
+        command = ["git", "-C", str(target), *author, *words]
+        subprocess.run(command, check=True, capture_output=True)
 
 
 def _mirror(repository: Repository, mirrors: Path) -> Path:

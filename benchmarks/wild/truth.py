@@ -48,6 +48,8 @@ class Plan:
     batches: tuple[int, ...]
     how: str
     """`call`: the loaders' batch size is replaced; else the flag that sets it."""
+    argv: tuple[str, ...] = ()
+    """Further arguments, such as to do without weights that would be downloaded."""
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -56,7 +58,7 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
         for one in repository["scripts"]:
             if one["id"] == identity and "measure" in one:
                 plan = one["measure"]
-                return Plan(tuple(plan["batches"]), plan["how"])
+                return Plan(tuple(plan["batches"]), plan["how"], tuple(plan.get("argv", ())))
     return None
 
 
@@ -70,7 +72,7 @@ def measure(entry: Entry, plan: Plan, batch: int, corpus: Path, harness: Path) -
         command = [
             sys.executable, "-W", "ignore", "-m", "benchmarks.wild.truth", "--child", "--script",
             str(root / entry.script), "--batch", str(batch), *how, "--out", str(out),
-            f"--argv={' '.join(entry.argv)}",
+            f"--argv={' '.join((*entry.argv, *plan.argv))}",
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pickle
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,12 +153,13 @@ def test_a_mirror_is_laid_out_without_links_and_large_files(tmp_path: Path) -> N
     repository = Repository(REPOSITORY.name, commit)
     root = layout.lay_out(repository, tmp_path / "corpus", tmp_path / "mirrors")
     assert sorted(path.name for path in root.iterdir()) == [".git", "train.py"]
+    said = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True)
+    assert said.returncode == 0, "scripts ask which version they are"
     with pytest.raises(layout.MissingRepositoryError):
         layout.lay_out(Repository("a/b", commit), tmp_path / "corpus", tmp_path / "mirrors")
 
 
 def _commit(work: Path) -> str:
-    import subprocess
 
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         who = ["-c", "user.name=a", "-c", "user.email=a@b"]

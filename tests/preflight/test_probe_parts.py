@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import pickle
+import subprocess
 import sys
 import tarfile
 import weakref
@@ -215,3 +216,13 @@ def test_settings_of_missing_libraries_are_dictionaries_with_attributes(
     grown = libraries["addict"]["Dict"]()
     grown.net.width = 8
     assert grown.to_dict() == {"net": {"width": 8}}
+
+
+def test_a_script_may_ask_git_about_a_project_of_another_user(part: Any, tmp_path: Path) -> None:
+    asked = {"root": str(tmp_path), "mode": "meta", "env": {"HOME": str(tmp_path)}}
+    environment = part("probe").environment(asked)
+    said = subprocess.run(
+        ["git", "config", "--get-all", "safe.directory"],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "*\n"

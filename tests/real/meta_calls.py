@@ -179,6 +179,7 @@ def calls(paddle: Any) -> dict[str, Any]:
         "glu": lambda: functional.glu(x),
         "mish": lambda: functional.mish(x),
         "hs": lambda: functional.hardswish(x),
+        "older_argsort": lambda: paddle._legacy_C_ops.argsort(x, "axis", 1, "descending", True)[0],
         "softm": lambda: functional.softmax(x, -1),
         "lsm": lambda: functional.log_softmax(x),
         "gumbel": lambda: functional.gumbel_softmax(x),

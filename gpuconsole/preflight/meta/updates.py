@@ -83,6 +83,21 @@ ACTIVATIONS: dict[Any, Any] = {
 after the tensor."""
 
 
+ATTRIBUTES: dict[Any, Any] = {"argsort": {"axis": -1, "descending": False, "stable": False}}
+"""What an older operator of one tensor is given after it by name, in today's order, with what it is
+where it is not given."""
+
+
+def attributed(name: Any) -> Any:
+    """Return what stands for an older operator whose attributes are names and values in turn."""
+
+    def run(tensor: Any, *given: Any) -> Any:
+        found = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
+        return STATE.call(name, (tensor, *(found[one] for one in ATTRIBUTES[name])), {})
+
+    return run
+
+
 def activation(name: Any, *given: Any) -> Any:
     """Return what stands for an older operator of one tensor; its attributes change no shape."""
     return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
@@ -91,6 +106,7 @@ def activation(name: Any, *given: Any) -> Any:
 def legacy(name: Any, own: Any) -> Any:
     """Return what stands for one of the older operators."""
     known: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
+        **{one: attributed(one) for one in ATTRIBUTES},
         "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
     }.get(name)  # fmt: skip
 

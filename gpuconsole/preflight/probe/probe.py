@@ -338,6 +338,10 @@ _MOUNTED: dict[Any, Any] = {}
 """What was in a folder before the project was laid out there, or anything made up."""
 
 
+GIT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+"""Scripts ask git which version they are; their project may belong to another user here."""
+
+
 def environment(request: Any) -> Any:
     """Return the child's environment: the task's own variables, one thread, no accelerator
     but where it is measured on one, nothing written beside code."""
@@ -356,6 +360,7 @@ def environment(request: Any) -> Any:
         PYTHONHASHSEED="0",
         PYTHONUNBUFFERED="1",
         MPLBACKEND="Agg",
+        **GIT,
         FLAGS_allocator_strategy="auto_growth",
     )
     return own
