@@ -21,6 +21,7 @@ import docker
 from gpuconsole.core.containers import (
     CALIBRATION_FOLDER,
     LABEL_PREFIX,
+    TIME_LIMIT_LABEL,
     ContainerSpec,
     ContainerStatus,
     EngineInfo,
@@ -464,7 +465,8 @@ def _prune(
     jobs = []
     for status in _own(client, journal):
         job = status.labels[_JOB]
-        if job not in keep_jobs and status.state in ("created", "exited", "dead"):
+        in_use = TIME_LIMIT_LABEL in status.labels and not status.overdue
+        if job not in keep_jobs and status.state in ("created", "exited", "dead") and not in_use:
             _remove(client, status.id)
             jobs.append(job)
     ours = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpuconsole.session.onhost import NAME
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, run, spec, sweep
 from tests.real.rig.image import paddle_image
+from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.real,
@@ -54,6 +56,14 @@ def measurement(who: str, limit_s: float = 600.0, **options: Any) -> ContainerSp
     return spec(NAME, "sleep", "600", labels={**mine, TIME_LIMIT_LABEL: f"{limit_s}"}, **options)
 
 
+async def overdue(engine: DockerEngine) -> None:
+    """Wait until the measurement's time is over by the engine's clock, which counts seconds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not getattr(await engine.inspect(NAME), "overdue", False):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
 async def test_of_two_consoles_one_measures(console: Callable[[], DockerEngine]) -> None:
     ann, bob = console(), console()
     outcomes = await asyncio.gather(
@@ -75,15 +85,27 @@ async def test_one_that_is_overdue_makes_way_with_its_lease(
     job, attempt = left.labels["gpuconsole.job"], left.labels["gpuconsole.attempt"]
     await dead.claim([Lease(UUID, job, attempt, "dead", "J-dead", 0.0)])
     await dead.start(await dead.create(left))
-    status = await bob.inspect(NAME)
-    assert status is not None
-    assert status.overdue
+    await overdue(bob)
     made = await bob.create(measurement("bob"))
     status = await bob.inspect(NAME)
     assert status is not None
     assert status.id == made
     assert not status.overdue
     assert await bob.leases() == ()
+
+
+async def test_a_prune_leaves_one_that_is_being_made_alone(
+    console: Callable[[], DockerEngine],
+) -> None:
+    engine = console()
+    await engine.create(measurement("ann"))
+    await engine.prune(frozenset(), "J-ann")
+    assert await engine.inspect(NAME) is not None
+    await engine.remove(NAME)
+    await engine.create(measurement("ann", 0.0))
+    await overdue(engine)
+    await engine.prune(frozenset(), "J-ann")
+    assert await engine.inspect(NAME) is None
 
 
 @pytest.mark.parametrize("limit", ["nan", "never", "-1e999", "1e300"])

@@ -103,8 +103,8 @@ async def test_a_script_can_fill_spawn_and_change_nothing_of_its_host(
         with pytest.raises(RefusedError) as error:
             await session.measure(task, "meta", lambda *told: None)
     assert "all is shut" in f"{error.value.message} {error.value.hint}"
-    # What adds devices to containers was asked for none.
-    assert set(engine.hook_log.read_text().split()) == {"void"}
+    # What adds devices to containers was not even asked.
+    assert not engine.hook_log.exists()
 
 
 async def test_a_script_that_heeds_no_signal_is_ended_by_the_console(

@@ -13,7 +13,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.estimate import Estimate, Report, Unknown
 from gpuconsole.core.jobs import JobState
-from gpuconsole.errors import RefusedError
+from gpuconsole.errors import HostBusyError, RefusedError
+from gpuconsole.preflight.ladder import Site
 from gpuconsole.session.session import Session
 from tests.session.test_session import FITS, Room, report_of
 
@@ -133,3 +134,31 @@ async def test_read_only_measures_nothing(bench: Bench) -> None:
     assert bench.runs == []
     assert found.estimate.memory is None
     assert {trial.outcome for trial in found.trials} == {"unknown", "impossible"}
+
+
+@pytest.mark.parametrize("busy", ["ab", "a"])
+async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    async def sites(*args: Any) -> tuple[tuple[Site, ...], str]:
+        return (Site("a"), Site("b")), ""
+
+    async def on_host(*args: Any, patient: bool) -> None:
+        host = args[3]
+        asked.append((host, patient))
+        if host in busy:
+            raise HostBusyError("Another measurement is under way", f"On {host}.")
+
+    monkeypatch.setattr("gpuconsole.session.estimating.host_sites", sites)
+    room = Room(tmp_path)
+    async with room.session(dispatch=False) as session:
+        session._estimating._on_host = on_host  # type: ignore[method-assign]
+        work = session.measure(room.task(), "meta", lambda share, stage: None)
+        if "b" in busy:
+            with pytest.raises(HostBusyError):
+                await work
+        else:
+            await work
+    assert asked == [("a", False), ("b", True)]
