@@ -63,7 +63,8 @@ async def here(
             (probe / name).write_bytes(file.read_bytes())
         source, place = sandbox.places(overlay, scratch)
         places = {"root": str(place), "source": str(source), "outside": [*map(str, outside)]}
-        asked = {**request, **places, "files": files}
+        linked = sandbox.kind == "bubblewrap"
+        asked = {**request, **places, "files": files, "linked": linked}
         others = [path for path in shown if path.resolve() not in own]
         said = sandbox.lines(
             [str(probe / "probe.py")], stdin=json.dumps(asked).encode(),

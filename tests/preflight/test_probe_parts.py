@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from gpuconsole.preflight import request
+from tests.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -226,3 +227,48 @@ def test_a_script_may_ask_git_about_a_project_of_another_user(part: Any, tmp_pat
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert said.stdout == "*\n"
+
+
+def test_nothing_is_made_up_through_a_link(part: Any, tmp_path: Path) -> None:
+    root, outside = tmp_path / "copy", tmp_path / "outside"
+    for folder in (root / "own", outside):
+        folder.mkdir(parents=True)
+    (root / "link").symlink_to(outside)
+    (root / "dangling").symlink_to(outside / "new")
+    (root / "own" / "list.txt").symlink_to(outside / "list.txt")
+    maker = part("probe_files").Maker(str(root))
+    for path in ("link/a.jpg", "link/deep/b.jpg", "dangling", "own/list.txt", "dangling/c.jpg"):
+        assert not maker.file(str(root / path), "a picture")
+    assert not maker.folder(str(root / "link"))
+    assert not maker.folder(str(root / "link" / "deep"))
+    with pytest.raises(OSError, match="link"):
+        maker.fill(str(root / "link"), True)
+    assert list(outside.iterdir()) == []
+    assert maker.file(str(root / "new" / "deep" / "a.jpg"))
+    assert maker.folder(str(root / "classes"))
+    maker.fill(str(root / "classes"), True)
+    assert len(list((root / "classes").rglob("*.jpg"))) > 2
+    below = part("probe_below")
+    with pytest.raises(OSError, match="is not below"):
+        below.write(str(root), str(outside / "x"), b"")
+    with pytest.raises(OSError, match="link"):
+        below.remove(str(root), str(root / "link" / "x"))
+
+
+def test_a_file_that_has_to_be_new_replaces_no_link(tmp_path: Path) -> None:
+    project, root = tmp_path / "project", tmp_path / "copy"
+    for folder in (project, root / "own"):
+        folder.mkdir(parents=True)
+    (project / "large.bin").write_text("real")
+    (root / "made.jpg").symlink_to(project / "large.bin")
+    code = (
+        f"import os, sys; sys.path.insert(0, {str(request.PROBE)!r})\n"
+        "import probe_below, probe_tree\n"
+        f"probe_tree.guard_links({str(project)!r})\n"
+        f"os.chdir({str(root)!r})\n"
+        f"probe_below.write({str(root)!r}, {str(root / 'own' / 'made.jpg')!r}, b'new')\n"
+    )
+    # In a process of its own: an audit hook stays for good.
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
+    assert (root / "made.jpg").is_symlink()
+    assert (root / "own" / "made.jpg").read_text() == "new"

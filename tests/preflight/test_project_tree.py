@@ -104,3 +104,40 @@ def test_a_link_that_is_opened_for_writing_becomes_a_file_of_its_own(
     subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
     assert (root / "data" / "large.bin").read_text() == then
     assert (project / "data" / "large.bin").stat().st_size == 2**20 + 1
+
+
+def test_where_a_project_could_be_written_to_nothing_leads_out_of_its_copy(
+    tree: Any, project: Path, tmp_path: Path
+) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "laid"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "weights.bin").write_text("real")
+    for name, target in {
+        "to-folder": outside, "to-file": outside / "weights.bin", "to-itself": "net/deep",
+        "up": "../outside", "net/back": "../data/large.bin", "all": "/",
+    }.items():  # fmt: skip
+        (project / name).symlink_to(target)
+    tree.lay(str(project), str(root), linked=False)
+    assert not (root / "data" / "large.bin").is_symlink()
+    assert (root / "data" / "large.bin").read_bytes() == (project / "data/large.bin").read_bytes()
+    assert (root / "to-file").read_text() == "real"
+    assert (root / "to-itself" / "layers.py").read_text() == "y = 2"
+    links = [one for one in root.rglob("*") if one.is_symlink()]
+    assert {one.relative_to(root).as_posix() for one in links} == {"to-itself", "data/gone"}
+    assert all(one.resolve().is_relative_to(root) for one in links)
+    # As `sh -c 'echo > …'` does, which Python's own guard does not see.
+    for written in (root / "data" / "large.bin", root / "to-file", root / "net" / "back"):
+        written.write_text("written")
+    assert (outside / "weights.bin").read_text() == "real"
+    assert (project / "data" / "large.bin").stat().st_size == 2**20 + 1
+
+
+def test_what_is_too_large_to_copy_is_left_out_where_nothing_is_linked(
+    tree: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "ALL_ALONE_BYTES", 2**20)
+    tree.lay(str(project), str(tmp_path / "laid"), linked=False)
+    assert (tmp_path / "laid" / "train.py").exists()
+    assert not (tmp_path / "laid" / "data" / "large.bin").is_symlink()
+    assert not (tmp_path / "laid" / "data" / "large.bin").exists()
+    assert not (tmp_path / "laid" / ".git").exists()

@@ -15,7 +15,7 @@ from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import Desk
-from tests.real.test_measuring import WithoutBubblewrap, need_bubblewrap
+from tests.real.test_measuring import TRAIN, WithoutBubblewrap, need_bubblewrap
 
 pytestmark = pytest.mark.real
 
@@ -98,11 +98,58 @@ async def test_a_project_is_measured_here_as_it_is_run_and_stays_as_it_was(
     monkeypatch.chdir(root)
     with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)
-        await measurements.here(task, "traced", lambda share, stage: None)
+        await measurements.here(task, "traced", lambda share, stage: None, "files-open")
     assert files(root) == before
     found = recorded(tmp_path / "state", located(task), None, "traced")
     assert found is not None
     assert not found.refusal
+
+
+ATTACK = """
+import os
+import subprocess
+
+import paddle
+
+for path in ("data/large.bin", "outside/taken.txt", "outside/new.txt", "file.txt", "back/net.yml"):
+    # Not with Python's `open`, which is watched.
+    subprocess.run(["sh", "-c", 'echo written >> "$0"', path], check=False)
+for act in (lambda: open("outside/made.jpg", "rb"), lambda: os.listdir("outside/classes"),
+            lambda: os.remove("outside/taken.txt"), lambda: os.rename("outside", "renamed"),
+            lambda: os.truncate("data/large.bin", 0), lambda: os.chmod("data/large.bin", 0o777)):
+    try:
+        act()
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "plain"])
+async def test_nothing_is_written_through_links_of_a_project(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "plain":
+        monkeypatch.setattr(sandboxes, "Sandbox", WithoutBubblewrap)
+        # Root has no sandbox without bubblewrap.
+        monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
+    else:
+        need_bubblewrap()
+    root, outside = tmp_path / "project", tmp_path / "elsewhere"
+    lay_out(root)
+    outside.mkdir()
+    (outside / "taken.txt").write_text("real")
+    for name, target in {"outside": outside, "file.txt": outside / "taken.txt",
+                         "back": "configs"}.items():  # fmt: skip
+        (root / name).symlink_to(target)
+    (root / "attack.py").write_text(ATTACK + TRAIN)
+    before = files(root), files(outside), (root / "data" / "large.bin").stat().st_mode
+    monkeypatch.chdir(root)
+    with AsyncReader() as reader:
+        measurements = Measurements(tmp_path / "state", reader)
+        task = Task("attack", str(root / "attack.py"), project=str(root))
+        await measurements.here(task, "meta", lambda share, stage: None, "files-open")
+    after = files(root), files(outside), (root / "data" / "large.bin").stat().st_mode
+    assert after == before
 
 
 async def test_a_project_is_measured_on_a_host_as_it_is_run(

@@ -331,7 +331,8 @@ def laid_out(request: Any) -> None:
     for folder in (root, *request.get("outside", ())):
         _MOUNTED.setdefault(folder, frozenset(os.listdir(folder)))
         probe_tree.cleared(folder, _MOUNTED[folder])
-    probe_tree.lay(request["source"], root, request.get("files"))
+    linked = request.get("linked", True)
+    probe_tree.lay(request["source"], root, request.get("files"), linked)
 
 
 _MOUNTED: dict[Any, Any] = {}

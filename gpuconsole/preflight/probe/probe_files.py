@@ -17,6 +17,7 @@ import re
 import sys
 from typing import Any
 
+import probe_below
 import probe_guard
 import probe_made
 from probe_notes import note
@@ -57,13 +58,15 @@ class Maker:
 
     def _write(self, full: Any, data: Any, kind: Any) -> Any:
         try:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with open(full, "wb") as made:
-                made.write(data)
+            probe_below.write(self.root_of(full), full, data)
         except OSError:
             return False
         self._tell(full, kind)
         return True
+
+    def root_of(self, full: Any) -> Any:
+        """Return the folder below which a path is; those outside may hold one another."""
+        return max((one for one in self.roots if full.startswith(one)), key=len, default=self.root)
 
     def _tell(self, full: Any, kind: Any) -> None:
         if self.is_made(full):
@@ -79,7 +82,8 @@ class Maker:
     def folder(self, full: Any) -> Any:
         """Make a folder; returns whether it could be."""
         try:
-            os.makedirs(full, exist_ok=True)
+            with probe_below.opened(self.root_of(full), full):
+                pass
         except OSError:
             return False
         self._tell(full, _PICTURES)
@@ -90,18 +94,18 @@ class Maker:
         """Put pictures into an empty folder, in folders of classes where these are looked for."""
         if os.listdir(full):
             return
-        parts = [f"class{one}" for one in range(probe_made.CLASSES)] if classes else [""]
-        first = None
-        for part in parts:
-            os.makedirs(os.path.join(full, part), exist_ok=True)
-            for number in range(_NESTED if self.is_made(full) else _PICTURES_LISTED):
-                path = os.path.join(full, part, f"made{number}.jpg")
-                if first is None:
-                    first = path
-                    with open(path, "wb") as made:
-                        made.write(probe_made.picture(False))
-                else:
-                    os.link(first, path)
+        parts = [f"class{one}" for one in range(probe_made.CLASSES)] if classes else ["."]
+        names = [
+            f"made{one}.jpg" for one in range(_NESTED if self.is_made(full) else _PICTURES_LISTED)
+        ]
+        paths = [os.path.join(part, name) for part in parts for name in names]
+        with probe_below.opened(self.root_of(full), full) as folder:
+            for part in parts:
+                if part != ".":
+                    os.mkdir(part, dir_fd=folder)
+            probe_below.write_in(folder, paths[0], probe_made.picture(False))
+            for path in paths[1:]:
+                os.link(paths[0], path, src_dir_fd=folder, dst_dir_fd=folder)
 
     def matching(self, pattern: Any) -> None:
         """Make files of a pattern, where that tells what they hold."""
@@ -185,7 +189,7 @@ def listed(maker: Any, path: Any, classes: Any) -> None:
     there = os.path.abspath(os.fsdecode(path))
     if os.path.isfile(there) and maker.is_made(there):
         # What was taken for a picture is listed: these are folders of classes.
-        os.unlink(there)
+        probe_below.remove(maker.root_of(there), there)
         maker.folder(there)
     if there in maker.folders:
         maker.fill(there, classes)

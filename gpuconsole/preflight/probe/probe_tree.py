@@ -2,7 +2,9 @@
 
 Small files are copied, so that code and settings lie where they always do; large ones, and folders
 past a number of entries, are links to the project itself, which can only be read. A link that is
-opened for writing is replaced before, as a file of an overlay would be.
+opened for writing is replaced before, as a file of an overlay would be. Where the project itself
+could be written to, nothing in the copy leads out of it: files are copied, and the rest is left
+out.
 """
 
 from __future__ import annotations
@@ -17,20 +19,23 @@ from typing import Any
 COPIED_BYTES = 2**20
 """The largest file that is copied."""
 ALL_COPIED_BYTES = 128 * 2**20
+ALL_ALONE_BYTES = 512 * 2**20
+"""Bytes that are copied where nothing is linked."""
 MOST_ENTRIES = 20_000
 APART = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"}
 """Folders of tools: linked as they are."""
 
 
-def lay(source: Any, root: Any, files: Any = None) -> None:
+def lay(source: Any, root: Any, files: Any = None, linked: Any = True) -> None:
     """Lay the project out below `root`: all of `source`, or these of its files.
 
-    What is there already stays: folders that are mounted into it.
+    What is there already stays: folders that are mounted into it. `linked` tells whether links may
+    lead to `source`, because it can only be read.
     """
     os.makedirs(root, exist_ok=True)
-    left = [ALL_COPIED_BYTES]
+    laying = Laying(source, root, linked)
     for name, is_folder in _entries(source) if files is None else ((one, False) for one in files):
-        _place(os.path.join(source, name), os.path.join(root, name), is_folder, left)
+        laying.place(name, is_folder)
 
 
 def _entries(source: Any) -> Iterator[Any]:
@@ -61,25 +66,50 @@ def _inside(folder: Any, most: Any) -> Any:
     return sorted(entries, key=lambda one: one.name) if len(entries) <= most else None
 
 
-def _place(source: Any, target: Any, is_folder: Any, left: Any) -> None:
-    """Make a folder, copy a small file, link whatever else."""
-    if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
-        return
-    if is_folder:
-        os.mkdir(target)
-        return
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        size = os.path.getsize(source)
-        if os.path.isfile(source) and size <= min(COPIED_BYTES, left[0]):
-            left[0] -= size
+class Laying:
+    """Lays a project out, entry by entry."""
+
+    def __init__(self, source: Any, root: Any, linked: Any) -> None:
+        self.source = source
+        self.root = root
+        self.linked = linked
+        self.left = ALL_COPIED_BYTES if linked else ALL_ALONE_BYTES
+        self.largest = COPIED_BYTES if linked else ALL_ALONE_BYTES
+
+    def place(self, name: Any, is_folder: Any) -> None:
+        """Make a folder, copy a small file, link whatever else."""
+        source, target = os.path.join(self.source, name), os.path.join(self.root, name)
+        if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
+            return
+        if is_folder:
+            os.mkdir(target)
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not self.copied(source, target) and not os.path.lexists(target):
+            self.link(source, target)
+
+    def copied(self, source: Any, target: Any) -> Any:
+        """Copy a file; returns whether it is one, and small enough."""
+        try:
+            size = os.path.getsize(source)
+            if not os.path.isfile(source) or size > min(self.largest, self.left):
+                return False
+            self.left -= size
             shutil.copy(source, target)
             os.chmod(target, 0o600 | os.stat(source).st_mode & 0o111)
+        except OSError:
+            return False
+        return True
+
+    def link(self, source: Any, target: Any) -> None:
+        """Link to the project, or to what a link of the project leads to in the copy."""
+        if self.linked:
+            os.symlink(source, target)
             return
-    except OSError:
-        pass
-    if not os.path.lexists(target):
-        os.symlink(source, target)
+        there = os.path.relpath(os.path.realpath(source), os.path.realpath(self.source))
+        if os.path.islink(source) and there.split(os.sep)[0] != os.pardir:
+            inside = os.path.join(self.root, there)
+            os.symlink(os.path.relpath(inside, os.path.dirname(target)), target)
 
 
 def cleared(root: Any, mounted: Any) -> None:
@@ -100,7 +130,8 @@ def guard_links(source: Any) -> None:
     def heard(event: Any, args: Any) -> None:
         if event != "open" or not isinstance(args[0], (str, bytes)) or not isinstance(args[2], int):
             return
-        if args[2] & (os.O_WRONLY | os.O_RDWR):
+        # What has to be new is never opened through a link.
+        if args[2] & (os.O_WRONLY | os.O_RDWR) and not args[2] & os.O_EXCL:
             _own(os.fsdecode(args[0]), prefix, args[2])
 
     sys.addaudithook(heard)
