@@ -6,7 +6,10 @@ import json
 import pkgutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 import gpuconsole
 from tests.waiting import DEADLINE_S
@@ -51,6 +54,13 @@ def test_each_room_imports_only_what_it_may() -> None:
             if surplus:
                 wrong[name] = surplus
     assert not wrong
+
+
+def test_no_module_of_preflight_imports_itself_around_a_corner() -> None:
+    graph = grimp.build_graph("gpuconsole", exclude_type_checking_imports=True, cache_dir=None)
+    names = {name for name in graph.modules if name.startswith("gpuconsole.preflight.interpreter")}
+    imports = {name: graph.find_modules_directly_imported_by(name) & names for name in names}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
 
 def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:

@@ -14,9 +14,9 @@ from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
 from gpuconsole.preflight.interpreter.domain import values
 from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_names, source
 from gpuconsole.preflight.interpreter.libraries.registry import library
-from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, TENSOR_STEPS
+from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
+from gpuconsole.preflight.interpreter.machine.interpreter import TENSOR_STEPS, Interpreter
 from gpuconsole.preflight.interpreter.machine.run import CYCLES, LayerCall, Run, Setting, Trail
-from gpuconsole.preflight.interpreter.machine.statements import Interpreter
 from gpuconsole.preflight.interpreter.paddle.training import static_graph
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 from gpuconsole.preflight.trace import Trace
@@ -104,20 +104,20 @@ def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> 
     gc.disable()
     try:
         _guarded(machine, read)
-        machine.conclude()
+        machine.imports.conclude()
         trace = run.ledger.close()
     finally:
         run.ledger.open = False
         if collecting:
             gc.enable()
     run.notes.extend(read.notes)
-    return _outcome(run, trace, frozenset(machine.read), batch_size_names.named(run, read))
+    return _outcome(run, trace, frozenset(machine.imports.read), batch_size_names.named(run, read))
 
 
 def _guarded(machine: Interpreter, script: source.Script) -> None:
     run = machine.run
     try:
-        scope = machine.run_script(script)
+        scope = machine.imports.run_script(script)
         run.ledger.open = False
         del scope
     except values.Stop:

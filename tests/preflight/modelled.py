@@ -7,8 +7,8 @@ from typing import Any
 
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.machine.statements import Interpreter
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
 
@@ -19,4 +19,4 @@ def modelled(path: Path, text: str) -> dict[str, Any]:
     machine = Interpreter(run, path, path.parent, library(run))
     machine.builtins = builtins(machine)
     run.call, run.calls = machine.call, machine
-    return machine.run_script(source.read(path)).names
+    return machine.imports.run_script(source.read(path)).names

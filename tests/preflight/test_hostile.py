@@ -11,7 +11,7 @@ import pytest
 from benchmarks import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
-from gpuconsole.preflight.interpreter.machine.statements import Interpreter
+from gpuconsole.preflight.interpreter.machine.imports import Importer
 from tests.waiting import BOUNDED_S
 
 
@@ -153,7 +153,7 @@ def test_an_error_of_the_analysis_is_unknown_to_users_and_seen_by_tests(
 
     path = write("x = 1\n")
     assert analyse(path).mishaps() == ()
-    monkeypatch.setattr(Interpreter, "run_script", broken)
+    monkeypatch.setattr(Importer, "run_script", broken)
     analysis = analyse(path)
     found = analysis.estimate()
     assert found.memory is None

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Scope
 from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.machine.statements import Interpreter
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
 HEAD = "import paddle\nimport paddle.nn.functional as F\nimport paddle.nn as nn\n"
@@ -105,7 +105,7 @@ def in_interpreter(text: str, backend: Any = "cpu") -> tuple[list[Moment], Run]:
     gc.disable()
     try:
         scope = Scope(None, "module")
-        machine.run_module(ast.parse(text), "case.py", scope, {"__name__": "__main__"})
+        machine.imports.run_module(ast.parse(text), "case.py", scope, {"__name__": "__main__"})
         run.ledger.close()
         del scope
     finally:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from gpuconsole.preflight.interpreter.domain import int_bounds, lengths, python_values
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain import equality, int_bounds, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     More,
     Native,
-    Plain,
     SomeInt,
     SomeNumber,
     Unknown,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
-from gpuconsole.preflight.interpreter.stdlib.dataclasses_enum import Record
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 FEWEST, MOST = 64, 50_000
 """Items that are looked at: at least so many, and so many values inside of them in all."""
@@ -35,7 +37,7 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     found = list({id(one): one for one in found}.values())
     run.calls.tick(1 + len(found) // 8)
     first = found[0]
-    if all(python_values.same(first, one) for one in found[1:]):
+    if all(equality.same(first, one) for one in found[1:]):
         return first
     if all(isinstance(one, bool) or _is_truth(one) for one in found):
         return Array((), "bool")
@@ -53,7 +55,7 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
             return _sequence(run, found, why, whole)
         elif type(first) is dict and all(one.keys() == first.keys() for one in found):
             return {key: item(run, [one[key] for one in found], why, whole) for key in first}
-        elif type(first) in (Plain, Record):
+        elif isinstance(first, Native) and first.is_its_fields:
             return _instance(run, found, why, whole)
     return Unknown(run.file, run.line, REASON, why.root)
 
@@ -91,7 +93,7 @@ def _is_data(value: Value) -> bool:
         return all(map(_is_data, value.values()))
     if isinstance(value, Array):
         return value.keeps is None
-    if type(value) in (Plain, Record):
+    if isinstance(value, Native) and value.is_its_fields:
         return all(map(_is_data, value.attrs.values()))
     return value is None or isinstance(value, (int, float, str, Unknown))
 
@@ -102,7 +104,7 @@ def _fresh(value: Value) -> Value:
         return type(value)(map(_fresh, value))
     if type(value) is dict:
         return {key: _fresh(one) for key, one in value.items()}
-    if type(value) in (Plain, Record):
+    if isinstance(value, Native) and value.is_its_fields:
         made = type(value)()
         made.cls = value.cls
         made.attrs = {name: _fresh(one) for name, one in value.attrs.items()}
@@ -156,3 +158,12 @@ def _sequence(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
     high = max(known) if whole and len(known) == len(sizes) else None
     one = item(run, [inner for outer in found for inner in outer], why, whole)
     return lengths.opened(one, lengths.some(run, REASON, high, why))
+
+
+def one_of_two(why: Unknown, *sides: Value) -> Unknown:
+    """Return what one of two values is when nobody knows which: of two numbers it is a number."""
+    numbers = (int, float, SomeNumber)
+    if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
+        return why
+    kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
+    return kind(why.file, why.line, why.reason, why.root)

@@ -1,20 +1,18 @@
-"""Mappings beside plain dictionaries: classes that derive from `dict`, attribute dictionaries."""
+"""Mappings beside plain dictionaries: classes that derive from `dict`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
-    Namespace,
     Native,
-    NativeClass,
-    NativeFunction,
     Unknown,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.stdlib import json_yaml
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 
 class Mapping(Native):
@@ -141,69 +139,6 @@ class Mapping(Native):
         return self.contains(key)
 
 
-class AttrDict(Mapping):
-    """A mapping whose entries are attributes, mappings within it likewise."""
-
-    label = "AttrDict"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attrs = self.entries
-
-    def wrap(self, run: Run, value: Value) -> Value:
-        """Turn mappings within into attribute dictionaries."""
-        run.calls.tick()
-        if isinstance(value, dict):
-            made = type(self)()
-            made.entries.update({key: self.wrap(run, one) for key, one in value.items()})
-            return made
-        return [self.wrap(run, one) for one in value] if type(value) is list else value
-
-    def do_toDict(self, run: Run) -> Value:  # noqa: N802 - the library's name
-        """Give plain dictionaries."""
-        return unwrapped(run, self)
-
-    do_to_dict = do_dict = do_todict = do_toDict
-
-
-class Node(AttrDict):
-    """yacs' `CfgNode`."""
-
-    label = "CfgNode"
-
-    def do_merge_from_file(self, run: Run, path: Value) -> None:
-        """Read a YAML file over what is there."""
-        loaded = json_yaml.yaml_at(run, path)
-        if isinstance(loaded, Unknown):
-            run.note_unknown(loaded)
-            self.attrs.update(dict.fromkeys(self.entries, loaded))
-        elif isinstance(loaded, dict):
-            merge(run, self, loaded)
-
-    def do_merge_from_list(self, run: Run, words: Value) -> None:
-        """Set entries by dotted names."""
-        items = list(words) if isinstance(words, (list, tuple)) else []
-        for name, value in zip(items[::2], items[1::2], strict=False):
-            owner: Value = self
-            *path, last = name.split(".")
-            for one in path:
-                owner = owner.entries[one]
-            owner.entries[last] = json_yaml.scalar(run, value) if isinstance(value, str) else value
-
-    def do_merge_from_other_cfg(self, run: Run, other: Value) -> None:
-        """Take another's entries."""
-        merge(run, self, mapping_of(other) or {})
-
-    def do_freeze(self, run: Run) -> None:
-        """Forbid changes: no size changes."""
-
-    do_defrost = do_set_new_allowed = do_freeze
-
-    def do_clone(self, run: Run) -> Value:
-        """Copy all."""
-        return self.clone(run)
-
-
 class SimpleNamespace(Native):
     """`types.SimpleNamespace`."""
 
@@ -233,83 +168,3 @@ def mapping_of(value: Value) -> dict[Value, Value] | None:
     if isinstance(value, Mapping):
         return value.entries
     return None
-
-
-def unwrapped(run: Run, value: Value) -> Value:
-    """Return plain dictionaries and lists."""
-    run.calls.tick()
-    found = mapping_of(value)
-    if found is not None:
-        return {key: unwrapped(run, one) for key, one in found.items()}
-    return [unwrapped(run, one) for one in value] if type(value) is list else value
-
-
-def as_attributes(run: Run, value: Value = None, /, **more: Value) -> Value:
-    """Turn plain dictionaries into attribute dictionaries, wherever they are."""
-    if isinstance(value, Unknown):
-        return value
-    return AttrDict().wrap(run, {**(value or {}), **more})
-
-
-class OmegaConf(Native):
-    """omegaconf's entrance."""
-
-    @staticmethod
-    def static_load(run: Run, path: Value, *_: Value) -> Value:
-        """Read a YAML file."""
-        loaded = json_yaml.yaml_at(run, path)
-        return as_attributes(run, loaded) if isinstance(loaded, dict) else loaded
-
-    @staticmethod
-    def static_create(run: Run, value: Value = None, **_: Value) -> Value:
-        """Turn plain dictionaries into attribute dictionaries."""
-        return as_attributes(run, value)
-
-    @staticmethod
-    def static_merge(run: Run, *parts: Value) -> Value:
-        """Lay mappings over each other."""
-        made = AttrDict()
-        for one in parts:
-            if isinstance(one, Unknown):
-                return one
-            merge(run, made, mapping_of(one) or {})
-        return made
-
-    @staticmethod
-    def static_to_container(run: Run, value: Value, **_: Value) -> Value:
-        """Give plain dictionaries."""
-        return unwrapped(run, value)
-
-    @staticmethod
-    def static_from_cli(run: Run, *_: Value) -> Value:
-        """Read `name=value` words of the job's arguments."""
-        made = Node()
-        for word in run.args:
-            name, equals, text = word.partition("=")
-            if equals:
-                owner: Mapping = made
-                *path, last = name.split(".")
-                for one in path:
-                    owner = owner.entries.setdefault(one, Node())
-                owner.entries[last] = json_yaml.scalar(run, text)
-        return made
-
-
-def namespace_for(root: str) -> Namespace | None:
-    """Return a library of attribute dictionaries, or None."""
-    attributes = NativeClass(AttrDict, "AttrDict")
-    change = NativeFunction(as_attributes, "munchify")
-    names: dict[str, dict[str, Value]] = {
-        "easydict": {"EasyDict": attributes}, "attrdict": {"AttrDict": attributes},
-        "addict": {"Dict": attributes}, "box": {"Box": attributes},
-        "munch": {"Munch": attributes, "munchify": change, "DefaultMunch": attributes},
-        "ml_collections": {"ConfigDict": attributes},
-        "yacs": {"CfgNode": NativeClass(Node, "CfgNode")},
-    }  # fmt: skip
-    if root == "omegaconf":
-        return Namespace(root, {"OmegaConf": NativeClass(OmegaConf, "OmegaConf"),
-                                "DictConfig": attributes})  # fmt: skip
-    found = names.get(root)
-    if found is None:
-        return None
-    return Namespace(root, {**found, "config": Namespace(f"{root}.config", found)})

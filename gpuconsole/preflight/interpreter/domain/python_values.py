@@ -12,7 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import lengths, string_sets, strings, traversal_cost
+from gpuconsole.preflight.interpreter.domain import (
+    lengths,
+    sorting,
+    string_sets,
+    strings,
+    traversal_cost,
+)
 from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -22,17 +28,14 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeClass,
     NativeFunction,
     SomeInt,
-    SomeNumber,
     Unknown,
     UserClass,
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
-from gpuconsole.preflight.interpreter.stdlib import sorting
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.calls import Calls
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_LENGTH = strings.MAX_LENGTH
 MAX_BITS = 4096
@@ -48,7 +51,7 @@ class Items(Native):
         super().__init__()
         self.items = deque(items if items is not None else ())
 
-    def iterate(self, calls: Calls) -> Iterator[Value]:
+    def iterate(self, calls: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once."""
         while self.items:
             calls.tick()
@@ -74,7 +77,7 @@ class Lazy(Native):
         self.total = total
         """How many items it gives, where that is known."""
 
-    def iterate(self, calls: Calls) -> Iterator[Value]:
+    def iterate(self, calls: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the iterator."""
         while True:
             try:
@@ -159,7 +162,7 @@ def is_plain(value: Value) -> bool:
     return isinstance(value, PLAIN)
 
 
-def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) -> Value:
+def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` for plain values, refusing what would grow without limit."""
     run = calls.run
     if kind is ast.Pow and isinstance(right, (int, float)) and abs(right) > MAX_EXPONENT:
@@ -193,14 +196,14 @@ def binary(calls: Calls, kind: type[ast.operator], left: Value, right: Value) ->
     return made
 
 
-def going_over(calls: Calls, *values: Value) -> None:
+def going_over(calls: Interpreter, *values: Value) -> None:
     """Count the work of an operation that goes over the items or letters of values once."""
     longest = max((len(one) for one in values if isinstance(one, _LONG)), default=0)
     if longest >= _ITEMS_PER_STEP:
         calls.tick(longest // _ITEMS_PER_STEP)
 
 
-def compare(calls: Calls, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare plain values; unknown where that cannot be done, or goes over too much."""
     if traversal_cost.is_container(left) and traversal_cost.is_container(right):
         told = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
@@ -213,7 +216,7 @@ def compare(calls: Calls, kind: type[ast.cmpop], left: Value, right: Value) -> V
         return calls.run.unknown(f"this cannot be compared: {error}")
 
 
-def contains(calls: Calls, container: Value, item: Value) -> bool | Unknown:
+def contains(calls: Interpreter, container: Value, item: Value) -> bool | Unknown:
     """Whether a plain container has an item, which alone is not too much to look at.
 
     TypeError where it cannot have such items.
@@ -252,7 +255,7 @@ def _is_itself(value: Value) -> bool:
     return not hasattr(value, "shape") and type(value).__hash__ is not None
 
 
-def attribute(calls: Calls, value: Value, name: str) -> Value:
+def attribute(calls: Interpreter, value: Value, name: str) -> Value:
     """Return a method of a plain value as something to call."""
     run = calls.run
     for kind, names in METHODS.items():
@@ -285,7 +288,7 @@ def attribute(calls: Calls, value: Value, name: str) -> Value:
     return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
 
 
-def _work(calls: Calls, value: Value, name: str, args: Any) -> Unknown | None:
+def _work(calls: Interpreter, value: Value, name: str, args: Any) -> Unknown | None:
     """Count the work of a method; why it is not called, where it goes over too much."""
     if isinstance(value, (str, bytes)) and name not in _AT_THE_ENDS:
         return strings.searched(calls, value, *args)
@@ -301,7 +304,7 @@ def _work(calls: Calls, value: Value, name: str, args: Any) -> Unknown | None:
     return None if name == "extend" else calls.too_much(*args)
 
 
-def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+def _method(calls: Interpreter, value: Value, name: str, args: Any, kwargs: Any) -> Value:
     refused = _work(calls, value, name, args)
     if refused is not None:
         return refused
@@ -334,7 +337,7 @@ def _method(calls: Calls, value: Value, name: str, args: Any, kwargs: Any) -> Va
     return getattr(value, name)(*args, **kwargs)
 
 
-def _of_drawn(calls: Calls, value: Value, name: str, text: Unknown, rest: Any) -> Value:
+def _of_drawn(calls: Interpreter, value: Value, name: str, text: Unknown, rest: Any) -> Value:
     """Call a method of a set or mapping with text that is drawn; MISSING where that is no help."""
     run = calls.run
     assert isinstance(text, string_sets.DrawnText)
@@ -349,7 +352,7 @@ def _of_drawn(calls: Calls, value: Value, name: str, text: Unknown, rest: Any) -
     return MISSING
 
 
-def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: Any) -> Value:
+def _open_list(calls: Interpreter, value: list[Value], more: More, name: str, args: Any) -> Value:
     """Call a method of a list of unknown length; what ends it stays at its end."""
     run = calls.run
     if name in ("append", "insert"):
@@ -377,7 +380,9 @@ def _open_list(calls: Calls, value: list[Value], more: More, name: str, args: An
     return value[0] if len(value) > 1 else lengths.likeness(more)
 
 
-def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+def _mapping(
+    calls: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+) -> Value:
     subtracts = name == "subtract"
     if (name == "update" or subtracts) and hasattr(value, "counted"):
         return value.counted(calls.run, *args, sign=-1 if subtracts else 1, **kwargs)
@@ -400,13 +405,15 @@ def _mapping(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwar
     return list(value) if name == "keys" else list(value.values())
 
 
-def _sort(calls: Calls, value: list[Value], options: dict[str, Value]) -> None:
+def _sort(calls: Interpreter, value: list[Value], options: dict[str, Value]) -> None:
     made = sorting.in_order(calls, list(value), options)
     if isinstance(made, list):
         value[:] = made
 
 
-def _counted(calls: Calls, value: dict[Value, Value], name: str, args: Any, kwargs: Any) -> Value:
+def _counted(
+    calls: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+) -> Value:
     if name == "move_to_end":
         moved = value.pop(args[0])
         rest = dict(value) if kwargs.get("last", True) is False else {}
@@ -439,40 +446,3 @@ def remove(owner: Value, key: Value) -> None:
         or (isinstance(key, slice) and not first_unknown(key.start, key.stop, key.step))
     ):  # fmt: skip
         del owner[key]
-
-
-def same(left: Value, right: Value) -> bool:
-    """Whether two values are one for the analysis: equal constants, or tensors of one shape."""
-    return _same(left, right, set())
-
-
-def _same(left: Value, right: Value, seen: set[tuple[int, int]]) -> bool:
-    """Compare, each pair of containers once: `seen` are those that are being compared, or equal."""
-    if left is right:
-        return True
-    if isinstance(left, Tensor) and isinstance(right, Tensor):
-        return left.shape == right.shape and left.dtype == right.dtype
-    shape = getattr(left, "shape", None)
-    if shape is not None and type(left) is type(right):
-        return bool(shape == right.shape and left.dtype == right.dtype)
-    if isinstance(left, (list, tuple)) and type(left) is type(right):
-        pair = (id(left), id(right))
-        if pair in seen:
-            return True
-        seen.add(pair)
-        return len(left) == len(right) and len(seen) <= traversal_cost.MOST and all(
-            _same(one, other, seen) for one, other in zip(left, right, strict=True)
-        )  # fmt: skip
-    if isinstance(left, (int, float, str, bool, type(None))):
-        return type(left) is type(right) and left == right
-    alike = getattr(left, "alike", None)
-    return alike is not None and type(left) is type(right) and bool(alike(right))
-
-
-def one_of_two(why: Unknown, *sides: Value) -> Unknown:
-    """Return what one of two values is when nobody knows which: of two numbers it is a number."""
-    numbers = (int, float, SomeNumber)
-    if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
-        return why
-    kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
-    return kind(why.file, why.line, why.reason, why.root)

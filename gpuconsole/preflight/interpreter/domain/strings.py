@@ -10,7 +10,7 @@ from gpuconsole.preflight.interpreter.domain import string_sets
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value, first_unknown
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.calls import Calls
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 MAX_LENGTH = 200_000
@@ -24,7 +24,7 @@ _LETTERS_PER_STEP = 64
 _COMPARED_PER_STEP = 2**14
 
 
-def percent(calls: Calls, template: Value, values: Value) -> Value:
+def percent(calls: Interpreter, template: Value, values: Value) -> Value:
     """Format with `%`; only what cannot blow up."""
     parts = values if isinstance(values, tuple) else (values,)
     if type(values) is dict and isinstance(template, str) and "%(" in template:
@@ -39,7 +39,9 @@ def percent(calls: Calls, template: Value, values: Value) -> Value:
         return calls.run.unknown(f"this text cannot be made: {error}")
 
 
-def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def formatted(
+    calls: Interpreter, template: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """Format with `str.format`; only plain numbers and text, no attribute access."""
     values = [*args, *kwargs.values()]
     if not _is_simple(values):
@@ -56,7 +58,7 @@ def formatted(calls: Calls, template: str, args: list[Value], kwargs: dict[str, 
         return calls.run.unknown(f"this text cannot be made: {error}")
 
 
-def shown(calls: Calls, value: Value, spec: Value = "", conversion: int = -1) -> Value:
+def shown(calls: Interpreter, value: Value, spec: Value = "", conversion: int = -1) -> Value:
     """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
     if isinstance(value, bool) or value is None:
         value = str(value)
@@ -94,7 +96,7 @@ def _is_simple(values: Sequence[Value]) -> bool:
     return all(isinstance(one, (int, float, str)) for one in values)
 
 
-def _made(calls: Calls, text: str) -> str:
+def _made(calls: Interpreter, text: str) -> str:
     """Count the work of making a text."""
     calls.tick(len(text) // _LETTERS_PER_STEP)
     return text
@@ -116,7 +118,7 @@ def _wide(template: str) -> bool:
     return len(template) > MAX_LENGTH or "*" in template
 
 
-def searched(calls: Calls, text: Value, *parts: Value) -> Unknown | None:
+def searched(calls: Interpreter, text: Value, *parts: Value) -> Unknown | None:
     """Count the work of looking for parts in a text; why not, where that could take long."""
     longest = max((len(one) for one in parts if isinstance(one, (str, bytes))), default=0)
     if len(text) * longest > MAX_SEARCHED:
@@ -145,7 +147,7 @@ def padded(run: Run, value: str, name: str, args: Any) -> Value:
     return _made(run.calls, getattr(value, name)(*args))
 
 
-def joined_or_replaced(calls: Calls, value: str, name: str, args: Any) -> Value:
+def joined_or_replaced(calls: Interpreter, value: str, name: str, args: Any) -> Value:
     if name == "join":
         parts = list(calls.iterate(args[0]))
         if any(isinstance(one, string_sets.DrawnText) for one in parts):

@@ -261,6 +261,8 @@ class Native:
     """
 
     label = "object"
+    is_its_fields = False
+    """Whether its attributes are all there is to it, so that two can be joined by them."""
 
     def __init__(self) -> None:
         self.cls: UserClass | None = None
@@ -274,6 +276,7 @@ class Plain(Native):
     """An instance of a user class with no library base."""
 
     label = "instance"
+    is_its_fields = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import python_values, string_sets
+from gpuconsole.preflight.interpreter.domain import join, string_sets
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
@@ -21,9 +22,11 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 from gpuconsole.preflight.interpreter.frontend import questions
-from gpuconsole.preflight.interpreter.machine.calls import Calls
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""
@@ -38,101 +41,105 @@ _TEXTS = (string_sets.METHODS, "random.", "re.", "RandomState.", "np.random.", "
 """Functions that give drawn text, rather than an unknown made of one."""
 
 
-class Roots(Calls):
-    """The part of the interpreter that knows what to ask, and uses what was answered."""
+def fresh(interp: Interpreter, node: ast.expr, value: Unknown) -> Unknown:
+    """Return an unknown; one that arises in this very expression is settled by it.
 
-    def truth(self, value: Value) -> bool | None:
-        """Return the truth of a value; the expressions' part gives this."""
-        raise NotImplementedError
+    Lines of library code that is followed as source are 0: nobody is asked about those.
+    """
+    if value.root is None and node.lineno and isinstance(node, questions.ANSWERABLE):
+        return questions.rooted(node, value, interp.run.file)
+    return value
 
-    def fresh(self, node: ast.expr, value: Unknown) -> Unknown:
-        """Return an unknown; one that arises in this very expression is settled by it.
 
-        Lines of library code that is followed as source are 0: nobody is asked about those.
-        """
-        if value.root is None and node.lineno and isinstance(node, questions.ANSWERABLE):
-            return questions.rooted(node, value, self.run.file)
+def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.expr) -> Value:
+    """Evaluate an expression, or take the user's answer where it cannot be known."""
+    run = interp.run
+    given = run.answers.of(node, run.file)
+    if given is None:
+        value = evaluate()
+        return fresh(interp, node, value) if isinstance(value, Unknown) else value
+    # What blocks inside is not needed any more.
+    blocking, asks = run.blocking, dict(run.asks)
+    try:
+        value = evaluate()
+    except Blocked as blocked:
+        value = blocked.unknown
+    if not isinstance(value, Unknown):
+        run.answers.met.setdefault(given.given, (run.file, run.line))
         return value
+    run.blocking, run.asks = blocking, asks
+    return questions.answer(run, given)
 
-    def answerable(self, evaluate: Callable[[], Value], node: ast.expr) -> Value:
-        """Evaluate an expression, or take the user's answer where it cannot be known."""
-        run = self.run
-        given = run.answers.of(node, run.file)
-        if given is None:
-            value = evaluate()
-            return self.fresh(node, value) if isinstance(value, Unknown) else value
-        # What blocks inside is not needed any more.
-        blocking, asks = run.blocking, dict(run.asks)
-        try:
-            value = evaluate()
-        except Blocked as blocked:
-            value = blocked.unknown
-        if not isinstance(value, Unknown):
-            run.answers.met.setdefault(given.given, (run.file, run.line))
-            return value
-        run.blocking, run.asks = blocking, asks
+
+def either(
+    interp: Interpreter, written: ast.expr, test: Value, first: Value, second: Value
+) -> Unknown:
+    """Return what `a if test else b` is when nobody knows; each side is another run's."""
+    if not weightless(first, second) and written.lineno:
+        interp.run.tests.setdefault((interp.run.file, written.lineno), questions.text_of(written))
+    why = interp.run.unknown("the value depends on a condition that is not known", test)
+    return join.one_of_two(why, first, second)
+
+
+def of_owner(interp: Interpreter, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
+    """Return an unknown attribute; nobody can answer for what a library gives."""
+    modelled = isinstance(owner, Namespace) or (isinstance(owner, Native) and owner.cls is None)
+    if result.root is None and node.lineno and modelled:
+        return questions.rooted(node, result, interp.run.file, "gap")
+    return result
+
+
+def part(interp: Interpreter, node: ast.expr, owner: Unknown) -> Unknown:
+    """Return an attribute or item of an unknown: it alone would have to be known."""
+    value = plain(owner)
+    if node.lineno and (value.root is None or value.root.form == "value"):
+        return questions.rooted(node, value, interp.run.file)
+    return value
+
+
+def of_call(
+    interp: Interpreter, node: ast.Call, target: Value, args: list[Value], result: Unknown
+) -> Unknown:
+    """Return the unknown result of a call with what would settle it."""
+    file = interp.run.file
+    if isinstance(result, DrawnText):
+        named = target.name if isinstance(target, NativeFunction) else ""
+        return result if named.startswith(_TEXTS) or not named else plain(result)
+    if not node.lineno:
+        return result
+    if result.root is None:
+        gap = any(isinstance(one, (Tensor, Layer)) for one in args)
+        return questions.rooted(node, result, file, "gap" if gap else "value")
+    if isinstance(target, NativeClass):
+        if issubclass(target.type, Layer):
+            # Its parameters are memory, whether or not it is ever called.
+            interp.run.block(result)
+        return formed(plain(result), "number")
+    if isinstance(target, NativeFunction) and not _numeric(target.name):
+        result = plain(result)
+    if result.root is not None and result.root.form == "value":
+        measured = isinstance(target, NativeFunction) and target.name in MEASURES
+        if measured or isinstance(target, Unknown):
+            return questions.rooted(node, result, file, "number" if measured else "value")
+    return result
+
+
+def settled(interp: Interpreter, target: ast.expr, source: ast.expr, value: Unknown) -> Value:
+    """Return what is assigned in place of an unknown: the answer for it, or its named self."""
+    run = interp.run
+    given = run.answers.for_target(target, run.file)
+    if given is not None:
         return questions.answer(run, given)
+    return questions.named(target, source, value, run.file) if target.lineno else value
 
-    def either(self, written: ast.expr, test: Value, first: Value, second: Value) -> Unknown:
-        """Return what `a if test else b` is when nobody knows; each side is another run's."""
-        if not weightless(first, second) and written.lineno:
-            self.run.tests.setdefault((self.run.file, written.lineno), questions.text_of(written))
-        why = self.run.unknown("the value depends on a condition that is not known", test)
-        return python_values.one_of_two(why, first, second)
 
-    def of_owner(self, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
-        """Return an unknown attribute; nobody can answer for what a library gives."""
-        modelled = isinstance(owner, Namespace) or (isinstance(owner, Native) and owner.cls is None)
-        if result.root is None and node.lineno and modelled:
-            return questions.rooted(node, result, self.run.file, "gap")
-        return result
-
-    def part(self, node: ast.expr, owner: Unknown) -> Unknown:
-        """Return an attribute or item of an unknown: it alone would have to be known."""
-        value = plain(owner)
-        if node.lineno and (value.root is None or value.root.form == "value"):
-            return questions.rooted(node, value, self.run.file)
-        return value
-
-    def of_call(self, node: ast.Call, target: Value, args: list[Value], result: Unknown) -> Unknown:
-        """Return the unknown result of a call with what would settle it."""
-        file = self.run.file
-        if isinstance(result, DrawnText):
-            named = target.name if isinstance(target, NativeFunction) else ""
-            return result if named.startswith(_TEXTS) or not named else plain(result)
-        if not node.lineno:
-            return result
-        if result.root is None:
-            gap = any(isinstance(one, (Tensor, Layer)) for one in args)
-            return questions.rooted(node, result, file, "gap" if gap else "value")
-        if isinstance(target, NativeClass):
-            if issubclass(target.type, Layer):
-                # Its parameters are memory, whether or not it is ever called.
-                self.run.block(result)
-            return formed(plain(result), "number")
-        if isinstance(target, NativeFunction) and not _numeric(target.name):
-            result = plain(result)
-        if result.root is not None and result.root.form == "value":
-            measured = isinstance(target, NativeFunction) and target.name in MEASURES
-            if measured or isinstance(target, Unknown):
-                return questions.rooted(node, result, file, "number" if measured else "value")
-        return result
-
-    def settled(self, target: ast.expr, source: ast.expr, value: Unknown) -> Value:
-        """Return what is assigned in place of an unknown: the answer for it, or its named self."""
-        run = self.run
-        given = run.answers.for_target(target, run.file)
-        if given is not None:
-            return questions.answer(run, given)
-        return questions.named(target, source, value, run.file) if target.lineno else value
-
-    def decided(self, written: ast.expr, test: Value) -> bool | None:
-        """Return the truth of a condition: its own, or how this run is asked to take it."""
-        truth = self.truth(test)
-        if truth is None:
-            self.run.doubted(self.run.unknown("a condition that is not known", test))
-            return self.run.setting.choices.get((self.run.file, written.lineno))
-        return truth
+def decided(interp: Interpreter, written: ast.expr, test: Value) -> bool | None:
+    """Return the truth of a condition: its own, or how this run is asked to take it."""
+    truth = interp.truth(test)
+    if truth is None:
+        interp.run.doubted(interp.run.unknown("a condition that is not known", test))
+        return interp.run.setting.choices.get((interp.run.file, written.lineno))
+    return truth
 
 
 def weightless(*values: Value) -> bool:

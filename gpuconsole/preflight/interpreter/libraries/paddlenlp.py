@@ -222,7 +222,7 @@ def _load_dataset(run: Run, *names: Value, name: Value = None, splits: Value = N
 
 def paddlenlp(run: Run) -> Namespace:
     """Return `paddlenlp` for a run."""
-    schedule = run.calls.library("paddle.optimizer.lr").find("LRScheduler")
+    schedule = run.calls.imports.library("paddle.optimizer.lr").find("LRScheduler")
     names = {
         "_facts": NativeFunction(_facts, "_facts"),
         "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,

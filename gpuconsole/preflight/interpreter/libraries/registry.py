@@ -13,7 +13,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserModule,
     Value,
 )
-from gpuconsole.preflight.interpreter.libraries import cv2, paddlenlp
+from gpuconsole.preflight.interpreter.libraries import argparse, config_dicts, cv2, paddlenlp
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
 from gpuconsole.preflight.interpreter.numpy import functions as numpy_functions
@@ -29,6 +29,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Pa
 from gpuconsole.preflight.interpreter.paddle.training import namespace as training
 from gpuconsole.preflight.interpreter.paddle.training import static_graph
 from gpuconsole.preflight.interpreter.paddle.vision import detection, transforms
+from gpuconsole.preflight.interpreter.stdlib import no_effect
 from gpuconsole.preflight.interpreter.stdlib import registry as stdlib_registry
 
 
@@ -143,6 +144,44 @@ def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value)
 methods.install()
 
 
+def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
+    return {
+        **stdlib_registry.modules(run), "argparse": argparse.namespace,
+        "click": lambda: _command_lines().click(run), "typer": lambda: _command_lines().typer(),
+        "fire": lambda: _command_lines().fire(),
+        "transformers": lambda: _data_parsers("transformers"),
+    }  # fmt: skip
+
+
+def _command_lines() -> Any:
+    # Few scripts need it, and every estimate would pay for loading it.
+    from gpuconsole.preflight.interpreter.libraries import click_typer_fire
+
+    return click_typer_fire
+
+
+def _data_parsers(root: str) -> Namespace:
+    from gpuconsole.preflight.interpreter.libraries import hf_argparser
+
+    return hf_argparser.data_parsers(root)
+
+
+def _set_up_with(name: str, run: Run) -> Namespace | None:
+    """Return a module that scripts set themselves up with; None when it is not modelled."""
+    root, *path = name.split(".")
+    maker = _modules(run).get(root)
+    found: Value = config_dicts.namespace_for(root) if maker is None else maker()
+    if found is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):
+        return Namespace(name, quiet=root in no_effect.SILENT)
+    if root in ("tqdm", "typing"):
+        return found if isinstance(found, Namespace) else None
+    for part in path if found is not None else ():
+        found = found.names.get(part)
+        if not isinstance(found, Namespace):
+            return None
+    return found if isinstance(found, Namespace) else None
+
+
 def library(run: Run) -> Callable[[str], Value]:
     """Return the importer of modelled libraries for a run."""
     made: dict[str, Any] = {}
@@ -166,7 +205,7 @@ def library(run: Run) -> Callable[[str], Value]:
         elif root == "cv2":
             found = cv2.namespace()
         else:
-            found, path = stdlib_registry.namespace_for(name, run), []
+            found, path = _set_up_with(name, run), []
         for part in path if found is not None else ():
             found = found.find(part) if isinstance(found, Namespace) else None
         if root in ("paddle", "numpy", "paddlenlp") and not path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, SimpleNamespace
@@ -35,6 +35,9 @@ from gpuconsole.preflight.interpreter.paddle.autograd import grad_mode
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
 SETTER = "="
 """Ends the name under which a class keeps what `@name.setter` decorates."""
 _MAPPINGS = ("dict", "OrderedDict")
@@ -43,248 +46,245 @@ _WHOLE = (Plain, Parsed, SimpleNamespace)
 """Objects of which everything is known: a name that they lack is not there."""
 
 
-class Attributes:
-    """The part of the interpreter that looks attributes up."""
+def lacking(interp: Interpreter, message: str, kind: str) -> Unknown:
+    """Note that a script fails here; raise where it may be prepared for that."""
+    if interp.trying:
+        raise exceptions.raised(interp.run, kind, message)
+    return interp.run.fault(message)
 
-    run: Run
-    trying: int
 
-    def call(self, target: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Call anything callable; the part for calls gives this."""
-        raise NotImplementedError
-
-    def guard(self, function: Any, name: str, args: Any = (), kwargs: Any = None) -> Value:
-        """Call into a library model; the part for calls gives this."""
-        raise NotImplementedError
-
-    def lacking(self, message: str, kind: str) -> Unknown:
-        """Note that a script fails here; raise where it may be prepared for that."""
-        if self.trying:
-            raise exceptions.raised(self.run, kind, message)
-        return self.run.fault(message)
-
-    def get_attr(self, value: Value, name: str) -> Value:
-        """Return `value.name` as the script would see it."""
-        run = self.run
-        if isinstance(value, DrawnText):
-            return string_sets.attribute(run, value, name)
-        if isinstance(value, Unknown):
-            return plain(value)
-        if isinstance(value, Native):
-            return self._instance_attr(value, name)
-        if isinstance(value, Namespace):
-            found = value.find(name)
-            if found is not MISSING:
-                return found
-            unsupported.refuse_gone(run, f"{value.name}.{name}")
-            if value.quiet:
-                return Silent()
-            return run.unknown(f"{value.name}.{name} is not known to the analysis")
-        if isinstance(value, UserModule):
-            return self._module_attr(value, name)
-        if isinstance(value, UserClass):
-            return self._class_attr(value, name)
-        if isinstance(value, SuperOf):
-            return self._super_attr(value, name)
-        if isinstance(value, NativeClass):
-            return self._native_class_attr(value, name)
-        if isinstance(value, (Function, BoundMethod, Wrapped, NativeFunction)):
-            return self._function_attr(value, name)
-        return python_values.attribute(self, value, name)  # type: ignore[arg-type]
-
-    def _module_attr(self, value: UserModule, name: str) -> Value:
-        names = value.scope.names
-        if name in names:
-            return names[name]
-        if name == "__dict__":
-            return names
-        fallback = names.get("__getattr__")
-        if isinstance(fallback, Function):
-            return self.call(fallback, [name], {})
-        return self.run.unknown(f"module {value.name} has no name {name}")
-
-    def _class_attr(self, value: UserClass, name: str) -> Value:
+def get_attr(interp: Interpreter, value: Value, name: str) -> Value:
+    """Return `value.name` as the script would see it."""
+    run = interp.run
+    if isinstance(value, DrawnText):
+        return string_sets.attribute(run, value, name)
+    if isinstance(value, Unknown):
+        return plain(value)
+    if isinstance(value, Native):
+        return _instance_attr(interp, value, name)
+    if isinstance(value, Namespace):
         found = value.find(name)
-        function = grad_mode.innermost(found)
-        if isinstance(function, Function) and function.kind == "class":
-            return _bound(found, function, value)
         if found is not MISSING:
             return found
-        of_meta = value.meta.find(name) if value.meta is not None else MISSING
-        if of_meta is not MISSING:
-            function = grad_mode.innermost(of_meta)
-            return _bound(of_meta, function, value) if isinstance(function, Function) else of_meta
-        if name in ("__name__", "__qualname__"):
-            return value.name
-        if name == "__dict__":
-            return value.attrs
-        if name in ("__mro__", "__bases__"):
-            return tuple(value.mro()) if name == "__mro__" else value.bases
-        if name in ("__module__", "__doc__"):
-            return ""
-        shared = getattr(value.native, "class_" + name, None)
-        if shared is not None:
-            return NativeFunction(partial(_with_class, shared, value), name)
-        if value.native is not None:
-            # A method of the library's class, taken from the class: `Base.__init__(self)`.
-            return self._native_class_attr(NativeClass(value.native, value.name), name)
-        return self.run.unknown(f"class {value.name} has no {name}")
+        unsupported.refuse_gone(run, f"{value.name}.{name}")
+        if value.quiet:
+            return Silent()
+        return run.unknown(f"{value.name}.{name} is not known to the analysis")
+    if isinstance(value, UserModule):
+        return _module_attr(interp, value, name)
+    if isinstance(value, UserClass):
+        return _class_attr(interp, value, name)
+    if isinstance(value, SuperOf):
+        return _super_attr(interp, value, name)
+    if isinstance(value, NativeClass):
+        return _native_class_attr(interp, value, name)
+    if isinstance(value, (Function, BoundMethod, Wrapped, NativeFunction)):
+        return _function_attr(interp, value, name)
+    return python_values.attribute(interp, value, name)
 
-    def _native_class_attr(self, value: NativeClass, name: str) -> Value:
-        static = getattr(value.type, "static_" + name, None)
-        if static is not None:
-            return NativeFunction(static, f"{value.name}.{name}")
-        if name in ("__name__", "__qualname__"):
-            return value.name
-        if name == "__setattr__":
-            return NativeFunction(_set_plainly, name)
+
+def _module_attr(interp: Interpreter, value: UserModule, name: str) -> Value:
+    names = value.scope.names
+    if name in names:
+        return names[name]
+    if name == "__dict__":
+        return names
+    fallback = names.get("__getattr__")
+    if isinstance(fallback, Function):
+        return interp.call(fallback, [name], {})
+    return interp.run.unknown(f"module {value.name} has no name {name}")
+
+
+def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
+    found = value.find(name)
+    function = grad_mode.innermost(found)
+    if isinstance(function, Function) and function.kind == "class":
+        return _bound(found, function, value)
+    if found is not MISSING:
+        return found
+    of_meta = value.meta.find(name) if value.meta is not None else MISSING
+    if of_meta is not MISSING:
+        function = grad_mode.innermost(of_meta)
+        return _bound(of_meta, function, value) if isinstance(function, Function) else of_meta
+    if name in ("__name__", "__qualname__"):
+        return value.name
+    if name == "__dict__":
+        return value.attrs
+    if name in ("__mro__", "__bases__"):
+        return tuple(value.mro()) if name == "__mro__" else value.bases
+    if name in ("__module__", "__doc__"):
+        return ""
+    shared = getattr(value.native, "class_" + name, None)
+    if shared is not None:
+        return NativeFunction(partial(_with_class, shared, value), name)
+    if value.native is not None:
+        # A method of the library's class, taken from the class: `Base.__init__(self)`.
+        return _native_class_attr(interp, NativeClass(value.native, value.name), name)
+    return interp.run.unknown(f"class {value.name} has no {name}")
+
+
+def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Value:
+    static = getattr(value.type, "static_" + name, None)
+    if static is not None:
+        return NativeFunction(static, f"{value.name}.{name}")
+    if name in ("__name__", "__qualname__"):
+        return value.name
+    if name == "__setattr__":
+        return NativeFunction(_set_plainly, name)
+    if name == "__new__":
+        return NativeFunction(instantiation.new, name)
+    if name == "__init__" or hasattr(value.type, "do_" + name):
+        return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
+    if name.startswith("__"):
+        return NativeFunction(lambda run, *args, **kwargs: None, name)
+    return interp.run.unknown(f"{value.name}.{name} is not known to the analysis")
+
+
+def _function_attr(interp: Interpreter, value: Value, name: str) -> Value:
+    if name == "__name__":
+        inner = grad_mode.innermost(value)
+        inner = inner.function if isinstance(inner, BoundMethod) else inner
+        return getattr(inner, "name", "")
+    if isinstance(value, NativeFunction) and value.name in _MAPPINGS and name != "fromkeys":
+        return NativeFunction(partial(_unbound, name), f"dict.{name}")
+    if isinstance(value, NativeFunction) and value.name in _OF_TYPES:
+        if name == "maketrans":
+            return python_values.attribute(interp, "", name)
+        if name == "fromkeys":
+            return NativeFunction(_from_keys, name)
+        return NativeFunction(partial(_of_plain, name), f"{value.name}.{name}")
+    if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
+        return NativeFunction(_set_plainly, name)
+    if isinstance(value, NativeFunction) and value.name.startswith("np."):
+        found = ufuncs_grids.of_ufunc(value, name)
+        if found is not None:
+            return found
+    if name == "__self__" and isinstance(value, BoundMethod):
+        return value.instance
+    if name == "__wrapped__":
+        return value
+    return interp.run.unknown(f"{name} of a function")
+
+
+def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
+    attrs = getattr(value, "attrs", None)
+    if attrs is not None and name in attrs:
+        return attrs[name]
+    if name == "__dict__":
+        return attrs if attrs is not None else {}
+    if name == "__class__":
+        return value.cls or NativeClass(type(value), value.label)
+    if value.cls is not None:
+        found = value.cls.find(name)
+        if found is not MISSING:
+            return interp.bind(found, value)
+    getter = getattr(value, "get_" + name, None)
+    if getter is not None:
+        return interp.guard(getter, value.label + "." + name)
+    method = getattr(value, "do_" + name, None)
+    if method is not None:
+        return NativeFunction(method, f"{value.label}.{name}")
+    return _fallback(interp, value, name)
+
+
+def _fallback(interp: Interpreter, value: Native, name: str) -> Value:
+    fallback = value.cls.find("__getattr__") if value.cls is not None else MISSING
+    if isinstance(fallback, Function):
+        return interp.call(interp.bind(fallback, value), [name], {})
+    if fallback is not MISSING:
+        return interp.call(fallback, [value, name], {})
+    anything = getattr(value, "anything", None)
+    if anything is not None:
+        return anything(interp.run, name)
+    what = f"{value.label} has no {name}"
+    if interp.trying and type(value) in _WHOLE:
+        raise exceptions.raised(interp.run, "AttributeError", what)
+    return interp.run.unknown(f"{what} that the analysis knows")
+
+
+def bind(interp: Interpreter, found: Value, instance: Value) -> Value:
+    """Make a function found on a class into a method of `instance`."""
+    function = grad_mode.innermost(found)
+    if isinstance(found, Native) and found.cls is not None:
+        getter = found.cls.find("__get__")
+        if isinstance(getter, Function):
+            owner = instance.cls if isinstance(instance, Native) else instance
+            return interp.call(BoundMethod(getter, found), [instance, owner], {})
+    if not isinstance(function, Function) or function.kind == "static":
+        return found
+    if function.kind == "class" and isinstance(instance, Native):
+        instance = instance.cls
+    bound = _bound(found, function, instance)
+    return interp.call(bound, [], {}) if function.kind == "property" else bound
+
+
+def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
+    instance: Value = value.instance
+    cls = instance if isinstance(instance, UserClass) else getattr(instance, "cls", None)
+    order = cls.mro() if cls is not None else []
+    later = order[order.index(value.owner) + 1 :] if value.owner in order else []
+    for one in later:
+        if name in one.attrs:
+            return interp.bind(one.attrs[name], instance)
+    if isinstance(instance, UserClass):
         if name == "__new__":
             return NativeFunction(instantiation.new, name)
-        if name == "__init__" or hasattr(value.type, "do_" + name):
-            return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
-        if name.startswith("__"):
-            return NativeFunction(lambda run, *args, **kwargs: None, name)
-        return self.run.unknown(f"{value.name}.{name} is not known to the analysis")
+        if name == "__call__":
+            return NativeFunction(partial(_made_plainly, instance), name)
+        return NativeFunction(lambda run, *args, **kwargs: None, name)
+    if not isinstance(instance, Native):
+        return interp.run.unknown("super() where self is no object of the class")
+    if name == "__init__":
+        return NativeFunction(instance.init, "__init__")
+    if name == "__setattr__":
+        return NativeFunction(partial(_set_on, instance), name)
+    if name == "forward" and hasattr(instance, "forward"):
+        return NativeFunction(instance.forward, "forward")
+    method = getattr(instance, "do_" + name, None)
+    if method is not None:
+        return NativeFunction(method, name)
+    if name.startswith("__"):
+        return NativeFunction(lambda run, *args, **kwargs: None, name)
+    return interp.run.unknown(f"super().{name} is not known to the analysis")
 
-    def _function_attr(self, value: Value, name: str) -> Value:
-        if name == "__name__":
-            inner = grad_mode.innermost(value)
-            inner = inner.function if isinstance(inner, BoundMethod) else inner
-            return getattr(inner, "name", "")
-        if isinstance(value, NativeFunction) and value.name in _MAPPINGS and name != "fromkeys":
-            return NativeFunction(partial(_unbound, name), f"dict.{name}")
-        if isinstance(value, NativeFunction) and value.name in _OF_TYPES:
-            if name == "maketrans":
-                return python_values.attribute(self, "", name)  # type: ignore[arg-type]
-            if name == "fromkeys":
-                return NativeFunction(_from_keys, name)
-            return NativeFunction(partial(_of_plain, name), f"{value.name}.{name}")
-        if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
-            return NativeFunction(_set_plainly, name)
-        if isinstance(value, NativeFunction) and value.name.startswith("np."):
-            found = ufuncs_grids.of_ufunc(value, name)
-            if found is not None:
-                return found
-        if name == "__self__" and isinstance(value, BoundMethod):
-            return value.instance
-        if name == "__wrapped__":
-            return value
-        return self.run.unknown(f"{name} of a function")
 
-    def _instance_attr(self, value: Native, name: str) -> Value:
-        attrs = getattr(value, "attrs", None)
-        if attrs is not None and name in attrs:
-            return attrs[name]
-        if name == "__dict__":
-            return attrs if attrs is not None else {}
-        if name == "__class__":
-            return value.cls or NativeClass(type(value), value.label)
-        if value.cls is not None:
-            found = value.cls.find(name)
-            if found is not MISSING:
-                return self.bind(found, value)
-        getter = getattr(value, "get_" + name, None)
-        if getter is not None:
-            return self.guard(getter, value.label + "." + name)
-        method = getattr(value, "do_" + name, None)
-        if method is not None:
-            return NativeFunction(method, f"{value.label}.{name}")
-        return self._fallback(value, name)
+def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> None:
+    """Run `target.name = value`."""
+    if isinstance(target, Tensor):
+        if name == "stop_gradient" and isinstance(value, bool):
+            target.stop_gradient = value
+        elif name == "trainable" and isinstance(value, bool):
+            target.stop_gradient = not value
+        elif name in ("grad", "_grad") and value is None:
+            target.grad = None
+    elif isinstance(target, Array) and name == "shape":
+        target.shape = reshaped(target, value).shape
+    elif isinstance(target, Native):
+        _set_on_instance(interp, target, name, value)
+    elif isinstance(target, UserClass):
+        target.attrs[name] = value
+    elif isinstance(target, UserModule):
+        target.scope.names[name] = value
 
-    def _fallback(self, value: Native, name: str) -> Value:
-        fallback = value.cls.find("__getattr__") if value.cls is not None else MISSING
-        if isinstance(fallback, Function):
-            return self.call(self.bind(fallback, value), [name], {})
-        if fallback is not MISSING:
-            return self.call(fallback, [value, name], {})
-        anything = getattr(value, "anything", None)
-        if anything is not None:
-            return anything(self.run, name)
-        what = f"{value.label} has no {name}"
-        if self.trying and type(value) in _WHOLE:
-            raise exceptions.raised(self.run, "AttributeError", what)
-        return self.run.unknown(f"{what} that the analysis knows")
 
-    def bind(self, found: Value, instance: Value) -> Value:
-        """Make a function found on a class into a method of `instance`."""
-        function = grad_mode.innermost(found)
-        if isinstance(found, Native) and found.cls is not None:
-            getter = found.cls.find("__get__")
-            if isinstance(getter, Function):
-                owner = instance.cls if isinstance(instance, Native) else instance
-                return self.call(BoundMethod(getter, found), [instance, owner], {})
-        if not isinstance(function, Function) or function.kind == "static":
-            return found
-        if function.kind == "class" and isinstance(instance, Native):
-            instance = instance.cls
-        bound = _bound(found, function, instance)
-        return self.call(bound, [], {}) if function.kind == "property" else bound
-
-    def _super_attr(self, value: SuperOf, name: str) -> Value:
-        instance: Value = value.instance
-        cls = instance if isinstance(instance, UserClass) else getattr(instance, "cls", None)
-        order = cls.mro() if cls is not None else []
-        later = order[order.index(value.owner) + 1 :] if value.owner in order else []
-        for one in later:
-            if name in one.attrs:
-                return self.bind(one.attrs[name], instance)
-        if isinstance(instance, UserClass):
-            if name == "__new__":
-                return NativeFunction(instantiation.new, name)
-            if name == "__call__":
-                return NativeFunction(partial(_made_plainly, instance), name)
-            return NativeFunction(lambda run, *args, **kwargs: None, name)
-        if not isinstance(instance, Native):
-            return self.run.unknown("super() where self is no object of the class")
-        if name == "__init__":
-            return NativeFunction(instance.init, "__init__")
-        if name == "__setattr__":
-            return NativeFunction(partial(_set_on, instance), name)
-        if name == "forward" and hasattr(instance, "forward"):
-            return NativeFunction(instance.forward, "forward")
-        method = getattr(instance, "do_" + name, None)
-        if method is not None:
-            return NativeFunction(method, name)
-        if name.startswith("__"):
-            return NativeFunction(lambda run, *args, **kwargs: None, name)
-        return self.run.unknown(f"super().{name} is not known to the analysis")
-
-    def set_attr(self, target: Value, name: str, value: Value) -> None:
-        """Run `target.name = value`."""
-        if isinstance(target, Tensor):
-            if name == "stop_gradient" and isinstance(value, bool):
-                target.stop_gradient = value
-            elif name == "trainable" and isinstance(value, bool):
-                target.stop_gradient = not value
-            elif name in ("grad", "_grad") and value is None:
-                target.grad = None
-        elif isinstance(target, Array) and name == "shape":
-            target.shape = reshaped(target, value).shape
-        elif isinstance(target, Native):
-            self._set_on_instance(target, name, value)
-        elif isinstance(target, UserClass):
-            target.attrs[name] = value
-        elif isinstance(target, UserModule):
-            target.scope.names[name] = value
-
-    def _set_on_instance(self, target: Native, name: str, value: Value) -> None:
-        if target.cls is not None:
-            found = target.cls.find(name + SETTER)
-            if isinstance(found, Function):
-                self.call(BoundMethod(found, target), [value], {})
-                return
-            setter = target.cls.find("__setattr__")
-            if isinstance(setter, Function) and not name.startswith("_"):
-                self.call(BoundMethod(setter, target), [name, value], {})
-                return
-            if isinstance(setter, NativeFunction):
-                self.call(setter, [target, name, value], {})
-                return
-        change = getattr(target, "set_" + name, None)
-        if change is not None:
-            change(value)
-        if name != "__dict__":
-            target.attrs[name] = value
+def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Value) -> None:
+    if target.cls is not None:
+        found = target.cls.find(name + SETTER)
+        if isinstance(found, Function):
+            interp.call(BoundMethod(found, target), [value], {})
+            return
+        setter = target.cls.find("__setattr__")
+        if isinstance(setter, Function) and not name.startswith("_"):
+            interp.call(BoundMethod(setter, target), [name, value], {})
+            return
+        if isinstance(setter, NativeFunction):
+            interp.call(setter, [target, name, value], {})
+            return
+    change = getattr(target, "set_" + name, None)
+    if change is not None:
+        change(value)
+    if name != "__dict__":
+        target.attrs[name] = value
 
 
 def _bound(found: Value, function: Function, instance: Value) -> Value:

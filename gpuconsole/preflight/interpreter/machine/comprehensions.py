@@ -4,108 +4,105 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import lengths, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.values import More, Scope, Unknown, Value
-from gpuconsole.preflight.interpreter.frontend.answers import Roots
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
-class Comprehensions(Roots):
-    """The part of the interpreter that runs comprehensions."""
 
-    def assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        """Bind a target; the statements' part gives this."""
-        raise NotImplementedError
+def comprehension(interp: Interpreter, node: Any, scope: Scope) -> Value:
+    """Run a comprehension or a generator expression."""
+    inner = Scope(scope)
+    made: list[Value] = []
 
-    def comprehension(self, node: Any, scope: Scope) -> Value:
-        """Run a comprehension or a generator expression."""
-        inner = Scope(scope)
-        made: list[Value] = []
-
-        def add() -> None:
-            if isinstance(node, ast.DictComp):
-                made.append((self.eval(node.key, inner), self.eval(node.value, inner)))
-            else:
-                made.append(self.eval(node.elt, inner))
-
-        rest: list[More] = []
-        self._generate(node.generators, 0, inner, made, add, rest.append)
-        if lengths.drops(node, made) and not rest:
-            rest.append(lengths.fewer(self.run, None))
+    def add() -> None:
         if isinstance(node, ast.DictComp):
-            mapping = {k: v for k, v in made if python_values.is_key(k)}
-            for key, value in made:
-                if isinstance(key, Unknown):
-                    mapping.setdefault(lengths.SOME_KEY, value)
-            return mapping | {one: one for one in rest[:1]}
-        if isinstance(node, ast.SetComp):
-            known = {one for one in made if python_values.is_key(one)}
-            words = [
-                one
-                for one in made
-                if isinstance(one, string_sets.DrawnText) and string_sets.single(one)
-            ]
-            for one in words:
-                known.update(one.words)
-            return known if words else known | set(rest[:1])
-        made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(self.run, rest[0])])
-        return python_values.Items(made) if isinstance(node, ast.GeneratorExp) else made
-
-    def _generate(
-        self,
-        parts: list[ast.comprehension],
-        at: int,
-        scope: Scope,
-        made: list[Value],
-        add: Callable[[], None],
-        add_more: Callable[[More], None],
-    ) -> None:
-        if at == len(parts):
-            add()
-            return
-        part = parts[at]
-        walked = self.eval(part.iter, scope)
-        turns = Turns(self, walked if at == 0 else None)
-        items = self.iterate(walked)
-        del walked
-        for item in items:
-            turns.count += 1
-            more = lengths.rest(item)
-            self.assign(part.target, item if more is None else lengths.likeness(item), scope)
-            truths = [self.truth(self.eval(test, scope)) for test in part.ifs]
-            if False not in truths:
-                self._generate(parts, at + 1, scope, made, add, add_more)
-            if more is not None or None in truths:
-                whole = more is not None and not part.ifs and len(parts) == 1
-                add_more(more if more and whole else lengths.fewer(self.run, more))
-            elif at == 0 and turns.enough(self, (), scope):
-                for told in turns.telling(items):
-                    turns.count += 1
-                    self.assign(part.target, told, scope)
-                    if all(self.truth(self.eval(test, scope)) is True for test in part.ifs):
-                        self._generate(parts, 1, scope, made, add, add_more)
-                self._others(parts, turns, made, add_more)
-                return
-
-    def _others(
-        self,
-        parts: list[ast.comprehension],
-        turns: Turns,
-        made: list[Value],
-        add_more: Callable[[More], None],
-    ) -> None:
-        """Take the items that are left to be like those that were made."""
-        left = turns.left()
-        turns.finish(self, (), Scope(None))
-        each, rest = divmod(len(made), turns.count)
-        even = not rest and not any(one.ifs for one in parts)
-        if even and left is not None and each * left <= lengths.MAX_KNOWN:
-            made.extend(made[-each:] * left if each else [])
-        elif even and left is not None:
-            why = self.run.unknown("what a loop makes that is too long to follow")
-            size = len(made) + each * left
-            add_more(More(why.file, why.line, why.reason, None, size))
+            made.append((interp.eval(node.key, inner), interp.eval(node.value, inner)))
         else:
-            add_more(lengths.fewer(self.run, None))
+            made.append(interp.eval(node.elt, inner))
+
+    rest: list[More] = []
+    _generate(interp, node.generators, 0, inner, made, add, rest.append)
+    if lengths.drops(node, made) and not rest:
+        rest.append(lengths.fewer(interp.run, None))
+    if isinstance(node, ast.DictComp):
+        mapping = {k: v for k, v in made if python_values.is_key(k)}
+        for key, value in made:
+            if isinstance(key, Unknown):
+                mapping.setdefault(lengths.SOME_KEY, value)
+        return mapping | {one: one for one in rest[:1]}
+    if isinstance(node, ast.SetComp):
+        known = {one for one in made if python_values.is_key(one)}
+        words = [
+            one
+            for one in made
+            if isinstance(one, string_sets.DrawnText) and string_sets.single(one)
+        ]
+        for one in words:
+            known.update(one.words)
+        return known if words else known | set(rest[:1])
+    made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(interp.run, rest[0])])
+    return python_values.Items(made) if isinstance(node, ast.GeneratorExp) else made
+
+
+def _generate(
+    interp: Interpreter,
+    parts: list[ast.comprehension],
+    at: int,
+    scope: Scope,
+    made: list[Value],
+    add: Callable[[], None],
+    add_more: Callable[[More], None],
+) -> None:
+    if at == len(parts):
+        add()
+        return
+    part = parts[at]
+    walked = interp.eval(part.iter, scope)
+    turns = Turns(interp, walked if at == 0 else None)
+    items = interp.iterate(walked)
+    del walked
+    for item in items:
+        turns.count += 1
+        more = lengths.rest(item)
+        interp.assign(part.target, item if more is None else lengths.likeness(item), scope)
+        truths = [interp.truth(interp.eval(test, scope)) for test in part.ifs]
+        if False not in truths:
+            _generate(interp, parts, at + 1, scope, made, add, add_more)
+        if more is not None or None in truths:
+            whole = more is not None and not part.ifs and len(parts) == 1
+            add_more(more if more and whole else lengths.fewer(interp.run, more))
+        elif at == 0 and turns.enough(interp, (), scope):
+            for told in turns.telling(items):
+                turns.count += 1
+                interp.assign(part.target, told, scope)
+                if all(interp.truth(interp.eval(test, scope)) is True for test in part.ifs):
+                    _generate(interp, parts, 1, scope, made, add, add_more)
+            _others(interp, parts, turns, made, add_more)
+            return
+
+
+def _others(
+    interp: Interpreter,
+    parts: list[ast.comprehension],
+    turns: Turns,
+    made: list[Value],
+    add_more: Callable[[More], None],
+) -> None:
+    """Take the items that are left to be like those that were made."""
+    left = turns.left()
+    turns.finish(interp, (), Scope(None))
+    each, rest = divmod(len(made), turns.count)
+    even = not rest and not any(one.ifs for one in parts)
+    if even and left is not None and each * left <= lengths.MAX_KNOWN:
+        made.extend(made[-each:] * left if each else [])
+    elif even and left is not None:
+        why = interp.run.unknown("what a loop makes that is too long to follow")
+        size = len(made) + each * left
+        add_more(More(why.file, why.line, why.reason, None, size))
+    else:
+        add_more(lengths.fewer(interp.run, None))

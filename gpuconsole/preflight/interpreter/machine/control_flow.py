@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import lengths, python_values
+from gpuconsole.preflight.interpreter.domain import equality, join, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Blocked,
@@ -17,12 +17,14 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     formed,
 )
-from gpuconsole.preflight.interpreter.frontend import questions
+from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
-from gpuconsole.preflight.interpreter.machine.generators import Generators
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.run import CYCLES
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_LOOPS = 20_000
 VAIN_TURNS = 2
@@ -50,262 +52,283 @@ def _sizes(scope: Scope) -> dict[int, Value]:
     return {id(one): lengths.length_of(one) for one, _ in containers(scope)}
 
 
-class Flow(Generators):
-    """The part of the interpreter that decides what runs next."""
+def _if(interp: Interpreter, node: ast.If, scope: Scope) -> Any:
+    test = interp.eval(node.test, scope)
+    truth = answers.decided(interp, node.test, test)
+    if truth is None:
+        return both(interp, node.body, node.orelse, scope, test, node.test)
+    return interp.exec_block(node.body if truth else node.orelse, scope)
 
-    maybe_left = False
-    """Whether the loop that is run may have been left under a condition that is not known."""
-    turn_maybe_last = False
-    """Whether that is so of the turn that ended last."""
 
-    def _if(self, node: ast.If, scope: Scope) -> Any:
-        test = self.eval(node.test, scope)
-        truth = self.decided(node.test, test)
-        if truth is None:
-            return self._both(node.body, node.orelse, scope, test, node.test)
-        return self.exec_block(node.body if truth else node.orelse, scope)
+def both(
+    interp: Interpreter,
+    first: Sequence[ast.stmt],
+    second: Sequence[ast.stmt],
+    scope: Scope,
+    test: Value = None,
+    written: ast.expr | None = None,
+) -> Any:
+    """Follow both sides of a condition that is not known and keep what they agree on.
 
-    def _both(
-        self,
-        first: Sequence[ast.stmt],
-        second: Sequence[ast.stmt],
-        scope: Scope,
-        test: Value = None,
-        written: ast.expr | None = None,
-    ) -> Any:
-        """Follow both sides of a condition that is not known and keep what they agree on.
-
-        `written` is the condition, where each side alone can be followed in a run of its own.
-        """
-        run = self.run
-        run.doubted(run.unknown("a condition that is not known", test))
-        place = (run.file, written.lineno if written is not None else 0)
-        events = len(run.ledger.events)
-        before = dict(scope.names)
-        ends: list[Any] = []
-        outcomes: list[dict[str, Value] | None] = []
-        for body in (first, second):
-            scope.names.clear()
-            scope.names.update(before)
-            run.unsure += 1
-            try:
-                ends.append(self.exec_block(body, scope))
-                outcomes.append(dict(scope.names))
-            except (UserRaise, Exit) as left:
-                ends.append(None)
-                outcomes.append(None)
-                if outcomes == [None, None]:
-                    raise left
-            except Blocked:
-                self._undecided(place, written)
-                raise
-            finally:
-                run.unsure -= 1
-        before.clear()
-        merged, agreed = self._merge(outcomes[0], outcomes[1], test)
+    `written` is the condition, where each side alone can be followed in a run of its own.
+    """
+    run = interp.run
+    run.doubted(run.unknown("a condition that is not known", test))
+    place = (run.file, written.lineno if written is not None else 0)
+    events = len(run.ledger.events)
+    before = dict(scope.names)
+    ends: list[Any] = []
+    outcomes: list[dict[str, Value] | None] = []
+    for body in (first, second):
         scope.names.clear()
-        scope.names.update(merged)
-        if not agreed or len(run.ledger.events) != events or any(map(returns, ends)):
-            self._undecided(place, written)
-        self.maybe_left = self.maybe_left or any(end is BREAK for end in ends)
-        return self._joined_end(ends, outcomes, test, scope)
-
-    def _undecided(self, place: tuple[str, int], written: ast.expr | None) -> None:
-        """Note a condition whose sides need different memory: another run can try each alone."""
-        if written is not None and place[1]:
-            self.run.tests.setdefault(place, questions.text_of(written))
-
-    def _joined_end(
-        self, ends: list[Any], outcomes: list[dict[str, Value] | None], test: Value, scope: Scope
-    ) -> Any:
-        returned = [end.value for end in ends if isinstance(end, Returned)]
-        if len(returned) == 2:
-            if python_values.same(*returned):
-                return Returned(returned[0])
-            why = self.run.unknown("the result depends on a condition not known", test)
-            return Returned(python_values.one_of_two(why, *returned))
-        if returned:
-            if outcomes[0 if ends[1] is not None else 1] is None:
-                return Returned(returned[0])
-            scope.names["return?"] = returned[0]
-        return None
-
-    def _merge(
-        self, left: dict[str, Value] | None, right: dict[str, Value] | None, test: Value
-    ) -> tuple[dict[str, Value], bool]:
-        """Return what holds after both sides, and whether they agree on all that has a size."""
-        if left is None or right is None:
-            return (left if right is None else right) or {}, True
-        merged: dict[str, Value] = {}
-        agreed = True
-        for name in {**left, **right}:
-            one, other = left.get(name, MISSING), right.get(name, MISSING)
-            if one is MISSING or other is MISSING:
-                merged[name] = other if one is MISSING else one
-            elif python_values.same(one, other):
-                merged[name] = one
-            else:
-                why = f"{name} depends on a condition that is not known"
-                merged[name] = python_values.one_of_two(self.run.unknown(why, test), one, other)
-                agreed = agreed and weightless(one, other)
-        return merged, agreed
-
-    def _for(self, node: ast.For, scope: Scope) -> Any:
-        run = self.run
-        walked = self.eval(node.iter, scope)
-        turns = Turns(self, walked)
-        repeats = int(turns.many)
-        items = self.iterate(walked)
-        del walked
-        run.loop = node
-        # No enumerate() here: its tuple would keep a batch alive longer than the script does.
-        for item in items:
-            turns.count += 1
-            more = lengths.rest(item)
-            if more is not None:
-                end = self._many(node, item, more, scope, turns.count - 1)
-                if isinstance(end, Returned):
-                    return end
-                continue
-            self.assign(node.target, item, scope)
-            item = None
-            cycles, networks = run.cycles, run.networks
-            end = self._turn(node, scope, repeats)
-            run.close_hand_made_cycle()
-            if isinstance(end, Returned):
-                return end
-            if end is BREAK:
-                return None
-            known = run.cycles >= CYCLES and run.cycles > cycles
-            if known or self._vain(networks, turns.count):
-                self._cut(items)
-                return None
-            if turns.enough(self, node.body, scope):
-                end = self._rest(node, scope, turns, items)
-                if end is not None:
-                    return end if isinstance(end, Returned) else None
-                break
-            if turns.count > MAX_LOOPS:
-                raise Blocked(run.unknown("a loop is too long to follow"))
-        return self.exec_block(node.orelse, scope)
-
-    def _vain(self, networks: int, turns: int) -> bool:
-        """Whether further turns would only run networks again of which no memory can be told."""
-        run = self.run
-        return turns >= VAIN_TURNS and run.blocking is not None and run.networks > networks
-
-    def _cut(self, items: Iterator[Value]) -> None:
-        """End a loop that the script would go on with: the steady state is known."""
-        close = getattr(items, "close", None)
-        self.run.cutting = True
-        if close is not None:
-            close()
-        del items, close
-        self.run.cutting = False
-
-    def _rest(self, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]) -> Any:
-        """Take the turns that are left of a loop over data to be like those that tell most."""
-        self.run.doubted(self.run.unknown("turns of a loop that are taken to be alike"))
-        for item in turns.telling(items):
-            turns.count += 1
-            self.assign(node.target, item, scope)
-            end = self._turn(node, scope, 1)
-            if isinstance(end, Returned) or end is BREAK:
-                return end
-        turns.finish(self, node.body, scope, node)
-        return None
-
-    def _turn(self, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
-        """Run a loop's body once; `repeats` is 1 where it may be run again."""
-        self.run.repeats += repeats
-        around, self.maybe_left = self.maybe_left, False
+        scope.names.update(before)
+        run.unsure += 1
         try:
-            return self.exec_block(node.body, scope)
+            ends.append(interp.exec_block(body, scope))
+            outcomes.append(dict(scope.names))
+        except (UserRaise, Exit) as left:
+            ends.append(None)
+            outcomes.append(None)
+            if outcomes == [None, None]:
+                raise left
+        except Blocked:
+            _undecided(interp, place, written)
+            raise
         finally:
-            self.run.repeats -= repeats
-            self.turn_maybe_last, self.maybe_left = self.maybe_left, around
+            run.unsure -= 1
+    before.clear()
+    merged, agreed = _merge(interp, outcomes[0], outcomes[1], test)
+    scope.names.clear()
+    scope.names.update(merged)
+    if not agreed or len(run.ledger.events) != events or any(map(returns, ends)):
+        _undecided(interp, place, written)
+    interp.maybe_left = interp.maybe_left or any(end is BREAK for end in ends)
+    return _joined_end(interp, ends, outcomes, test, scope)
 
-    def _many(self, node: ast.For, item: Value, more: More, scope: Scope, turned: int) -> Any:
-        """Run a loop's body once for an unknown number of items; what it fills stays open.
 
-        `turned` is how many turns came before, for items that were known.
-        """
-        run = self.run
-        run.doubted(more)
-        before = containers(scope)
-        sizes = [lengths.length_of(container) for container, _ in before]
-        self.assign(node.target, lengths.likeness(item), scope)
-        item = None
-        end = self._turn(node, scope, 1)
-        run.close_hand_made_cycle()
-        always = not any(map(_leaves_out, node.body))
-        for (container, _), size in zip(before, sizes, strict=True):
-            if lengths.length_of(container) != size and not (
-                always and filled(container, size, more, turned)
-            ):
-                lengths.open_up(run, container, more)
-        before.clear()
-        for name in _counted(node.body):
-            home = scope.find(name)
-            if home is not None and isinstance(home.names[name], (int, float)):
-                why = f"{name}, which a loop over data counts"
-                home.names[name] = formed(run.unknown(why, more), "number")
-        return end
+def _undecided(interp: Interpreter, place: tuple[str, int], written: ast.expr | None) -> None:
+    """Note a condition whose sides need different memory: another run can try each alone."""
+    if written is not None and place[1]:
+        interp.run.tests.setdefault(place, questions.text_of(written))
 
-    def _while(self, node: ast.While, scope: Scope) -> Any:
-        run = self.run
-        for turn in range(1, MAX_LOOPS + 1):
-            truth = self.truth(self.eval(node.test, scope))
-            if truth is None:
-                run.doubted(run.unknown("how often a loop turns"))
-            if truth is None and self._filled_up(node, scope):
-                return self.exec_block(node.orelse, scope)
-            if truth is False:
-                return self.exec_block(node.orelse, scope)
-            cycles, networks = run.cycles, run.networks
-            endless = isinstance(node.test, ast.Constant)
-            sizes = _sizes(scope) if endless else {}
-            end = self._turn(node, scope, 1)
-            run.close_hand_made_cycle()
+
+def _joined_end(
+    interp: Interpreter,
+    ends: list[Any],
+    outcomes: list[dict[str, Value] | None],
+    test: Value,
+    scope: Scope,
+) -> Any:
+    returned = [end.value for end in ends if isinstance(end, Returned)]
+    if len(returned) == 2:
+        if equality.same(*returned):
+            return Returned(returned[0])
+        why = interp.run.unknown("the result depends on a condition not known", test)
+        return Returned(join.one_of_two(why, *returned))
+    if returned:
+        if outcomes[0 if ends[1] is not None else 1] is None:
+            return Returned(returned[0])
+        scope.names["return?"] = returned[0]
+    return None
+
+
+def _merge(
+    interp: Interpreter, left: dict[str, Value] | None, right: dict[str, Value] | None, test: Value
+) -> tuple[dict[str, Value], bool]:
+    """Return what holds after both sides, and whether they agree on all that has a size."""
+    if left is None or right is None:
+        return (left if right is None else right) or {}, True
+    merged: dict[str, Value] = {}
+    agreed = True
+    for name in {**left, **right}:
+        one, other = left.get(name, MISSING), right.get(name, MISSING)
+        if one is MISSING or other is MISSING:
+            merged[name] = other if one is MISSING else one
+        elif equality.same(one, other):
+            merged[name] = one
+        else:
+            why = f"{name} depends on a condition that is not known"
+            merged[name] = join.one_of_two(interp.run.unknown(why, test), one, other)
+            agreed = agreed and weightless(one, other)
+    return merged, agreed
+
+
+def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
+    run = interp.run
+    walked = interp.eval(node.iter, scope)
+    turns = Turns(interp, walked)
+    repeats = int(turns.many)
+    items = interp.iterate(walked)
+    del walked
+    run.loop = node
+    # No enumerate() here: its tuple would keep a batch alive longer than the script does.
+    for item in items:
+        turns.count += 1
+        more = lengths.rest(item)
+        if more is not None:
+            end = _many(interp, node, item, more, scope, turns.count - 1)
             if isinstance(end, Returned):
                 return end
-            if endless and self.turn_maybe_last and end is None and run.cycles == cycles:
-                why = run.unknown("how often a loop turns")
-                for one, _ in containers(scope):
-                    if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
-                        lengths.open_up(run, one, why)
-                return None
-            if self._vain(networks, turn):
-                return None
-            # A condition nobody knows: one pass, or as many as give the steady state.
-            if end is BREAK or (run.cycles >= CYCLES and run.cycles > cycles):
-                return None
-            if truth is None and (run.cycles == cycles or run.cycles >= CYCLES):
-                return None
-        raise Blocked(run.unknown("a loop is too long to follow"))
+            continue
+        interp.assign(node.target, item, scope)
+        item = None
+        cycles, networks = run.cycles, run.networks
+        end = _turn(interp, node, scope, repeats)
+        run.close_hand_made_cycle()
+        if isinstance(end, Returned):
+            return end
+        if end is BREAK:
+            return None
+        known = run.cycles >= CYCLES and run.cycles > cycles
+        if known or _vain(interp, networks, turns.count):
+            _cut(interp, items)
+            return None
+        if turns.enough(interp, node.body, scope):
+            end = _rest(interp, node, scope, turns, items)
+            if end is not None:
+                return end if isinstance(end, Returned) else None
+            break
+        if turns.count > MAX_LOOPS:
+            raise Blocked(run.unknown("a loop is too long to follow"))
+    return interp.exec_block(node.orelse, scope)
 
-    def _filled_up(self, node: ast.While, scope: Scope) -> bool:
-        """Run `while len(items) < size: items.append(x)` on a list of unknown length at once."""
-        test, body = node.test, node.body
-        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt):
-            return False
-        if not isinstance(test.left, ast.Call) or len(test.left.args) != 1 or len(body) != 1:
-            return False
-        items = self.eval(test.left.args[0], scope)
-        size = self.eval(test.comparators[0], scope)
-        appends = isinstance(body[0], ast.Expr) and ".append(" in questions.text_of(body[0].value)
-        known = isinstance(size, int) and size <= lengths.MAX_KNOWN
-        if not isinstance(items, list) or lengths.more_in(items) is None or not (appends and known):
-            return False
-        self.exec_block(body, scope)
-        items[:] = (lengths.items_of(items) * size)[:size]
-        return True
 
-    def _break(self, node: ast.Break, scope: Scope) -> Any:
-        return BREAK
+def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
+    """Whether further turns would only run networks again of which no memory can be told."""
+    run = interp.run
+    return turns >= VAIN_TURNS and run.blocking is not None and run.networks > networks
 
-    def _continue(self, node: ast.Continue, scope: Scope) -> Any:
-        return CONTINUE
 
-    def _pass(self, node: ast.stmt, scope: Scope) -> Any:
-        return None
+def _cut(interp: Interpreter, items: Iterator[Value]) -> None:
+    """End a loop that the script would go on with: the steady state is known."""
+    close = getattr(items, "close", None)
+    interp.run.cutting = True
+    if close is not None:
+        close()
+    del items, close
+    interp.run.cutting = False
+
+
+def _rest(
+    interp: Interpreter, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]
+) -> Any:
+    """Take the turns that are left of a loop over data to be like those that tell most."""
+    interp.run.doubted(interp.run.unknown("turns of a loop that are taken to be alike"))
+    for item in turns.telling(items):
+        turns.count += 1
+        interp.assign(node.target, item, scope)
+        end = _turn(interp, node, scope, 1)
+        if isinstance(end, Returned) or end is BREAK:
+            return end
+    turns.finish(interp, node.body, scope, node)
+    return None
+
+
+def _turn(interp: Interpreter, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
+    """Run a loop's body once; `repeats` is 1 where it may be run again."""
+    interp.run.repeats += repeats
+    around, interp.maybe_left = interp.maybe_left, False
+    try:
+        return interp.exec_block(node.body, scope)
+    finally:
+        interp.run.repeats -= repeats
+        interp.turn_maybe_last, interp.maybe_left = interp.maybe_left, around
+
+
+def _many(
+    interp: Interpreter, node: ast.For, item: Value, more: More, scope: Scope, turned: int
+) -> Any:
+    """Run a loop's body once for an unknown number of items; what it fills stays open.
+
+    `turned` is how many turns came before, for items that were known.
+    """
+    run = interp.run
+    run.doubted(more)
+    before = containers(scope)
+    sizes = [lengths.length_of(container) for container, _ in before]
+    interp.assign(node.target, lengths.likeness(item), scope)
+    item = None
+    end = _turn(interp, node, scope, 1)
+    run.close_hand_made_cycle()
+    always = not any(map(_leaves_out, node.body))
+    for (container, _), size in zip(before, sizes, strict=True):
+        if lengths.length_of(container) != size and not (
+            always and filled(container, size, more, turned)
+        ):
+            lengths.open_up(run, container, more)
+    before.clear()
+    for name in _counted(node.body):
+        home = scope.find(name)
+        if home is not None and isinstance(home.names[name], (int, float)):
+            why = f"{name}, which a loop over data counts"
+            home.names[name] = formed(run.unknown(why, more), "number")
+    return end
+
+
+def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
+    run = interp.run
+    for turn in range(1, MAX_LOOPS + 1):
+        truth = interp.truth(interp.eval(node.test, scope))
+        if truth is None:
+            run.doubted(run.unknown("how often a loop turns"))
+        if truth is None and _filled_up(interp, node, scope):
+            return interp.exec_block(node.orelse, scope)
+        if truth is False:
+            return interp.exec_block(node.orelse, scope)
+        cycles, networks = run.cycles, run.networks
+        endless = isinstance(node.test, ast.Constant)
+        sizes = _sizes(scope) if endless else {}
+        end = _turn(interp, node, scope, 1)
+        run.close_hand_made_cycle()
+        if isinstance(end, Returned):
+            return end
+        if endless and interp.turn_maybe_last and end is None and run.cycles == cycles:
+            why = run.unknown("how often a loop turns")
+            for one, _ in containers(scope):
+                if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
+                    lengths.open_up(run, one, why)
+            return None
+        if _vain(interp, networks, turn):
+            return None
+        # A condition nobody knows: one pass, or as many as give the steady state.
+        if end is BREAK or (run.cycles >= CYCLES and run.cycles > cycles):
+            return None
+        if truth is None and (run.cycles == cycles or run.cycles >= CYCLES):
+            return None
+    raise Blocked(run.unknown("a loop is too long to follow"))
+
+
+def _filled_up(interp: Interpreter, node: ast.While, scope: Scope) -> bool:
+    """Run `while len(items) < size: items.append(x)` on a list of unknown length at once."""
+    test, body = node.test, node.body
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt):
+        return False
+    if not isinstance(test.left, ast.Call) or len(test.left.args) != 1 or len(body) != 1:
+        return False
+    items = interp.eval(test.left.args[0], scope)
+    size = interp.eval(test.comparators[0], scope)
+    appends = isinstance(body[0], ast.Expr) and ".append(" in questions.text_of(body[0].value)
+    known = isinstance(size, int) and size <= lengths.MAX_KNOWN
+    if not isinstance(items, list) or lengths.more_in(items) is None or not (appends and known):
+        return False
+    interp.exec_block(body, scope)
+    items[:] = (lengths.items_of(items) * size)[:size]
+    return True
+
+
+def _break(interp: Interpreter, node: ast.Break, scope: Scope) -> Any:
+    return BREAK
+
+
+def _continue(interp: Interpreter, node: ast.Continue, scope: Scope) -> Any:
+    return CONTINUE
+
+
+def _pass(interp: Interpreter, node: ast.stmt, scope: Scope) -> Any:
+    return None
+
+
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+    ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while,
+    ast.Break: _break, ast.Continue: _continue, ast.Pass: _pass,
+}  # fmt: skip

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import lengths, python_values, string_sets, strings
+from gpuconsole.preflight.interpreter.domain import (
+    equality,
+    lengths,
+    python_values,
+    string_sets,
+    strings,
+)
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -23,385 +29,416 @@ from gpuconsole.preflight.interpreter.domain.values import (
     formed,
     plain,
 )
-from gpuconsole.preflight.interpreter.machine import operators
-from gpuconsole.preflight.interpreter.machine.comprehensions import Comprehensions
+from gpuconsole.preflight.interpreter.frontend import answers
+from gpuconsole.preflight.interpreter.machine import comprehensions, operators
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 _TRAINING = frozenset(["backward", "minimize", "clear_grad", "clear_gradients"])
 """Methods that losses, optimizers and networks have, and hardly anything else."""
 
 
-class Expressions(Comprehensions):
-    """The part of the interpreter that evaluates expressions."""
-
-    def eval(self, node: ast.expr, scope: Scope) -> Value:
-        """Evaluate an expression."""
-        run = self.run
-        run.steps += 1
-        if run.steps >= self.check_at:
-            self.tick(0)
-        method = _EVALUATORS.get(type(node))
-        if method is None:
-            return run.unknown(f"{type(node).__name__} is not known to the analysis")
-        if run.answering:
-            value = self.answerable(lambda: method(self, node, scope), node)
-        else:
-            value = method(self, node, scope)
-        if not isinstance(value, Unknown):
-            return value
-        if not isinstance(value, SomeNumber):
-            run.doubted(value)
-        return value if run.answering else self.fresh(node, value)
-
-    def _constant(self, node: ast.Constant, scope: Scope) -> Value:
-        value = node.value
-        if type(value) is int and node.lineno:
-            run = self.run
-            known = run.numbers.get(node)
-            if known is None:
-                key = f"{run.file}:{node.lineno}:{node.col_offset}"
-                known = run.sourced(value, run.file, node.lineno, "constant", key)
-                run.numbers[node] = known
-            return known
+def evaluate(interp: Interpreter, node: ast.expr, scope: Scope) -> Value:
+    """Evaluate an expression."""
+    run = interp.run
+    run.steps += 1
+    if run.steps >= interp.check_at:
+        interp.tick(0)
+    method = _EVALUATORS.get(type(node))
+    if method is None:
+        return run.unknown(f"{type(node).__name__} is not known to the analysis")
+    if run.answering:
+        value = answers.answerable(interp, lambda: method(interp, node, scope), node)
+    else:
+        value = method(interp, node, scope)
+    if not isinstance(value, Unknown):
         return value
+    if not isinstance(value, SomeNumber):
+        run.doubted(value)
+    return value if run.answering else answers.fresh(interp, node, value)
 
-    def _name(self, node: ast.Name, scope: Scope) -> Value:
-        name = node.id
-        if name in scope.names and name not in scope.declared:
-            return scope.names[name]
-        home = scope.declared.get(name) or scope.find(name)
-        if home is not None and name in home.names:
-            return home.names[name]
-        if name in self.builtins:
-            return self.builtins[name]
-        return self.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
 
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
-        owner = self.eval(node.value, scope)
-        if isinstance(owner, Unknown) and not isinstance(owner, DrawnText):
-            return self.part(node, owner)
-        value = self.get_attr(owner, node.attr)
-        return self.of_owner(node, owner, value) if isinstance(value, Unknown) else value
+def _constant(interp: Interpreter, node: ast.Constant, scope: Scope) -> Value:
+    value = node.value
+    if type(value) is int and node.lineno:
+        run = interp.run
+        known = run.numbers.get(node)
+        if known is None:
+            key = f"{run.file}:{node.lineno}:{node.col_offset}"
+            known = run.sourced(value, run.file, node.lineno, "constant", key)
+            run.numbers[node] = known
+        return known
+    return value
 
-    def _call(self, node: ast.Call, scope: Scope) -> Value:
-        if isinstance(node.func, ast.Name) and node.func.id == "super":
-            return self._super(node, scope)
-        target = self.eval(node.func, scope)
-        args: list[Value] = []
-        for one in node.args:
-            if isinstance(one, ast.Starred):
-                args.extend(self.iterate(self.eval(one.value, scope)))
-            else:
-                args.append(self.eval(one, scope))
-        kwargs: dict[str, Value] = {}
-        for keyword in node.keywords:
-            value = self.eval(keyword.value, scope)
-            if keyword.arg is not None:
-                kwargs[keyword.arg] = value
-            elif (entries := mapping_of(value)) is not None:
-                kwargs.update({k: v for k, v in entries.items() if isinstance(k, str)})
-            else:
-                return first_unknown(value) or self.run.unknown("** of something unknown")
-        self.run.line = node.lineno or self.run.line
-        if isinstance(target, Unknown) and isinstance(node.func, ast.Attribute):
-            self._unknown_training(target, node.func.attr)
-        result = self.call(target, args, kwargs)
-        return self.of_call(node, target, args, result) if isinstance(result, Unknown) else result
 
-    def _unknown_training(self, target: Unknown, method: str) -> None:
-        """Give the memory up where what trains is not known: a loss or an optimizer."""
-        if method in _TRAINING:
-            self.run.block(self.run.gap(target.reason))
-        elif method == "step" and self.run.lost is None:
-            self.run.lost = target
+def name_of(interp: Interpreter, node: ast.Name, scope: Scope) -> Value:
+    name = node.id
+    if name in scope.names and name not in scope.declared:
+        return scope.names[name]
+    home = scope.declared.get(name) or scope.find(name)
+    if home is not None and name in home.names:
+        return home.names[name]
+    if name in interp.builtins:
+        return interp.builtins[name]
+    return interp.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
 
-    def _super(self, node: ast.Call, scope: Scope) -> Value:
-        function: Scope | None = scope
-        while function is not None and "class?" not in function.names:
-            function = function.parent
-        if node.args and len(node.args) == 2:
-            owner, instance = (self.eval(one, scope) for one in node.args)
-            return SuperOf(instance, owner)
-        if function is None or "self?" not in function.names:
-            return self.run.unknown("super() outside a method")
-        return SuperOf(function.names["self?"], function.names["class?"])
 
-    def _binary(self, node: ast.BinOp, scope: Scope) -> Value:
-        left, right = self.eval(node.left, scope), self.eval(node.right, scope)
-        return self.binary(type(node.op), left, right)
+def _attribute(interp: Interpreter, node: ast.Attribute, scope: Scope) -> Value:
+    owner = interp.eval(node.value, scope)
+    if isinstance(owner, Unknown) and not isinstance(owner, DrawnText):
+        return answers.part(interp, node, owner)
+    value = interp.get_attr(owner, node.attr)
+    return answers.of_owner(interp, node, owner, value) if isinstance(value, Unknown) else value
 
-    def binary(self, kind: type[ast.operator], left: Value, right: Value) -> Value:
-        """Compute `left op right` for anything."""
-        made = lengths.binary(self.run, kind, left, right)
+
+def _call(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
+    if isinstance(node.func, ast.Name) and node.func.id == "super":
+        return _super(interp, node, scope)
+    target = interp.eval(node.func, scope)
+    args: list[Value] = []
+    for one in node.args:
+        if isinstance(one, ast.Starred):
+            args.extend(interp.iterate(interp.eval(one.value, scope)))
+        else:
+            args.append(interp.eval(one, scope))
+    kwargs: dict[str, Value] = {}
+    for keyword in node.keywords:
+        value = interp.eval(keyword.value, scope)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+        elif (entries := mapping_of(value)) is not None:
+            kwargs.update({k: v for k, v in entries.items() if isinstance(k, str)})
+        else:
+            return first_unknown(value) or interp.run.unknown("** of something unknown")
+    interp.run.line = node.lineno or interp.run.line
+    if isinstance(target, Unknown) and isinstance(node.func, ast.Attribute):
+        _unknown_training(interp, target, node.func.attr)
+    result = interp.call(target, args, kwargs)
+    return (
+        answers.of_call(interp, node, target, args, result)
+        if isinstance(result, Unknown)
+        else result
+    )
+
+
+def _unknown_training(interp: Interpreter, target: Unknown, method: str) -> None:
+    """Give the memory up where what trains is not known: a loss or an optimizer."""
+    if method in _TRAINING:
+        interp.run.block(interp.run.gap(target.reason))
+    elif method == "step" and interp.run.lost is None:
+        interp.run.lost = target
+
+
+def _super(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
+    function: Scope | None = scope
+    while function is not None and "class?" not in function.names:
+        function = function.parent
+    if node.args and len(node.args) == 2:
+        owner, instance = (interp.eval(one, scope) for one in node.args)
+        return SuperOf(instance, owner)
+    if function is None or "self?" not in function.names:
+        return interp.run.unknown("super() outside a method")
+    return SuperOf(function.names["self?"], function.names["class?"])
+
+
+def _binary(interp: Interpreter, node: ast.BinOp, scope: Scope) -> Value:
+    left, right = interp.eval(node.left, scope), interp.eval(node.right, scope)
+    return interp.binary(type(node.op), left, right)
+
+
+def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
+    """Compute `left op right` for anything."""
+    made = lengths.binary(interp.run, kind, left, right)
+    if made is not None:
+        return made
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Unknown):
+            if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
+                break
+            if isinstance(one, SomeNumber) and isinstance(other, Unknown):
+                # A number and something that may be an array make what may be an array.
+                one = one if isinstance(other, SomeNumber) else other
+            if isinstance(other, Tensor) and other.needs_grad:
+                interp.run.block(one)
+            return formed(one, "number")
+    if python_values.is_plain(left) and python_values.is_plain(right):
+        return python_values.binary(interp, kind, left, right)
+    return interp.guard(
+        lambda run, a, b: operators.binary(interp, kind, a, b), "operator", (left, right)
+    )
+
+
+def _unary(interp: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:
+    value = interp.eval(node.operand, scope)
+    if isinstance(node.op, ast.Not):
+        truth = interp.truth(value)
+        if truth is None:
+            return interp.run.unknown("a condition that is not known", value)
+        return not truth
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, (int, float)):
+        if isinstance(node.op, ast.Invert):
+            return ~value if isinstance(value, int) else interp.run.unknown("~ of a float")
+        return -value if isinstance(node.op, ast.USub) else value
+    return interp.guard(
+        lambda run, a: operators.unary(interp, type(node.op), a), "operator", (value,)
+    )
+
+
+def truth(interp: Interpreter, value: Value) -> bool | None:
+    """Return the truth of a value, None when it cannot be told."""
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(value, Native):
+        if getattr(value, "shape", None) is not None:
+            return None
+        size = getattr(value, "length", None)
+        return True if size is None else bool(size)
+    if python_values.is_plain(value):
+        if lengths.more_in(value) is not None and len(value) == 1:
+            return None
+        return bool(value)
+    return True
+
+
+def _bool(interp: Interpreter, node: ast.BoolOp, scope: Scope) -> Value:
+    wanted = isinstance(node.op, ast.Or)
+    unsure: Value = None
+    value: Value = None
+    for one in node.values:
+        value = interp.eval(one, scope)
+        truth = interp.truth(value)
+        if truth is None:
+            unsure = value if unsure is None else unsure
+        elif truth is wanted:
+            return value if unsure is None or not wanted else unsure
+    if unsure is None:
+        return value
+    return interp.run.unknown("a condition that is not known", unsure)
+
+
+def _compare(interp: Interpreter, node: ast.Compare, scope: Scope) -> Value:
+    left = interp.eval(node.left, scope)
+    result: Value = True
+    for op, one in zip(node.ops, node.comparators, strict=True):
+        right = interp.eval(one, scope)
+        result = interp.compare(type(op), left, right)
+        if result is False or isinstance(result, (Unknown, Native)):
+            return result
+        left = right
+    return result
+
+
+def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """Compare anything; a comparison that cannot be told is unknown."""
+    if kind in (ast.Is, ast.IsNot):
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return first_unknown(left, right)
+        if left is None or right is None or isinstance(left, bool):
+            return (left is right) is (kind is ast.Is)
+        # Constants that are equal are one; containers only when they are the same.
+        alike = all(isinstance(one, (int, float, str)) for one in (left, right))
+        equal = left is right or (alike and left == right)
+        return equal is (kind is ast.Is)
+    if kind in (ast.In, ast.NotIn):
+        return _contains(interp, left, right, kind is ast.In)
+    if isinstance(left, Length) or isinstance(right, Length):
+        told = lengths.compare(kind, left, right)
+        if told is not None:
+            return told
+    unknown = first_unknown(left, right)
+    arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
+    if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
+        return unknown
+    if python_values.is_plain(left) and python_values.is_plain(right):
+        return python_values.compare(interp, kind, left, right)
+    return interp.guard(
+        lambda run, a, b: operators.compare(interp, kind, a, b), "comparison", (left, right)
+    )
+
+
+def _contains(interp: Interpreter, item: Value, container: Value, wanted: bool) -> Value:
+    item = operators.plain_key(interp.run, item)
+    if isinstance(item, DrawnText):
+        told = string_sets.inside(item, container)
+        return plain(item) if told is None else told is wanted
+    unknown = first_unknown(item) or interp.too_much(item)
+    if unknown is None and isinstance(container, Unknown):
+        unknown = container
+    if unknown is not None:
+        return unknown
+    try:
+        if isinstance(container, (list, tuple, dict, set, frozenset, str, range)):
+            inside = python_values.contains(interp, container, item)
+            if not inside and lengths.more_in(container) is not None:
+                return interp.run.unknown("whether data has this item", container)
+            return inside if isinstance(inside, Unknown) else inside is wanted
+    except TypeError as error:
+        return interp.run.unknown(f"this cannot be looked up: {error}")
+    if isinstance(container, Native):
+        contains = getattr(container, "contains", None)
+        if contains is not None:
+            return contains(item) is wanted
+        method = container.cls.find("__contains__") if container.cls is not None else MISSING
+        if isinstance(method, Function):
+            return interp.truth(interp.call(interp.bind(method, container), [item], {})) is wanted
+        names = container.attrs if hasattr(container, "attrs") else {}
+        return (item in names) is wanted
+    return interp.run.unknown("membership that cannot be told")
+
+
+def _if_expression(interp: Interpreter, node: ast.IfExp, scope: Scope) -> Value:
+    test = interp.eval(node.test, scope)
+    truth = answers.decided(interp, node.test, test)
+    if truth is None:
+        first, second = interp.eval(node.body, scope), interp.eval(node.orelse, scope)
+        if equality.same(first, second):
+            return first
+        return answers.either(interp, node.test, test, first, second)
+    return interp.eval(node.body if truth else node.orelse, scope)
+
+
+def _subscript(interp: Interpreter, node: ast.Subscript, scope: Scope) -> Value:
+    target = interp.eval(node.value, scope)
+    key = interp.eval(node.slice, scope)
+    if isinstance(key, slice):
+        made = lengths.part(interp.run, target, key)
         if made is not None:
             return made
-        for one, other in ((left, right), (right, left)):
-            if isinstance(one, Unknown):
-                if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
-                    break
-                if isinstance(one, SomeNumber) and isinstance(other, Unknown):
-                    # A number and something that may be an array make what may be an array.
-                    one = one if isinstance(other, SomeNumber) else other
-                if isinstance(other, Tensor) and other.needs_grad:
-                    self.run.block(one)
-                return formed(one, "number")
-        if python_values.is_plain(left) and python_values.is_plain(right):
-            return python_values.binary(self, kind, left, right)
-        return self.guard(
-            lambda run, a, b: operators.binary(self, kind, a, b), "operator", (left, right)
-        )
-
-    def _unary(self, node: ast.UnaryOp, scope: Scope) -> Value:
-        value = self.eval(node.operand, scope)
-        if isinstance(node.op, ast.Not):
-            truth = self.truth(value)
-            if truth is None:
-                return self.run.unknown("a condition that is not known", value)
-            return not truth
-        if isinstance(value, Unknown):
-            return value
-        if isinstance(value, (int, float)):
-            if isinstance(node.op, ast.Invert):
-                return ~value if isinstance(value, int) else self.run.unknown("~ of a float")
-            return -value if isinstance(node.op, ast.USub) else value
-        return self.guard(
-            lambda run, a: operators.unary(self, type(node.op), a), "operator", (value,)
-        )
-
-    def truth(self, value: Value) -> bool | None:
-        """Return the truth of a value, None when it cannot be told."""
-        if isinstance(value, Unknown):
-            return None
-        if isinstance(value, Native):
-            if getattr(value, "shape", None) is not None:
-                return None
-            size = getattr(value, "length", None)
-            return True if size is None else bool(size)
-        if python_values.is_plain(value):
-            if lengths.more_in(value) is not None and len(value) == 1:
-                return None
-            return bool(value)
-        return True
-
-    def _bool(self, node: ast.BoolOp, scope: Scope) -> Value:
-        wanted = isinstance(node.op, ast.Or)
-        unsure: Value = None
-        value: Value = None
-        for one in node.values:
-            value = self.eval(one, scope)
-            truth = self.truth(value)
-            if truth is None:
-                unsure = value if unsure is None else unsure
-            elif truth is wanted:
-                return value if unsure is None or not wanted else unsure
-        if unsure is None:
-            return value
-        return self.run.unknown("a condition that is not known", unsure)
-
-    def _compare(self, node: ast.Compare, scope: Scope) -> Value:
-        left = self.eval(node.left, scope)
-        result: Value = True
-        for op, one in zip(node.ops, node.comparators, strict=True):
-            right = self.eval(one, scope)
-            result = self.compare(type(op), left, right)
-            if result is False or isinstance(result, (Unknown, Native)):
-                return result
-            left = right
-        return result
-
-    def compare(self, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
-        """Compare anything; a comparison that cannot be told is unknown."""
-        if kind in (ast.Is, ast.IsNot):
-            if isinstance(left, Unknown) or isinstance(right, Unknown):
-                return first_unknown(left, right)
-            if left is None or right is None or isinstance(left, bool):
-                return (left is right) is (kind is ast.Is)
-            # Constants that are equal are one; containers only when they are the same.
-            alike = all(isinstance(one, (int, float, str)) for one in (left, right))
-            equal = left is right or (alike and left == right)
-            return equal is (kind is ast.Is)
-        if kind in (ast.In, ast.NotIn):
-            return self._contains(left, right, kind is ast.In)
-        if isinstance(left, Length) or isinstance(right, Length):
-            told = lengths.compare(kind, left, right)
-            if told is not None:
-                return told
-        unknown = first_unknown(left, right)
-        arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
-        if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
-            return unknown
-        if python_values.is_plain(left) and python_values.is_plain(right):
-            return python_values.compare(self, kind, left, right)
-        return self.guard(
-            lambda run, a, b: operators.compare(self, kind, a, b), "comparison", (left, right)
-        )
-
-    def _contains(self, item: Value, container: Value, wanted: bool) -> Value:
-        item = operators.plain_key(self.run, item)
-        if isinstance(item, DrawnText):
-            told = string_sets.inside(item, container)
-            return plain(item) if told is None else told is wanted
-        unknown = first_unknown(item) or self.too_much(item)
-        if unknown is None and isinstance(container, Unknown):
-            unknown = container
-        if unknown is not None:
-            return unknown
-        try:
-            if isinstance(container, (list, tuple, dict, set, frozenset, str, range)):
-                inside = python_values.contains(self, container, item)
-                if not inside and lengths.more_in(container) is not None:
-                    return self.run.unknown("whether data has this item", container)
-                return inside if isinstance(inside, Unknown) else inside is wanted
-        except TypeError as error:
-            return self.run.unknown(f"this cannot be looked up: {error}")
-        if isinstance(container, Native):
-            contains = getattr(container, "contains", None)
-            if contains is not None:
-                return contains(item) is wanted
-            method = container.cls.find("__contains__") if container.cls is not None else MISSING
-            if isinstance(method, Function):
-                return self.truth(self.call(self.bind(method, container), [item], {})) is wanted
-            names = container.attrs if hasattr(container, "attrs") else {}
-            return (item in names) is wanted
-        return self.run.unknown("membership that cannot be told")
-
-    def _if_expression(self, node: ast.IfExp, scope: Scope) -> Value:
-        test = self.eval(node.test, scope)
-        truth = self.decided(node.test, test)
-        if truth is None:
-            first, second = self.eval(node.body, scope), self.eval(node.orelse, scope)
-            if python_values.same(first, second):
-                return first
-            return self.either(node.test, test, first, second)
-        return self.eval(node.body if truth else node.orelse, scope)
-
-    def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
-        target = self.eval(node.value, scope)
-        key = self.eval(node.slice, scope)
-        if isinstance(key, slice):
-            made = lengths.part(self.run, target, key)
-            if made is not None:
-                return made
-        if isinstance(target, Unknown):
-            return self.part(node, target)
-        return self.subscript(target, key)
-
-    def subscript(self, target: Value, key: Value) -> Value:
-        """Return `target[key]`."""
-        if isinstance(target, Unknown):
-            return plain(target)
-        return self.guard(
-            lambda run, t, k: operators.subscript(self, t, k), "subscript", (target, key)
-        )
-
-    def _slice(self, node: ast.Slice, scope: Scope) -> Value:
-        parts = [
-            None if one is None else self.eval(one, scope)
-            for one in (node.lower, node.upper, node.step)
-        ]
-        return slice(*parts)
-
-    def _items(self, nodes: list[ast.expr], scope: Scope) -> list[Value]:
-        items: list[Value] = []
-        for one in nodes:
-            if isinstance(one, ast.Starred):
-                items.extend(self.iterate(self.eval(one.value, scope)))
-            else:
-                items.append(self.eval(one, scope))
-        return items
-
-    def _dict(self, node: ast.Dict, scope: Scope) -> Value:
-        made: dict[Value, Value] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            item = self.eval(value, scope)
-            if key is None:
-                made.update(mapping_of(item) or {})
-                continue
-            name = self.eval(key, scope)
-            if python_values.is_key(name):
-                made[name] = item
-        return made
-
-    def _set(self, node: ast.Set, scope: Scope) -> Value:
-        return self.call(self.builtins["set"], [self._items(node.elts, scope)], {})
-
-    def _lambda(self, node: ast.Lambda, scope: Scope) -> Value:
-        body: list[ast.stmt] = [ast.copy_location(ast.Expr(node.body), node)]
-        made = self.function("<lambda>", node.args, body, scope)
-        made.kind = "lambda"
-        return made
-
-    def function(
-        self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope
-    ) -> Function:
-        """Make a function that closes over `scope`."""
-        # The body is looked through for what it yields and closes over.
-        self.tick(8 * len(body))
-        made = Function(name, args, body, scope)
-        made.file = self.run.file
-        made.defaults = [self.eval(one, scope) for one in args.defaults]
-        made.kw_defaults = [
-            MISSING if one is None else self.eval(one, scope) for one in args.kw_defaults
-        ]
-        if scope.kind != "module":
-            inside = (part for one in body for part in ast.walk(one))
-            scope.close_over({one.id for one in inside if isinstance(one, ast.Name)})
-        return made
-
-    def _await(self, node: ast.Await, scope: Scope) -> Value:
-        return self.eval(node.value, scope)
-
-    def _joined(self, node: ast.JoinedStr, scope: Scope) -> Value:
-        parts: list[str] = []
-        unknown: Value = None
-        length = 0
-        for one in node.values:
-            if isinstance(one, ast.Constant):
-                parts.append(str(one.value))
-                continue
-            assert isinstance(one, ast.FormattedValue)
-            value = self.eval(one.value, scope)
-            spec = "" if one.format_spec is None else self.eval(one.format_spec, scope)
-            text = strings.shown(self, value, spec, one.conversion)
-            if isinstance(text, str):
-                parts.append(text)
-            else:
-                unknown = value
-            length += len(parts[-1]) if parts else 0
-            if length > python_values.MAX_LENGTH:
-                break
-        if unknown is not None or length > python_values.MAX_LENGTH:
-            return self.run.unknown("text made from a value that is not known", unknown)
-        return "".join(parts)
-
-    def _yield(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
-        """Run a `yield` whose value is used: what is sent to a generator is not followed."""
-        if node.value is not None:
-            self.eval(node.value, scope)
-        return None
-
-    def _named(self, node: ast.NamedExpr, scope: Scope) -> Value:
-        value = self.eval(node.value, scope)
-        self.assign(node.target, value, scope)
-        return value
+    if isinstance(target, Unknown):
+        return answers.part(interp, node, target)
+    return interp.subscript(target, key)
 
 
-def _sequence(kind: type) -> Callable[[Expressions, Any, Scope], Value]:
-    return lambda self, node, scope: kind(self._items(node.elts, scope))
+def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
+    """Return `target[key]`."""
+    if isinstance(target, Unknown):
+        return plain(target)
+    return interp.guard(
+        lambda run, t, k: operators.subscript(interp, t, k), "subscript", (target, key)
+    )
 
 
-_EVALUATORS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = {
-    ast.Constant: Expressions._constant, ast.Name: Expressions._name,
-    ast.Attribute: Expressions._attribute, ast.Call: Expressions._call,
-    ast.BinOp: Expressions._binary, ast.UnaryOp: Expressions._unary,
-    ast.BoolOp: Expressions._bool, ast.Compare: Expressions._compare,
-    ast.IfExp: Expressions._if_expression, ast.Subscript: Expressions._subscript,
-    ast.Slice: Expressions._slice, ast.List: _sequence(list), ast.Tuple: _sequence(tuple),
-    ast.Dict: Expressions._dict, ast.Set: Expressions._set, ast.Lambda: Expressions._lambda,
-    ast.ListComp: Comprehensions.comprehension, ast.SetComp: Comprehensions.comprehension,
-    ast.DictComp: Comprehensions.comprehension, ast.GeneratorExp: Comprehensions.comprehension,
-    ast.JoinedStr: Expressions._joined, ast.Yield: Expressions._yield,
-    ast.Await: Expressions._await, ast.YieldFrom: Expressions._yield,
-    ast.NamedExpr: Expressions._named,
+def _slice(interp: Interpreter, node: ast.Slice, scope: Scope) -> Value:
+    parts = [
+        None if one is None else interp.eval(one, scope)
+        for one in (node.lower, node.upper, node.step)
+    ]
+    return slice(*parts)
+
+
+def _items(interp: Interpreter, nodes: list[ast.expr], scope: Scope) -> list[Value]:
+    items: list[Value] = []
+    for one in nodes:
+        if isinstance(one, ast.Starred):
+            items.extend(interp.iterate(interp.eval(one.value, scope)))
+        else:
+            items.append(interp.eval(one, scope))
+    return items
+
+
+def _dict(interp: Interpreter, node: ast.Dict, scope: Scope) -> Value:
+    made: dict[Value, Value] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        item = interp.eval(value, scope)
+        if key is None:
+            made.update(mapping_of(item) or {})
+            continue
+        name = interp.eval(key, scope)
+        if python_values.is_key(name):
+            made[name] = item
+    return made
+
+
+def _set(interp: Interpreter, node: ast.Set, scope: Scope) -> Value:
+    return interp.call(interp.builtins["set"], [_items(interp, node.elts, scope)], {})
+
+
+def _lambda(interp: Interpreter, node: ast.Lambda, scope: Scope) -> Value:
+    body: list[ast.stmt] = [ast.copy_location(ast.Expr(node.body), node)]
+    made = function(interp, "<lambda>", node.args, body, scope)
+    made.kind = "lambda"
+    return made
+
+
+def function(
+    interp: Interpreter, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope
+) -> Function:
+    """Make a function that closes over `scope`."""
+    # The body is looked through for what it yields and closes over.
+    interp.tick(8 * len(body))
+    made = Function(name, args, body, scope)
+    made.file = interp.run.file
+    made.defaults = [interp.eval(one, scope) for one in args.defaults]
+    made.kw_defaults = [
+        MISSING if one is None else interp.eval(one, scope) for one in args.kw_defaults
+    ]
+    if scope.kind != "module":
+        inside = (part for one in body for part in ast.walk(one))
+        scope.close_over({one.id for one in inside if isinstance(one, ast.Name)})
+    return made
+
+
+def _await(interp: Interpreter, node: ast.Await, scope: Scope) -> Value:
+    return interp.eval(node.value, scope)
+
+
+def _joined(interp: Interpreter, node: ast.JoinedStr, scope: Scope) -> Value:
+    parts: list[str] = []
+    unknown: Value = None
+    length = 0
+    for one in node.values:
+        if isinstance(one, ast.Constant):
+            parts.append(str(one.value))
+            continue
+        assert isinstance(one, ast.FormattedValue)
+        value = interp.eval(one.value, scope)
+        spec = "" if one.format_spec is None else interp.eval(one.format_spec, scope)
+        text = strings.shown(interp, value, spec, one.conversion)
+        if isinstance(text, str):
+            parts.append(text)
+        else:
+            unknown = value
+        length += len(parts[-1]) if parts else 0
+        if length > python_values.MAX_LENGTH:
+            break
+    if unknown is not None or length > python_values.MAX_LENGTH:
+        return interp.run.unknown("text made from a value that is not known", unknown)
+    return "".join(parts)
+
+
+def _yield(interp: Interpreter, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
+    """Run a `yield` whose value is used: what is sent to a generator is not followed."""
+    if node.value is not None:
+        interp.eval(node.value, scope)
+    return None
+
+
+def _named(interp: Interpreter, node: ast.NamedExpr, scope: Scope) -> Value:
+    value = interp.eval(node.value, scope)
+    interp.assign(node.target, value, scope)
+    return value
+
+
+def _sequence(kind: type) -> Callable[[Interpreter, Any, Scope], Value]:
+    return lambda interp, node, scope: kind(_items(interp, node.elts, scope))
+
+
+_EVALUATORS: dict[type[ast.expr], Callable[[Interpreter, Any, Scope], Value]] = {
+    ast.Constant: _constant, ast.Name: name_of,
+    ast.Attribute: _attribute, ast.Call: _call,
+    ast.BinOp: _binary, ast.UnaryOp: _unary,
+    ast.BoolOp: _bool, ast.Compare: _compare,
+    ast.IfExp: _if_expression, ast.Subscript: _subscript,
+    ast.Slice: _slice, ast.List: _sequence(list), ast.Tuple: _sequence(tuple),
+    ast.Dict: _dict, ast.Set: _set, ast.Lambda: _lambda,
+    ast.ListComp: comprehensions.comprehension, ast.SetComp: comprehensions.comprehension,
+    ast.DictComp: comprehensions.comprehension, ast.GeneratorExp: comprehensions.comprehension,
+    ast.JoinedStr: _joined, ast.Yield: _yield,
+    ast.Await: _await, ast.YieldFrom: _yield,
+    ast.NamedExpr: _named,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -21,11 +21,14 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserRaise,
     Value,
 )
+from gpuconsole.preflight.interpreter.frontend import answers
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, returns
-from gpuconsole.preflight.interpreter.machine.expressions import Expressions
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 Steps = Generator[Value, None, Any]
 """The items that a block yields; its result says how the block ended."""
@@ -70,183 +73,189 @@ class Walk(Native):
         self.walk = iter(())
 
 
-class Generators(Expressions):
-    """The part of the interpreter that runs generator functions."""
+def run_generator(interp: Interpreter, function: Function, scope: Scope) -> Value:
+    # The caller would clear the names of a function that nothing closes over.
+    scope.captured = True
+    return Walk(_generated(interp, function, scope))
 
-    feeding = 0
-    """How many generators wait for an item of another: what they gather is used later."""
 
-    def _run_generator(self, function: Function, scope: Scope) -> Value:
-        # The caller would clear the names of a function that nothing closes over.
-        scope.captured = True
-        return Walk(self._generated(function, scope))
-
-    def _generated(self, function: Function, scope: Scope) -> Steps:
-        run = self.run
-        steps = self._steps(function.body, scope)
-        before, count = run.backwards, 0
-        sent: Value = None
-        while True:
-            place = (run.file, run.line)
-            run.file = function.file or run.file
-            self.depth += 1
-            try:
-                held = [steps.send(sent)]
-            except StopIteration:
-                return
-            finally:
-                self.depth -= 1
-                run.file, run.line = place
-            count += 1
-            heavy = _heavy(held[0])
-            sent = yield held.pop()
-            unused = run.optimizers > 0 and run.backwards == before and heavy and not self.feeding
-            if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
-                why = run.unknown(f"how many items {function.name}() gives")
-                yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
-                return
-
-    def _steps(self, body: Sequence[ast.stmt], scope: Scope) -> Steps:
-        for statement in body:
-            if not yields(statement):
-                end = self.exec_block([statement], scope)
-            else:
-                self.tick()
-                self.run.line = statement.lineno
-                if self.run.trail is not None:
-                    self.run.trail(self.run.file, self.run.line)
-                self.run.lines_seen.add((self.run.file, statement.lineno))
-                end = yield from _STEPS.get(type(statement), _plain)(self, statement, scope)
-            if end is not None:
-                return end
-        return None
-
-    def _fed(self, items: Iterator[Value]) -> Iterator[Value]:
-        """Give the items that a generator asks another for; it may need many to give one."""
-        while True:
-            self.feeding += 1
-            try:
-                held = [next(items)]
-            except StopIteration:
-                return
-            finally:
-                self.feeding -= 1
-            yield held.pop()
-
-    def _step_value(self, node: ast.expr, scope: Scope) -> Steps:
-        if isinstance(node, ast.Yield):
-            return (yield None if node.value is None else self.eval(node.value, scope))
-        if isinstance(node, ast.YieldFrom):
-            yield from self.iterate(self.eval(node.value, scope))
-        return None
-
-    def _step_expr(self, node: ast.Expr, scope: Scope) -> Steps:
-        yield from self._step_value(node.value, scope)
-        return None
-
-    def _step_assign(self, node: ast.Assign, scope: Scope) -> Steps:
-        value = yield from self._step_value(node.value, scope)
-        for target in node.targets:
-            self.assign(target, value, scope)
-        return None
-
-    def _step_for(self, node: ast.For, scope: Scope) -> Steps:
-        run = self.run
-        walked = self.eval(node.iter, scope)
-        turns = Turns(self, walked)
-        items = self._fed(iter(self.iterate(walked)))
-        del walked
-        run.loop = node
-        for item in items:
-            turns.count += 1
-            more = lengths.rest(item)
-            if more is not None:
-                end = yield from self._many_turns(node, lengths.likeness(item), scope)
-                if returns(end):
-                    return end
-                yield More(more.file, more.line, more.reason, more.root, more.length)
-                continue
-            self.assign(node.target, item, scope)
-            item = None
-            end = yield from self._steps(node.body, scope)
-            if returns(end):
-                return end
-            if end is BREAK:
-                return None
-            if turns.enough(self, node.body, scope):
-                turns.finish(self, node.body, scope, node)
-                why = run.unknown("how many items a generator gives")
-                yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
-                return None
-        return (yield from self._steps(node.orelse, scope))
-
-    def _many_turns(self, node: ast.For, like: Value, scope: Scope) -> Steps:
-        """Turn for an unknown number of items: as often as a batch or two of them may take."""
-        before = self.run.steps
-        for _ in range(MAX_ITEMS):
-            self.assign(node.target, like, scope)
-            end = yield from self._steps(node.body, scope)
-            if end is BREAK or returns(end):
-                return end
-            if self.run.steps - before > MANY_STEPS:
-                break
-        return None
-
-    def _step_while(self, node: ast.While, scope: Scope) -> Steps:
-        for _ in range(MAX_ITEMS):
-            test = self.eval(node.test, scope)
-            truth = self.truth(test)
-            if truth is False:
-                return (yield from self._steps(node.orelse, scope))
-            end = yield from self._steps(node.body, scope)
-            if returns(end):
-                return end
-            if end is BREAK:
-                return None
-            if truth is None:
-                why = self.run.unknown("how often a loop of a generator turns", test)
-                yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
-                return None
-        raise Blocked(self.run.unknown("a loop is too long to follow"))
-
-    def _step_if(self, node: ast.If, scope: Scope) -> Steps:
-        truth = self.decided(node.test, self.eval(node.test, scope))
-        if truth is None:
-            # Each side alone is another run's question; here the first is followed.
-            place = (self.run.file, node.test.lineno)
-            self.run.tests.setdefault(place, ast.unparse(node.test))
-            truth = True
-        return (yield from self._steps(node.body if truth else node.orelse, scope))
-
-    def _step_with(self, node: ast.With, scope: Scope) -> Steps:
-        leaving: list[Callable[[], None]] = []
+def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
+    run = interp.run
+    steps = _steps(interp, function.body, scope)
+    before, count = run.backwards, 0
+    sent: Value = None
+    while True:
+        place = (run.file, run.line)
+        run.file = function.file or run.file
+        interp.depth += 1
         try:
-            for item in node.items:
-                value, leave = self.entered(self.eval(item.context_expr, scope))
-                leaving.append(leave)
-                if item.optional_vars is not None:
-                    self.assign(item.optional_vars, value, scope)
-                value = None
-            return (yield from self._steps(node.body, scope))
+            held = [steps.send(sent)]
+        except StopIteration:
+            return
         finally:
-            for leave in reversed(leaving):
-                leave()
+            interp.depth -= 1
+            run.file, run.line = place
+        count += 1
+        heavy = _heavy(held[0])
+        sent = yield held.pop()
+        unused = run.optimizers > 0 and run.backwards == before and heavy and not interp.feeding
+        if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
+            why = run.unknown(f"how many items {function.name}() gives")
+            yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
+            return
 
-    def _step_try(self, node: ast.Try, scope: Scope) -> Steps:
-        try:
-            end = yield from self._steps(node.body, scope)
-        except UserRaise:
-            if not node.handlers:
-                raise
-            end = yield from self._steps(node.handlers[0].body, scope)
+
+def _steps(interp: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> Steps:
+    for statement in body:
+        if not yields(statement):
+            end = interp.exec_block([statement], scope)
         else:
-            if end is None:
-                end = yield from self._steps(node.orelse, scope)
-        last = yield from self._steps(node.finalbody, scope)
-        return last if last is not None else end
+            interp.tick()
+            interp.run.line = statement.lineno
+            if interp.run.trail is not None:
+                interp.run.trail(interp.run.file, interp.run.line)
+            interp.run.lines_seen.add((interp.run.file, statement.lineno))
+            end = yield from _STEPS.get(type(statement), _plain)(interp, statement, scope)
+        if end is not None:
+            return end
+    return None
 
 
-def _plain(machine: Generators, node: ast.stmt, scope: Scope) -> Steps:
+def _fed(interp: Interpreter, items: Iterator[Value]) -> Iterator[Value]:
+    """Give the items that a generator asks another for; it may need many to give one."""
+    while True:
+        interp.feeding += 1
+        try:
+            held = [next(items)]
+        except StopIteration:
+            return
+        finally:
+            interp.feeding -= 1
+        yield held.pop()
+
+
+def _step_value(interp: Interpreter, node: ast.expr, scope: Scope) -> Steps:
+    if isinstance(node, ast.Yield):
+        return (yield None if node.value is None else interp.eval(node.value, scope))
+    if isinstance(node, ast.YieldFrom):
+        yield from interp.iterate(interp.eval(node.value, scope))
+    return None
+
+
+def _step_expr(interp: Interpreter, node: ast.Expr, scope: Scope) -> Steps:
+    yield from _step_value(interp, node.value, scope)
+    return None
+
+
+def _step_assign(interp: Interpreter, node: ast.Assign, scope: Scope) -> Steps:
+    value = yield from _step_value(interp, node.value, scope)
+    for target in node.targets:
+        interp.assign(target, value, scope)
+    return None
+
+
+def _step_for(interp: Interpreter, node: ast.For, scope: Scope) -> Steps:
+    run = interp.run
+    walked = interp.eval(node.iter, scope)
+    turns = Turns(interp, walked)
+    items = _fed(interp, iter(interp.iterate(walked)))
+    del walked
+    run.loop = node
+    for item in items:
+        turns.count += 1
+        more = lengths.rest(item)
+        if more is not None:
+            end = yield from _many_turns(interp, node, lengths.likeness(item), scope)
+            if returns(end):
+                return end
+            yield More(more.file, more.line, more.reason, more.root, more.length)
+            continue
+        interp.assign(node.target, item, scope)
+        item = None
+        end = yield from _steps(interp, node.body, scope)
+        if returns(end):
+            return end
+        if end is BREAK:
+            return None
+        if turns.enough(interp, node.body, scope):
+            turns.finish(interp, node.body, scope, node)
+            why = run.unknown("how many items a generator gives")
+            yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
+            return None
+    return (yield from _steps(interp, node.orelse, scope))
+
+
+def _many_turns(interp: Interpreter, node: ast.For, like: Value, scope: Scope) -> Steps:
+    """Turn for an unknown number of items: as often as a batch or two of them may take."""
+    before = interp.run.steps
+    for _ in range(MAX_ITEMS):
+        interp.assign(node.target, like, scope)
+        end = yield from _steps(interp, node.body, scope)
+        if end is BREAK or returns(end):
+            return end
+        if interp.run.steps - before > MANY_STEPS:
+            break
+    return None
+
+
+def _step_while(interp: Interpreter, node: ast.While, scope: Scope) -> Steps:
+    for _ in range(MAX_ITEMS):
+        test = interp.eval(node.test, scope)
+        truth = interp.truth(test)
+        if truth is False:
+            return (yield from _steps(interp, node.orelse, scope))
+        end = yield from _steps(interp, node.body, scope)
+        if returns(end):
+            return end
+        if end is BREAK:
+            return None
+        if truth is None:
+            why = interp.run.unknown("how often a loop of a generator turns", test)
+            yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
+            return None
+    raise Blocked(interp.run.unknown("a loop is too long to follow"))
+
+
+def _step_if(interp: Interpreter, node: ast.If, scope: Scope) -> Steps:
+    truth = answers.decided(interp, node.test, interp.eval(node.test, scope))
+    if truth is None:
+        # Each side alone is another run's question; here the first is followed.
+        place = (interp.run.file, node.test.lineno)
+        interp.run.tests.setdefault(place, ast.unparse(node.test))
+        truth = True
+    return (yield from _steps(interp, node.body if truth else node.orelse, scope))
+
+
+def _step_with(interp: Interpreter, node: ast.With, scope: Scope) -> Steps:
+    leaving: list[Callable[[], None]] = []
+    try:
+        for item in node.items:
+            value, leave = interp.entered(interp.eval(item.context_expr, scope))
+            leaving.append(leave)
+            if item.optional_vars is not None:
+                interp.assign(item.optional_vars, value, scope)
+            value = None
+        return (yield from _steps(interp, node.body, scope))
+    finally:
+        for leave in reversed(leaving):
+            leave()
+
+
+def _step_try(interp: Interpreter, node: ast.Try, scope: Scope) -> Steps:
+    try:
+        end = yield from _steps(interp, node.body, scope)
+    except UserRaise:
+        if not node.handlers:
+            raise
+        end = yield from _steps(interp, node.handlers[0].body, scope)
+    else:
+        if end is None:
+            end = yield from _steps(interp, node.orelse, scope)
+    last = yield from _steps(interp, node.finalbody, scope)
+    return last if last is not None else end
+
+
+def _plain(machine: Interpreter, node: ast.stmt, scope: Scope) -> Steps:
     """Run a statement in which a `yield` stands where its value is not followed."""
     yield from ()
     return machine.exec_block([node], scope)
@@ -273,8 +282,8 @@ def yields(statement: ast.stmt) -> bool:
     return False
 
 
-_STEPS: dict[type[ast.stmt], Callable[[Any, Any, Scope], Steps]] = {
-    ast.Expr: Generators._step_expr, ast.Assign: Generators._step_assign,
-    ast.For: Generators._step_for, ast.While: Generators._step_while,
-    ast.If: Generators._step_if, ast.With: Generators._step_with, ast.Try: Generators._step_try,
+_STEPS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Steps]] = {
+    ast.Expr: _step_expr, ast.Assign: _step_assign,
+    ast.For: _step_for, ast.While: _step_while,
+    ast.If: _step_if, ast.With: _step_with, ast.Try: _step_try,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -20,9 +20,11 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries import unsupported
-from gpuconsole.preflight.interpreter.machine.exception_handling import Handling
-from gpuconsole.preflight.interpreter.machine.run import CYCLES, Run
+from gpuconsole.preflight.interpreter.machine.run import CYCLES
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 BYTES_PER_STEP = 64
 """Source that is parsed in about the time of one step of a run."""
@@ -46,13 +48,17 @@ class Loaded(Native):
         return self.by_name.get(key) or calls.run.unknown(f"the module {key}")
 
 
-class Modules(Handling):
-    """The part of the interpreter that imports. Nothing outside the project is ever read."""
+class Importer:
+    """Finds and runs the modules of a script. Nothing outside the project is ever read."""
 
     def __init__(
-        self, run: Run, script: Path, project: Path, library: Callable[[str], Namespace | None]
+        self,
+        interp: Interpreter,
+        script: Path,
+        project: Path,
+        library: Callable[[str], Namespace | None],
     ) -> None:
-        super().__init__(run)
+        self.interp = interp
         self.project = project.resolve()
         self.library = library
         self.loaded: dict[Path, UserModule] = {}
@@ -64,7 +70,7 @@ class Modules(Handling):
         """Files beside the script that were read."""
         system = library("sys")
         if system is not None:
-            system.names.update(path=self.search, argv=[str(script), *run.args],
+            system.names.update(path=self.search, argv=[str(script), *interp.run.args],
                                 modules=self.names)  # fmt: skip
 
     def run_script(self, script: source.Script) -> Scope:
@@ -80,71 +86,24 @@ class Modules(Handling):
     ) -> None:
         """Run a module's body in a scope."""
         scope.names.update({"__file__": file, "__doc__": None, **names})
-        place = (self.run.file, self.run.line)
-        self.run.file = file
+        place = (self.interp.run.file, self.interp.run.line)
+        self.interp.run.file = file
         try:
-            self.in_scope(scope, lambda: self.exec_block(tree.body, scope))
+            self.interp.in_scope(scope, lambda: self.interp.exec_block(tree.body, scope))
         finally:
-            self.run.file, self.run.line = place
+            self.interp.run.file, self.interp.run.line = place
 
     def conclude(self) -> None:
         """Name the other framework where the script is one of another framework alone."""
-        run = self.run
+        run = self.interp.run
         if self.frameworks and not self.paddle and run.cycles < CYCLES:
             run.blocking = self.frameworks[0]
             run.faults.clear()
         run.close_inference()
 
-    # -- statements
-
-    def _import(self, node: ast.Import, scope: Scope) -> Any:
-        for one in node.names:
-            module = self.module(one.name)
-            if one.asname is None and "." in one.name:
-                root = one.name.split(".")[0]
-                scope.names[root] = self.module(root)
-            else:
-                scope.names[one.asname or one.name] = module
-
-    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> Any:
-        if node.module == "__future__":
-            return
-        owner = self.module(node.module or "", node.level)
-        for one in node.names:
-            if one.name == "*":
-                self._import_all(owner, scope)
-                continue
-            found = self.get_attr(owner, one.name)
-            if isinstance(found, Unknown) and not isinstance(owner, Unknown):
-                inside = f"{node.module}.{one.name}" if node.module else one.name
-                nested = self.module(inside, node.level)
-                found = found if isinstance(nested, Unknown) else nested
-            scope.names[one.asname or one.name] = found
-
-    def _import_all(self, owner: Value, scope: Scope) -> None:
-        if isinstance(owner, Unknown):
-            self.run.note_unknown(owner)
-        if isinstance(owner, Namespace):
-            all_names = owner.find("__dict__") if isinstance(owner, Written) else owner.names
-            scope.names.update(all_names)
-        if not isinstance(owner, UserModule):
-            return
-        names = owner.scope.names
-        public = names.get("__all__", MISSING)
-        if isinstance(public, (list, tuple)):
-            chosen = [one for one in public if isinstance(one, str)]
-        else:
-            chosen = [one for one in names if not one.startswith("_")]
-        for name in chosen:
-            found = names[name] if name in names else self._below([self._folder(owner)], name)
-            if found is not None:
-                scope.names[name] = found
-
-    # -- finding
-
     def module(self, name: str, level: int = 0) -> Value:
         """Return a module: a file of the project as Python would find it, or a library."""
-        run = self.run
+        run = self.interp.run
         if level:
             base = Path(run.file).parent
             for _ in range(level - 1):
@@ -166,7 +125,7 @@ class Modules(Handling):
         return found or self._absent(name)
 
     def _absent(self, name: str) -> Unknown:
-        run = self.run
+        run = self.interp.run
         other = unsupported.framework(run, name)
         if other is not None:
             self.frameworks.append(other)
@@ -189,7 +148,7 @@ class Modules(Handling):
     def named(self, name: Value, package: Value = None) -> Value:
         """Stand for `importlib.import_module`."""
         if not isinstance(name, str):
-            return name if isinstance(name, Unknown) else self.run.unknown("a module's name")
+            return name if isinstance(name, Unknown) else self.interp.run.unknown("a module's name")
         level = len(name) - len(name.lstrip("."))
         if not level or not isinstance(package, str) or not package:
             return self.module(name.lstrip("."), level)
@@ -230,8 +189,10 @@ class Modules(Handling):
         main = self.names.by_name.get("__main__")
         return str(Path(str(main.scope.names.get("__file__", "."))).parent) if main else "."
 
-    def _folder(self, module: UserModule) -> Path:
-        return Path(str(module.scope.names.get("__file__", ""))).parent
+    def inside(self, package: UserModule, name: str) -> Value:
+        """Return a module of a package that lies in its folder, or None."""
+        folder = Path(str(package.scope.names.get("__file__", ""))).parent
+        return self._below([folder], name)
 
     def _below(
         self, bases: Iterator[Path] | Sequence[Path], name: str, *, spaces: bool = False
@@ -260,7 +221,7 @@ class Modules(Handling):
 
     def _given(self, owner: Value, part: str) -> Value:
         """Return what a package calls `part` without its being a file, or an unknown."""
-        return self.get_attr(owner, part)
+        return self.interp.get_attr(owner, part)
 
     def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
         for path, found in source.candidates(self.project, folder, part):
@@ -282,9 +243,9 @@ class Modules(Handling):
             return known
         try:
             tree = source.parse(path)
-            self.tick(path.stat().st_size // BYTES_PER_STEP)
+            self.interp.tick(path.stat().st_size // BYTES_PER_STEP)
         except UsageError as error:
-            return self.run.unknown(f"module {name} cannot be read: {error.message}")
+            return self.interp.run.unknown(f"module {name} cannot be read: {error.message}")
         # Known before it has run, as in Python: modules may import each other.
         module = self.loaded[found] = UserModule(name, Scope(None, "module"))
         package = found.parent.parent if found.name == "__init__.py" else found.parent
@@ -294,10 +255,61 @@ class Modules(Handling):
             owner.scope.names[part] = module
         self.names.by_name[name] = module
         self.read.add(str(path))
-        self.depth += 1
+        self.interp.depth += 1
         try:
-            self.check_depth()
+            self.interp.check_depth()
             self.run_module(tree, str(path), module.scope, {"__name__": name})
         finally:
-            self.depth -= 1
+            self.interp.depth -= 1
         return module
+
+
+def _import(interp: Interpreter, node: ast.Import, scope: Scope) -> Any:
+    for one in node.names:
+        module = interp.imports.module(one.name)
+        if one.asname is None and "." in one.name:
+            root = one.name.split(".")[0]
+            scope.names[root] = interp.imports.module(root)
+        else:
+            scope.names[one.asname or one.name] = module
+
+
+def _import_from(interp: Interpreter, node: ast.ImportFrom, scope: Scope) -> Any:
+    if node.module == "__future__":
+        return
+    owner = interp.imports.module(node.module or "", node.level)
+    for one in node.names:
+        if one.name == "*":
+            _import_all(interp, owner, scope)
+            continue
+        found = interp.get_attr(owner, one.name)
+        if isinstance(found, Unknown) and not isinstance(owner, Unknown):
+            inside = f"{node.module}.{one.name}" if node.module else one.name
+            nested = interp.imports.module(inside, node.level)
+            found = found if isinstance(nested, Unknown) else nested
+        scope.names[one.asname or one.name] = found
+
+
+def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
+    if isinstance(owner, Unknown):
+        interp.run.note_unknown(owner)
+    if isinstance(owner, Namespace):
+        all_names = owner.find("__dict__") if isinstance(owner, Written) else owner.names
+        scope.names.update(all_names)
+    if not isinstance(owner, UserModule):
+        return
+    names = owner.scope.names
+    public = names.get("__all__", MISSING)
+    if isinstance(public, (list, tuple)):
+        chosen = [one for one in public if isinstance(one, str)]
+    else:
+        chosen = [one for one in names if not one.startswith("_")]
+    for name in chosen:
+        found = names[name] if name in names else interp.imports.inside(owner, name)
+        if found is not None:
+            scope.names[name] = found
+
+
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+    ast.Import: _import, ast.ImportFrom: _import_from,
+}  # fmt: skip

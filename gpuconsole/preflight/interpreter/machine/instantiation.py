@@ -16,11 +16,13 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.calls import Calls
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 
-def instance(calls: Calls, cls: UserClass, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def instance(
+    calls: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """Call a class: by its metaclass where that says how."""
     of_meta = cls.meta.find("__call__") if cls.meta is not None else None
     if isinstance(of_meta, Function):
@@ -28,7 +30,9 @@ def instance(calls: Calls, cls: UserClass, args: list[Value], kwargs: dict[str, 
     return plainly(calls, cls, args, kwargs)
 
 
-def plainly(calls: Calls, cls: UserClass, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def plainly(
+    calls: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """Make an instance with `__new__` and `__init__`."""
     if dataclasses_enum.members_of(cls) is not None:
         return dataclasses_enum.member(calls.run, cls, args[0] if args else None)
@@ -49,7 +53,7 @@ def plainly(calls: Calls, cls: UserClass, args: list[Value], kwargs: dict[str, V
     return made
 
 
-def blank(calls: Calls, cls: UserClass) -> Native:
+def blank(calls: Interpreter, cls: UserClass) -> Native:
     """Return an instance before its `__init__`."""
     made = (cls.native or Plain)()
     made.cls = cls
@@ -69,7 +73,7 @@ def new(run: Run, cls: Value, *_: Value, **__: Value) -> Value:
     return cls if isinstance(cls, Unknown) else run.unknown("an instance of no class")
 
 
-def by_metaclass(calls: Calls, made: UserClass) -> Value:
+def by_metaclass(calls: Interpreter, made: UserClass) -> Value:
     """Run `__new__` and `__init__` of a class' metaclass, such as fill registries."""
     meta = made.meta
     begin = meta.find("__new__") if meta is not None else None

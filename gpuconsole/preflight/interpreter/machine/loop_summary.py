@@ -29,7 +29,7 @@ from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
 from gpuconsole.preflight.interpreter.numpy.array import Array
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.calls import Calls
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 WATCH_STEPS = 3000
 """Steps after which a loop is watched."""
@@ -91,7 +91,7 @@ class Turns:
     __slots__ = ("_blocks", "_data", "_filled", "_from", "_numbers", "_place", "_start", "_total",
                  "count")  # fmt: skip
 
-    def __init__(self, calls: Calls, walked: Value) -> None:
+    def __init__(self, calls: Interpreter, walked: Value) -> None:
         run = calls.run
         self.count = 0
         self._total = total_of(walked)
@@ -128,7 +128,7 @@ class Turns:
         found = [*nlargest(TOLD, known, key=_size), max(known, key=_words)]
         return list({id(one): one for one in found}.values())
 
-    def enough(self, calls: Calls, body: Sequence[ast.AST], scope: Scope) -> bool:
+    def enough(self, calls: Interpreter, body: Sequence[ast.AST], scope: Scope) -> bool:
         """Whether the turns that are left are to be taken like those that were followed."""
         run = calls.run
         used = run.steps - self._start
@@ -152,7 +152,7 @@ class Turns:
         self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
 
     def finish(
-        self, calls: Calls, body: Sequence[ast.AST], scope: Scope, loop: ast.For | None = None
+        self, calls: Interpreter, body: Sequence[ast.AST], scope: Scope, loop: ast.For | None = None
     ) -> None:
         """Add what the turns that are left would add."""
         run, left, seen = calls.run, self.left(), self.count - self._from
@@ -184,7 +184,7 @@ class Turns:
 
 
 def _grow(
-    calls: Calls, container: Value, grown: int, seen: int, left: int | None, why: Unknown
+    calls: Interpreter, container: Value, grown: int, seen: int, left: int | None, why: Unknown
 ) -> None:
     run = calls.run
     each, rest = divmod(grown, seen)

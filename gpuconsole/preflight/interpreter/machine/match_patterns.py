@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.interpreter.domain.values import MISSING, Native, Scope, Unknown, Value
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.exception_handling import Handling
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
-def matches(machine: Handling, pattern: ast.pattern, value: Value, scope: Scope) -> bool | None:
+def matches(machine: Interpreter, pattern: ast.pattern, value: Value, scope: Scope) -> bool | None:
     """Whether a value has the form of a pattern, binding its names; None when unknown."""
     if isinstance(pattern, ast.MatchAs):
         found = True if pattern.pattern is None else (
@@ -56,7 +56,7 @@ def _all(answers: object) -> bool | None:
 
 
 def _sequence(
-    machine: Handling, pattern: ast.MatchSequence, value: Value, scope: Scope
+    machine: Interpreter, pattern: ast.MatchSequence, value: Value, scope: Scope
 ) -> bool | None:
     if not isinstance(value, (list, tuple)):
         return False
@@ -78,7 +78,7 @@ def _sequence(
 
 
 def _mapping(
-    machine: Handling, pattern: ast.MatchMapping, value: Value, scope: Scope
+    machine: Interpreter, pattern: ast.MatchMapping, value: Value, scope: Scope
 ) -> bool | None:
     if not isinstance(value, dict):
         return False
@@ -93,7 +93,9 @@ def _mapping(
     return _all(matches(machine, p, v, scope) for p, v in pairs)
 
 
-def _class(machine: Handling, pattern: ast.MatchClass, value: Value, scope: Scope) -> bool | None:
+def _class(
+    machine: Interpreter, pattern: ast.MatchClass, value: Value, scope: Scope
+) -> bool | None:
     kind = machine.eval(pattern.cls, scope)
     same = machine.truth(machine.call(machine.builtins["isinstance"], [value, kind], {}))
     if same is not True or not (pattern.patterns or pattern.kwd_patterns):

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import (
+    equality,
     int_bounds,
     join,
     lengths,
@@ -37,7 +38,7 @@ from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.expressions import Expressions
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 _SPECIAL = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
@@ -51,7 +52,7 @@ _COMPARED = {
 }  # fmt: skip
 
 
-def binary(calls: Expressions, kind: type[ast.operator], left: Value, right: Value) -> Value:
+def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` where one side is a modelled object."""
     run = calls.run
     refused = calls.too_much(left, right)
@@ -83,7 +84,7 @@ def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) 
     return made
 
 
-def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
+def unary(calls: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
     """Compute `-x` or `~x`."""
     run = calls.run
     if isinstance(value, Tensor):
@@ -97,7 +98,7 @@ def unary(calls: Expressions, kind: type[ast.unaryop], value: Value) -> Value:
     return run.unknown("this operator is not known for this value")
 
 
-def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare modelled objects: elementwise on tensors and arrays."""
     run = calls.run
     refused = calls.too_much(left, right)
@@ -131,7 +132,7 @@ def compare(calls: Expressions, kind: type[ast.cmpop], left: Value, right: Value
     return run.unknown("a comparison that cannot be told")
 
 
-def subscript(calls: Expressions, target: Value, key: Value) -> Value:
+def subscript(calls: Interpreter, target: Value, key: Value) -> Value:
     """Return `target[key]` for anything."""
     run = calls.run
     refused = calls.too_much(key)
@@ -187,7 +188,7 @@ def plain_key(run: Run, key: Value) -> Value:
 def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
     """Return the value of a key that is not known: what all values are, or a number as they."""
     values = [one for one in list(target.values())[:64] if not isinstance(one, More)]
-    same = all(python_values.same(values[0], one) for one in values[1:])
+    same = all(equality.same(values[0], one) for one in values[1:])
     if values and same and not isinstance(values[0], (int, float)):
         return values[0]
     why = why or run.unknown("a value that is looked up by data")
@@ -216,7 +217,7 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
         return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
-def store(calls: Expressions, target: Value, key: Value, value: Value) -> None:
+def store(calls: Interpreter, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
     if calls.too_much(key) is not None:
         return

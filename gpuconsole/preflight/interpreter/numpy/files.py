@@ -33,12 +33,12 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
         return name
     if not isinstance(name, str):
         return run.unknown("a file whose name is not known")
-    root: Path = run.calls.project
+    root: Path = run.calls.imports.project
     for base in dict.fromkeys((root, Path(run.file).parent)):
         try:
             found = within(root, base / name)
             if found is not None and found.is_file():
-                run.calls.read.add(str(found))
+                run.calls.imports.read.add(str(found))
                 return found
         except (OSError, ValueError):
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import join, lengths, python_values
+from gpuconsole.preflight.interpreter.domain import equality, join, lengths
 from gpuconsole.preflight.interpreter.domain import string_sets as drawn_text
 from gpuconsole.preflight.interpreter.domain.values import (
     Bound,
@@ -210,7 +210,7 @@ def _one_of(run: Run, items: Value) -> Value:
     if isinstance(items, (int, Unknown)):
         return run.unknown("what is drawn from data", items)
     known = lengths.items_of(list(run.calls.iterate(items)))
-    if known and all(python_values.same(known[0], one) for one in known[1:64]):
+    if known and all(equality.same(known[0], one) for one in known[1:64]):
         return known[0]
     if known and all(isinstance(one, int) for one in known):
         return whole(run, max(known))

@@ -94,7 +94,7 @@ def _block(run: Run, parts: Value) -> Value:
         if not isinstance(value, list):
             return make(run, value)
         inner = [joined(one, axis + 1) for one in value]
-        join = run.calls.get_attr(run.calls.library("numpy"), "concatenate")
+        join = run.calls.get_attr(run.calls.imports.library("numpy"), "concatenate")
         return first_unknown(inner) or run.calls.call(join, [inner, axis], {})
 
     return joined(parts, -depth(parts))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import (
     lengths,
     mappings,
     python_values,
+    sorting,
     string_sets,
     strings,
 )
@@ -34,7 +35,6 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 from gpuconsole.preflight.interpreter.machine import exceptions
-from gpuconsole.preflight.interpreter.machine.calls import Calls
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, is_data, total_of
 from gpuconsole.preflight.interpreter.machine.run import Run
@@ -44,17 +44,19 @@ from gpuconsole.preflight.interpreter.stdlib import (
     dataclasses_enum,
     introspection,
     isinstance_checks,
-    sorting,
 )
 from gpuconsole.preflight.interpreter.stdlib.io import Open
 from gpuconsole.preflight.interpreter.stdlib.registry import quiet_function as quiet
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_PLACES = 400
 """Places that a number is rounded to: a float has no more on either side."""
 _BITS_PER_STEP = 2**14
 
 
-def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
+def _iterating(calls: Interpreter) -> dict[str, Callable[..., Value]]:
     run_iter = calls.iterate
 
     def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
@@ -122,7 +124,7 @@ def _iterating(calls: Calls) -> dict[str, Callable[..., Value]]:
     }  # fmt: skip
 
 
-def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
+def _scalars(calls: Interpreter) -> dict[str, Callable[..., Value]]:
     return {
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bytes": _bytes,
@@ -141,7 +143,7 @@ def _scalars(calls: Calls) -> dict[str, Callable[..., Value]]:
     }  # fmt: skip
 
 
-def builtins(calls: Calls) -> dict[str, Value]:
+def builtins(calls: Interpreter) -> dict[str, Value]:
     """Return the built-in names of a script."""
     table = {**_iterating(calls), **_scalars(calls)}
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
@@ -157,7 +159,7 @@ def _exit(run: Run, *args: Value) -> Value:
     raise Exit
 
 
-def _columns(calls: Calls, rows: tuple[Value, ...]) -> Value:
+def _columns(calls: Interpreter, rows: tuple[Value, ...]) -> Value:
     """Return `zip(*rows)` of rows of which nobody knows how many there are."""
     more = next(one for one in rows if isinstance(one, More))
     known = [list(calls.iterate(one)) for one in rows if not isinstance(one, More)]
@@ -167,7 +169,7 @@ def _columns(calls: Calls, rows: tuple[Value, ...]) -> Value:
 
 
 def _others(
-    calls: Calls, turns: Turns, last: tuple[Value, ...], function: Value
+    calls: Interpreter, turns: Turns, last: tuple[Value, ...], function: Value
 ) -> Iterator[Value]:
     """Give what a function makes of the items that are left: like what it makes of the last."""
     left = turns.left()
@@ -183,13 +185,13 @@ def _hashable(value: Value) -> bool:
     return python_values.is_key(value)
 
 
-def _next(calls: Calls, items: Value, *default: Value) -> Value:
+def _next(calls: Interpreter, items: Value, *default: Value) -> Value:
     for item in calls.iterate(items):
         return item
     return default[0] if default else calls.run.unknown("next() of an iterator that has ended")
 
 
-def _dict(calls: Calls, items: Value, more: dict[str, Value]) -> Value:
+def _dict(calls: Interpreter, items: Value, more: dict[str, Value]) -> Value:
     if isinstance(items, Unknown):
         return items
     known = mappings.mapping_of(items)
@@ -220,7 +222,7 @@ def _set(run: Run, items: list[Value]) -> set[Value]:
     return known
 
 
-def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
+def _sorted(calls: Interpreter, items: Value, options: dict[str, Value]) -> Value:
     found = list(calls.iterate(items))
     if lengths.more_in(found) is not None:
         return found
@@ -229,7 +231,7 @@ def _sorted(calls: Calls, items: Value, options: dict[str, Value]) -> Value:
     return found if isinstance(made, Unknown) else made
 
 
-def _len(calls: Calls, value: Value) -> Value:
+def _len(calls: Interpreter, value: Value) -> Value:
     length = lengths.length_of(value)
     if length is not None:
         return length
@@ -266,7 +268,7 @@ def _range(run: Run, *args: Value) -> Value:
     return unknown if unknown is not None else range(*args)
 
 
-def _abs(calls: Calls, value: Value) -> Value:
+def _abs(calls: Interpreter, value: Value) -> Value:
     if isinstance(value, Tensor):
         return calls.call(calls.get_attr(value, "abs"), [], {})
     return abs(value) if isinstance(value, (int, float)) else value
@@ -278,14 +280,16 @@ def _round(run: Run, value: Value, places: Value = None) -> Value:
     return round(value, places)
 
 
-def _sum(calls: Calls, items: Value, start: Value) -> Value:
+def _sum(calls: Interpreter, items: Value, start: Value) -> Value:
     total = start
     for item in calls.iterate(items):
         total = calls.binary(ast.Add, total, item)
     return total
 
 
-def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str, Value]) -> Value:
+def _extreme(
+    calls: Interpreter, pick: Any, args: tuple[Value, ...], options: dict[str, Value]
+) -> Value:
     items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
     if not items and "default" in options:
         return options["default"]
@@ -309,7 +313,7 @@ def _extreme(calls: Calls, pick: Any, args: tuple[Value, ...], options: dict[str
     return calls.run.unknown("an extreme that reading cannot tell")
 
 
-def _any(calls: Calls, items: Value, wanted: bool) -> Value:
+def _any(calls: Interpreter, items: Value, wanted: bool) -> Value:
     for item in calls.iterate(items):
         truth = calls.truth(item)
         if truth is None:
@@ -378,7 +382,7 @@ def _hash(run: Run, value: Value) -> Value:
     return SomeInt(run.file, run.line, "a hash, which differs from run to run")
 
 
-def _power(calls: Calls, base: Value, exponent: Value, *modulus: Value) -> Value:
+def _power(calls: Interpreter, base: Value, exponent: Value, *modulus: Value) -> Value:
     numbers = (base, exponent, *modulus)
     if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
         calls.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
@@ -399,12 +403,12 @@ def _bytes(run: Run, value: Value = b"", encoding: Value = "utf-8", *_: Value) -
     return first_unknown(value) or run.unknown("bytes out of something")
 
 
-def _bool(calls: Calls, value: Value) -> Value:
+def _bool(calls: Interpreter, value: Value) -> Value:
     truth = calls.truth(value)
     return calls.run.unknown("a condition that is not known") if truth is None else truth
 
 
-def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
+def _getattr(calls: Interpreter, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or calls.run.unknown("a name that is not known")
     try:
@@ -418,12 +422,12 @@ def _getattr(calls: Calls, value: Value, name: Value, default: tuple[Value, ...]
     return found
 
 
-def _setattr(calls: Calls, target: Value, name: Value, value: Value) -> None:
+def _setattr(calls: Interpreter, target: Value, name: Value, value: Value) -> None:
     if isinstance(name, str):
         calls.set_attr(target, name, value)
 
 
-def _hasattr(calls: Calls, value: Value, name: Value) -> Value:
+def _hasattr(calls: Interpreter, value: Value, name: Value) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or calls.run.unknown("a name that is not known")
     try:

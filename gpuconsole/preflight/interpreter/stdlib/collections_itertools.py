@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.equality import same
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
-from gpuconsole.preflight.interpreter.domain.python_values import Lazy, same
+from gpuconsole.preflight.interpreter.domain.python_values import Lazy
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,

@@ -262,6 +262,7 @@ class Record(Native):
     """An instance of a named tuple."""
 
     label = "tuple"
+    is_its_fields = True
 
     def init(self, run: Run, /, *args: Value, **kwargs: Value) -> None:
         """Take the fields by place or name."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from gpuconsole.preflight.interpreter.domain import mappings
+from gpuconsole.preflight.interpreter.domain import mappings, strings
 from gpuconsole.preflight.interpreter.domain.values import (
     Function,
     Native,
@@ -42,7 +42,7 @@ def names(calls: Any) -> dict[str, Value]:
         "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
         "frozenset": lambda run, items=(): frozenset(
             one for one in calls.iterate(items) if isinstance(one, (str, int, float, tuple))),
-        "format": lambda run, value, spec="": run.calls.shown(value, spec),
+        "format": lambda run, value, spec="": strings.shown(run.calls, value, spec),
         "hex": _number(hex), "bin": _number(bin), "oct": _number(oct),
         "display": lambda run, *_, **__: None, "breakpoint": lambda run: None,
         "memoryview": lambda run, *_: run.unknown("raw memory"),
@@ -135,8 +135,8 @@ def _placed(calls: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
 def _import(calls: Any, name: Value) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or calls.run.unknown("a module's name")
-    found = calls.module(name)
-    return calls.module(name.split(".")[0]) if "." in name else found
+    found = calls.imports.module(name)
+    return calls.imports.module(name.split(".")[0]) if "." in name else found
 
 
 def _property(run: Run, getter: Value = None, *_: Value, **__: Value) -> Value:
@@ -157,7 +157,7 @@ def _as(function: Value, kind: str) -> Value:
 
 def _type(calls: Any, *args: Value) -> Value:
     if len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
-        made = UserClass(args[0], tuple(calls.bases(args[1])), calls.run.line)
+        made = UserClass(args[0], tuple(class_bases(list(args[1]))), calls.run.line)
         made.attrs = dict(args[2])
         for value in made.attrs.values():
             if isinstance(value, Function) and value.owner is None:

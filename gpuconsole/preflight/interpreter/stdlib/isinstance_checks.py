@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.machine.generators import Walk
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.calls import Calls
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
@@ -35,7 +35,7 @@ _ABSTRACT: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _is_native(calls: Calls, value: Value, kind: NativeClass) -> bool:
+def _is_native(calls: Interpreter, value: Value, kind: NativeClass) -> bool:
     if kind.type is not Native:
         return isinstance(value, kind.type)
     if kind.name in ("object", "Any"):
@@ -47,7 +47,7 @@ def _is_native(calls: Calls, value: Value, kind: NativeClass) -> bool:
     return isinstance(value, _ABSTRACT.get(kind.name, ()))
 
 
-def is_instance(calls: Calls, value: Value, kinds: Value) -> Value:
+def is_instance(calls: Interpreter, value: Value, kinds: Value) -> Value:
     """Stand for `isinstance`; unknown where the value or a type is."""
     if isinstance(value, SomeInt) and getattr(kinds, "name", "") == "int":
         return True

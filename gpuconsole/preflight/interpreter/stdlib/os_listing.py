@@ -28,8 +28,8 @@ def folder_of(run: Run, name: Value) -> Path | None:
     text = json_yaml.path_text(name)
     if text is None:
         return None
-    root: Path = run.calls.project
-    for start in dict.fromkeys((root, Path(run.calls.search_start))):
+    root: Path = run.calls.imports.project
+    for start in dict.fromkeys((root, Path(run.calls.imports.search_start))):
         try:
             found = source.within(root, start / text)
             if found is not None and found.is_dir():

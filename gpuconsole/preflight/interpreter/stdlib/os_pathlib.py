@@ -166,7 +166,7 @@ class Place(Native):
     @staticmethod
     def static_cwd(run: Run) -> Value:
         """Give the folder that a job starts in."""
-        return Place(str(run.calls.project))
+        return Place(str(run.calls.imports.project))
 
     @staticmethod
     def static_home(run: Run) -> Value:
@@ -189,7 +189,7 @@ def joined(run: Run, *parts: Value) -> Value:
 
 def absolute(run: Run, text: str) -> str:
     """Return a path below the folder that a job starts in; no disk is asked."""
-    return os.path.normpath(os.path.join(str(run.calls.project), text))
+    return os.path.normpath(os.path.join(str(run.calls.imports.project), text))
 
 
 def exists(run: Run, path: Value) -> Value:
@@ -276,7 +276,7 @@ def os_module() -> Namespace:
     table: dict[str, Any] = {
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
         "getenv": environ.do_get, "listdir": os_listing.listed, "walk": os_listing.walked,
-        "getcwd": lambda run: str(run.calls.project),
+        "getcwd": lambda run: str(run.calls.imports.project),
         "fspath": lambda run, one: json_yaml.path_text(one) or run.unknown(ELSEWHERE),
     }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.{k}") for k, v in table.items()}

@@ -1,4 +1,4 @@
-"""The standard modules and small libraries that scripts set themselves up with."""
+"""The standard modules that scripts set themselves up with, by their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.libraries.argparse import namespace as argparse_namespace
 from gpuconsole.preflight.interpreter.machine import operators
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy import random as numpy_random
@@ -52,11 +51,10 @@ def quiet_function(run: Run, *args: Value, **kwargs: Value) -> None:
     return None
 
 
-def namespace_for(name: str, run: Run) -> Namespace | None:
-    """Return a module by its full name, or None when it is not modelled."""
-    root, *path = name.split(".")
-    makers: dict[str, Callable[[], Namespace]] = {
-        "argparse": argparse_namespace, "os": os_pathlib.os_module, "math": _math, "json": _json,
+def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
+    """Return what makes the model of a module, by the module's name."""
+    return {
+        "os": os_pathlib.os_module, "math": _math, "json": _json,
         "yaml": _yaml, "collections": collections_itertools.collections,
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
@@ -66,52 +64,23 @@ def namespace_for(name: str, run: Run) -> Namespace | None:
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
         "importlib": _importlib, "configparser": _configparser, "glob": os_listing.glob,
         "datetime": stdlib_datetime.namespace, "hashlib": hashlib_struct.hashlib,
-        "zlib": hashlib_struct.zlib,
-        "struct": hashlib_struct.struct, "base64": hashlib_struct.base64,
-        "io": stdlib_io.io, "codecs": stdlib_io.codecs,
-        "click": lambda: _clicking().click(run), "typer": lambda: _clicking().typer(),
-        "fire": lambda: _clicking().fire(), "string": _string, "re": stdlib_re.namespace,
-        "regex": stdlib_re.namespace, "operator": small_modules.operator,
-        "bisect": small_modules.bisect, "heapq": small_modules.heapq,
-        "statistics": small_modules.statistics, "textwrap": small_modules.textwrap,
-        "unicodedata": small_modules.unicodedata, "pickle": small_modules.pickle,
-        "csv": stdlib_csv.namespace,
-        "transformers": lambda: _data_parsers(root),
+        "zlib": hashlib_struct.zlib, "struct": hashlib_struct.struct,
+        "base64": hashlib_struct.base64, "io": stdlib_io.io, "codecs": stdlib_io.codecs,
+        "string": _string, "re": stdlib_re.namespace, "regex": stdlib_re.namespace,
+        "operator": small_modules.operator, "bisect": small_modules.bisect,
+        "heapq": small_modules.heapq, "statistics": small_modules.statistics,
+        "textwrap": small_modules.textwrap, "unicodedata": small_modules.unicodedata,
+        "pickle": small_modules.pickle, "csv": stdlib_csv.namespace,
         "inspect": lambda: _inspecting().inspect(), "ast": lambda: _inspecting().syntax(),
         "six": lambda: _inspecting().six(run),
     }  # fmt: skip
-    if root in makers:
-        found: Value = makers[root]()
-    else:
-        found = mappings.namespace_for(root)
-    if found is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):
-        return Namespace(name, quiet=root in no_effect.SILENT)
-    if root in ("tqdm", "typing"):
-        return found if isinstance(found, Namespace) else None
-    for part in path if found is not None else ():
-        found = found.names.get(part)
-        if not isinstance(found, Namespace):
-            return None
-    return found if isinstance(found, Namespace) else None
-
-
-def _clicking() -> Any:
-    # Few scripts need it, and every estimate would pay for loading it.
-    from gpuconsole.preflight.interpreter.libraries import click_typer_fire
-
-    return click_typer_fire
 
 
 def _inspecting() -> Any:
+    # Few scripts need it, and every estimate would pay for loading it.
     from gpuconsole.preflight.interpreter.stdlib import inspect_ast_six
 
     return inspect_ast_six
-
-
-def _data_parsers(root: str) -> Namespace:
-    from gpuconsole.preflight.interpreter.libraries import hf_argparser
-
-    return hf_argparser.data_parsers(root)
 
 
 def _configparser() -> Namespace:
@@ -375,7 +344,7 @@ def _asyncio() -> Namespace:
 
 def _importlib() -> Namespace:
     def load(run: Run, name: Value, package: Value = None) -> Value:
-        return run.calls.named(name, package)
+        return run.calls.imports.named(name, package)
 
     util = _functions("importlib.util", {
         "find_spec": lambda run, *_: run.unknown("whether a module is installed"),

@@ -10,7 +10,7 @@ import unicodedata as real_unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from gpuconsole.preflight.interpreter.domain import string_sets
+from gpuconsole.preflight.interpreter.domain import sorting, string_sets
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     NativeFunction,
@@ -18,7 +18,6 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.stdlib import sorting
 
 _BINARY: dict[str, type[ast.operator]] = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "mod": ast.Mod,

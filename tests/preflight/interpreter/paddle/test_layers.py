@@ -12,8 +12,8 @@ import pytest
 
 from gpuconsole.preflight.interpreter.domain.values import Scope, Unknown
 from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.machine.statements import Interpreter
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 from tests.real.operator_rig import Case, in_interpreter, script
 
@@ -35,7 +35,7 @@ def follow(text: str) -> tuple[dict[str, Any], Run]:
     gc.disable()
     try:
         tree = ast.parse(HEAD + dedent(text))
-        machine.run_module(tree, "case.py", scope, {"__name__": "__main__"})
+        machine.imports.run_module(tree, "case.py", scope, {"__name__": "__main__"})
     finally:
         gc.enable()
     return scope.names, run

@@ -55,7 +55,7 @@ ORDERS = {
 
 def functional(run: Run, name: str, *args: Value, **kwargs: Value) -> Value:
     """Call a function of `paddle.nn.functional`."""
-    space = run.calls.library("paddle.nn.functional")
+    space = run.calls.imports.library("paddle.nn.functional")
     return run.calls.call(run.calls.get_attr(space, name), list(args), kwargs)
 
 

@@ -114,7 +114,7 @@ class Recurrent(Layer):
     ) -> None:
         """Run cell by cell, as Paddle does with a projection, which its kernel does not know."""
         calls = run.calls
-        space = calls.module("paddle.nn")
+        space = calls.imports.module("paddle.nn")
         cell = calls.get_attr(space, f"{self.label}Cell")
         options = {**attrs, **({"proj_size": proj_size} if proj_size else {})}
         made = [cell, *sizes, self.states, proj_size, options]
