@@ -86,10 +86,20 @@ def estimate(
             remembered=dict(remembered),
             calibration=None if tier else _history(state),
             state=state_folder(state),
+            images=_images(task, state),
             explain=explain,
             curve=curve,
         )
         return reading.ask(question) if task.script else question.answer(Analyses())
+
+
+def _images(task: Task, state: Path | None) -> frozenset[str] | None:
+    """Return the image that a task runs in as it is pinned; None where its hosts decide that."""
+    if not task.image:
+        return None
+    from gpuconsole.state.images import ImageNotes
+
+    return frozenset({ImageNotes(state_folder(state)).resolved(task.image)})
 
 
 def _history(state: Path | None) -> preflight.Calibration | None:

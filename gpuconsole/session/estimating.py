@@ -19,6 +19,7 @@ from gpuconsole.preflight.ladder import Means, Site, is_settled
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.climbing import Climb, Effects, Watching
 from gpuconsole.session.history import History
+from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.measurements import Measurements, Spot, choose_host
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.parts import Parts
@@ -31,6 +32,7 @@ from gpuconsole.session.spare import SpareDevices
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
 from gpuconsole.state.consent import LocalConsent
+from gpuconsole.state.images import ImageNotes
 
 
 class Estimating:
@@ -46,6 +48,7 @@ class Estimating:
         self._measurements = Measurements(folder, self._reader)
         self._preflights = parts.preflights or Preflights(self._reader, folder)
         self._assumptions = Assumptions(folder)
+        self._notes = ImageNotes(folder)
         self.consent = LocalConsent(folder)
         self._climbing = asyncio.Lock()
         self._climbs: set[Climb] = set()
@@ -70,6 +73,7 @@ class Estimating:
             empty=empty,
             remembered=self.assumptions(task.script) if task.script else {},
             calibration=self._history.calibration(),
+            images=self._images(task),
         )
 
     async def expect(self) -> None:
@@ -128,7 +132,7 @@ class Estimating:
         means = await self._means(
             task, known, Means(self._allowed(task), limit_s=most, insist=insist)
         )
-        key = (known.estimate.digest, task.args, task.image, task.mounts, task.backend)
+        key = _subject(task, known)
 
         async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
             # Where there is another host, this one need not be waited for.
@@ -149,7 +153,8 @@ class Estimating:
                 known = await ask("") if waits else known
                 tried = () if insist else self._failed.get(key, ())
                 found = await climb.run(known, user, tried=tried, seconds=seconds)
-                self._failed[key] = climb.failed(found.trials)
+                if key is not None:
+                    self._failed[key] = climb.failed(found.trials)
                 return found
         finally:
             self._climbs.discard(climb)
@@ -203,7 +208,7 @@ class Estimating:
         measured, HostBusyError where the host measures and is not waited for, UsageError without
         a host.
         """
-        task = completed(task)
+        task = with_pin(completed(task), self._notes)
         if local:
             await self._measurements.here(task, mode, progress, agreed)
             return
@@ -270,8 +275,25 @@ class Estimating:
         """Return the fleet with what people and faults have put aside."""
         return self._bench.hosts.snapshot()
 
+    def _images(self, task: Task) -> frozenset[str] | None:
+        """Return the images that a task may run in; None where no host is known that has one."""
+        if task.image:
+            return frozenset({self._notes.resolved(task.image)})
+        hosts = [host.name for host in self._snapshot().hosts if not host.cluster]
+        return frozenset(map(self._parts.default_image, hosts)) or None
+
     def _snapshot(self) -> FleetSnapshot:
         return self._parts.hosts.snapshot()
+
+
+def _subject(task: Task, report: Report) -> object:
+    """Return what decides whether a tier that failed would fail again; None where that cannot be
+    told, as the script cannot be read."""
+    digest = report.estimate.digest
+    if not digest:
+        return None
+    return (digest, task.args, task.edits, task.image, task.mounts, task.backend, Path.cwd(),
+            tuple(sorted(task.env.items())))  # fmt: skip
 
 
 def _last(sites: Sequence[Site]) -> Site | None:

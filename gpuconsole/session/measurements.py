@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
@@ -19,8 +19,8 @@ from gpuconsole.session import measuring
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.measuring import Progress
 from gpuconsole.session.reading.beside import AsyncReader
-from gpuconsole.session.reading.questions import Checking, Requested, Requesting
-from gpuconsole.session.reading.recordings import Mode
+from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
+from gpuconsole.session.reading.recordings import Mode, python_path
 from gpuconsole.session.submission import Packer
 from gpuconsole.state.measured import MeasuredScripts
 from gpuconsole.state.turns import Turn, measuring_turn
@@ -39,6 +39,19 @@ class Spot:
     """The one that the device tier takes."""
     patient: bool = True
     """Whether to wait while the host measures for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A measurement under way."""
+
+    task: Task
+    mode: Mode
+    image: str
+    """Of the container; "" for this machine."""
+    name: str
+    """Under which its recording is stored."""
+    since_ns: int
 
 
 class Measurements:
@@ -69,9 +82,10 @@ class Measurements:
 
         sandbox = Sandbox()
         await asyncio.to_thread(_require_agreed, sandbox, agreed)
+        made = await self._begin(task, mode)
         root = await asyncio.to_thread(_root, task)
         folders = {root, Path(task.script).parent}
-        paths = tuple(filter(Path.is_dir, map(Path, _python_path(task))))
+        paths = tuple(filter(Path.is_dir, python_path(task)))
         asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
         folders.update(
             path for path in paths if not path.is_relative_to(root) and not is_shared(path)
@@ -87,7 +101,7 @@ class Measurements:
         except RefusedError as error:
             seen = f" Of {root} it sees only the script and what that imports." if alone else ""
             raise type(error)(error.title, error.message, error.hint + seen) from None
-        await self._store(task, mode, asked.request, document)
+        await self._store(made, document)
 
     async def on_host(
         self, task: Task, mode: Mode, progress: Progress, *, bench: Bench, at: Spot, pack: Packer
@@ -97,6 +111,7 @@ class Measurements:
         from gpuconsole.session.ondevice import measure_on_device
         from gpuconsole.session.onhost import Asked, clear, measure_on_host
 
+        made = await self._begin(task, mode, at.image)
         async with self._packed(task, mode, pack, bench.settings.code_size_limit) as packed:
             bundle, asked = packed
             async with self._turn(progress) as turn:
@@ -110,7 +125,7 @@ class Measurements:
                     document = await measure_on_host(bench, at.host, wanted)
                 else:
                     document = await measure_on_device(bench, at.host, at.device, wanted)
-        await self._store(task, mode, asked.request, document)
+        await self._store(made, document)
 
     @asynccontextmanager
     async def _packed(
@@ -122,7 +137,7 @@ class Measurements:
             bundle = Path(folder) / "project.tar.gz"
             packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
             root = script.parents[len(Path(packed.script).parts) - 1]
-            paths = tuple(path for path in _python_path(task) if path.is_relative_to(root))
+            paths = tuple(path for path in python_path(task) if path.is_relative_to(root))
             asked = Requesting(task, mode, root, Path.cwd(), paths)
             yield bundle, await self._reader.asked(asked)
 
@@ -130,12 +145,17 @@ class Measurements:
         words = "waiting for another measurement"
         return measuring_turn(self._state, asyncio.sleep, lambda: progress(0.0, words))
 
-    async def _store(
-        self, task: Task, mode: Mode, request: dict[str, Any], document: bytes
-    ) -> None:
-        batch = request["batch"]["value"]
-        key = await self._reader.asked(Checking(task, document, batch, mode))
-        await asyncio.to_thread(self._stored.put, key, document)
+    async def _begin(self, task: Task, mode: Mode, image: str = "") -> _Begun:
+        """Return what is measured, as it is before anything of it is packed or run."""
+        since_ns = time.time_ns()
+        return _Begun(task, mode, image, await self._reader.asked(Naming(task, mode)), since_ns)
+
+    async def _store(self, made: _Begun, document: bytes) -> None:
+        """Store a recording with what it was made with. RefusedError where the script, or a file
+        that it read, has changed since it began."""
+        check = Checking(made.task, document, made.mode, made.name, made.image, made.since_ns)
+        inputs = await self._reader.asked(check)
+        await asyncio.to_thread(self._stored.put, made.name, made.image, inputs, document)
 
 
 def _require_agreed(sandbox: Sandbox, agreed: Isolation) -> None:
@@ -175,9 +195,3 @@ def _root(task: Task) -> Path:
     if task.project:
         return Path(task.project)
     return project_of(script, task.args, Path.cwd()) or script.parent
-
-
-def _python_path(task: Task) -> tuple[Path, ...]:
-    """Return the folders in which the user's Python looks for modules, the task's own first."""
-    said = task.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    return tuple(Path(one).absolute() for one in said.split(os.pathsep) if one)

@@ -41,12 +41,14 @@ class Preflights:
         empty: bool = False,
         remembered: Mapping[str, str] = MappingProxyType({}),
         calibration: Calibration | None = None,
+        images: frozenset[str] | None = None,
     ) -> Report:
         """Hold a task against each device as it is, or, with `empty`, against one device of each
         kind as if nobody used it.
 
         `remembered` are answers of earlier times; the task's own win. `calibration` corrects the
-        answer by what was seen, unless a tier is asked for. RefusedError for a tier that
+        answer by what was seen, unless a tier is asked for. `images` are those that the task may
+        run in: a recording of another is not used. RefusedError for a tier that
         is not to be had; UsageError for a script that cannot be read, or a task's own answer that
         is for nothing in it.
         """
@@ -69,6 +71,7 @@ class Preflights:
             remembered=dict(remembered),
             calibration=None if tier else calibration,
             state=self._state,
+            images=images,
         )
         if not task.script:
             return await asyncio.to_thread(question.answer, Analyses())

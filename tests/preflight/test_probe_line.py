@@ -108,6 +108,7 @@ def test_a_batch_sampler_of_the_scripts_own_gives_batches_of_this_runs_size(
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "probe_line", line)
+    monkeypatch.syspath_prepend(str(PROBE))
     return module("probe")
 
 

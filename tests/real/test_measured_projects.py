@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.errors import RefusedError
 from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.session.measurements import Measurements
 from gpuconsole.session.reading.analyses import located
@@ -20,6 +22,7 @@ from tests.real.test_measuring import TRAIN, WithoutBubblewrap, need_bubblewrap
 pytestmark = pytest.mark.real
 
 TOOL = """
+import importlib
 import os
 import sys
 
@@ -46,6 +49,7 @@ with open("data/large.bin", "ab") as data:
     data.write(b"y")
 assert os.path.getsize("data/large.bin") == 3 * 2**20 + 1
 
+depth = importlib.import_module("wholenet." + "".join(["de", "pth"])).DEPTH
 net = build(settings["width"])
 opt = paddle.optimizer.Adam(parameters=net.parameters())
 data = paddle.io.TensorDataset([paddle.randn([512, settings["width"]]),
@@ -67,12 +71,25 @@ def lay_out(root: Path) -> None:
     (root / "wholenet" / "__init__.py").write_text(
         "import paddle\n\ndef build(width):\n    return paddle.nn.Linear(width, 10)\n"
     )
-    (root / "extra" / "wholehelpers.py").write_text("")
+    (root / "wholenet" / "depth.py").write_text("DEPTH = 1\n")
+    (root / "extra" / "wholehelpers.py").write_text("HELP = 1\n")
     (root / "data" / "large.bin").write_bytes(b"x" * (3 * 2**20))
 
 
 def files(root: Path) -> dict[str, bytes]:
     return {str(one): one.read_bytes() for one in sorted(root.rglob("*")) if one.is_file()}
+
+
+def require_forgotten(state: Path, task: Task, *changed: Path) -> None:
+    """Require that a recording holds while each of these files is as it was, and no longer."""
+    for path in changed:
+        before = path.read_bytes(), path.stat().st_mtime_ns
+        path.write_bytes(before[0][:-1] + b"#")
+        with pytest.raises(RefusedError, match="no traced recording"):
+            recorded(state, located(task), None, "traced")
+        path.write_bytes(before[0])
+        os.utime(path, ns=(before[1], before[1]))
+        assert recorded(state, located(task), None, "traced") is not None
 
 
 def task_of(root: Path) -> Task:
@@ -103,6 +120,8 @@ async def test_a_project_is_measured_here_as_it_is_run_and_stays_as_it_was(
     found = recorded(tmp_path / "state", located(task), None, "traced")
     assert found is not None
     assert not found.refusal
+    seen = ("wholenet/depth.py", "configs/net.yml", "data/large.bin", "extra/wholehelpers.py")
+    require_forgotten(tmp_path / "state", task, *(root / name for name in seen))
 
 
 ATTACK = """
@@ -182,3 +201,7 @@ async def test_a_project_is_measured_on_a_host_as_it_is_run(
     found = recorded(desk.state, located(task), None, "traced")
     assert found is not None
     assert not found.refusal
+    require_forgotten(desk.state, task, root / "wholenet" / "depth.py", root / "data/large.bin")
+    other = frozenset({"another:image"})
+    with pytest.raises(RefusedError):
+        recorded(desk.state, located(task), None, "traced", other)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuconsole import preflight
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
-from gpuconsole.core.jobs import Task
+from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight.digest import script_digest, settings_of
 from gpuconsole.remote.sandbox import Sandbox
 from gpuconsole.session import measuring
 from gpuconsole.session.measurements import Measurements, choose_host
+from gpuconsole.session.reading import inputs, recordings
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.beside import AsyncReader
-from gpuconsole.session.reading.questions import Checking, Estimating
-from gpuconsole.session.reading.recordings import read, recorded
-from gpuconsole.state.measured import MeasuredScripts, key_of
+from gpuconsole.session.reading.installed import paddle_version
+from gpuconsole.session.reading.questions import Checking, Estimating, Naming
+from gpuconsole.session.reading.recordings import Mode, recorded
+from gpuconsole.state.measured import MeasuredScripts
 
 SCRIPT = """
 import argparse
@@ -95,8 +103,21 @@ def run(batch: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def document(mode: str) -> dict[str, Any]:
-    return {"version": 1, "mode": mode, "paddle": "3.3.1", "runs": [run(2), run(4)]}
+def document(mode: str, *files: Path, root: Path | None = None) -> dict[str, Any]:
+    """Return what the probe says of a script that read these files of the project."""
+    read = {str(one.relative_to(root)) if root else str(one): told(one) for one in files}
+    return {
+        "version": 1, "mode": mode, "paddle": paddle_version(), "runs": [run(2), run(4)],
+        "read": {"files": read, "folders": []},
+    }  # fmt: skip
+
+
+def told(file: Path) -> list[Any] | None:
+    if not file.exists():
+        return None
+    content = file.read_bytes()
+    small = len(content) <= inputs.HASHED_BYTES
+    return [len(content), hashlib.sha256(content).hexdigest() if small else ""]
 
 
 @pytest.fixture
@@ -112,9 +133,20 @@ def asked(script: Path, *args: str) -> tuple[Task, preflight.Analysis]:
     return task, preflight.analyse(script, args, project=script.parent)
 
 
-def keep(state: Path, script: Path, mode: str, *args: str, batch: int = 8) -> None:
-    key = key_of(script_digest(script, args, script.parent), settings_of(args, batch), mode)
-    MeasuredScripts(state).put(key, json.dumps(document(mode)).encode())
+def keep(state: Path, script: Path, mode: Mode, *args: str) -> None:
+    """Store a recording of a script as it is now, as a measurement does."""
+    measured(state, asked(script, *args)[0], mode, document(mode))
+
+
+def measured(
+    state: Path, task: Task, mode: Mode, said: dict[str, Any], image: str = "",
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:  # fmt: skip
+    since_ns, name = time.time_ns(), Naming(task, mode).answer(Analyses())
+    meanwhile()
+    content = json.dumps(said).encode()
+    check = Checking(task, content, mode, name, image, since_ns)
+    MeasuredScripts(state).put(name, image, check.answer(Analyses()), content)
 
 
 def test_a_measurement_holds_for_every_batch_size(tmp_path: Path, script: Path) -> None:
@@ -141,10 +173,9 @@ def test_a_recording_holds_for_the_modules_of_the_project_too(
     (root / "net.py").write_text("import paddle\n")
     monkeypatch.chdir(root)
     task = Task("x", script=str(root / "tools" / "train.py"))
-    checking = Checking(task, json.dumps(document("traced")).encode(), 8, "traced")
-    name = checking.answer(Analyses())
+    name = Naming(task, "traced").answer(Analyses())
     (root / "net.py").write_text("import paddle as other\n")
-    assert checking.answer(Analyses()) != name
+    assert Naming(task, "traced").answer(Analyses()) != name
 
 
 def test_a_script_whose_project_uses_paddle_is_not_said_to_have_none(
@@ -165,9 +196,8 @@ def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(
     tmp_path: Path, script: Path
 ) -> None:
     keep(tmp_path, script, "traced")
-    key = key_of(script_digest(script, (), script.parent), settings_of((), 8), "meta")
     runs = [{**run(size), "sizes": [4000, 200]} for size in (2, 4)]
-    MeasuredScripts(tmp_path).put(key, json.dumps({**document("meta"), "runs": runs}).encode())
+    measured(tmp_path, asked(script)[0], "meta", {**document("meta"), "runs": runs})
     found = recorded(tmp_path, *asked(script))
     assert found is not None
     assert found.tier == "traced"
@@ -189,11 +219,15 @@ def test_the_meta_tier_wins_unless_the_other_is_asked_for(tmp_path: Path, script
 def test_a_recording_of_a_mode_that_there_is_no_more_is_passed_over(
     tmp_path: Path, script: Path
 ) -> None:
-    keep(tmp_path, script, "symbolic")
+    task, analysis = asked(script)
+    made = {"image": "", "paddle": paddle_version(), "files": {}}
+    content = json.dumps(document("symbolic")).encode()
+    name = recordings.key(task, analysis, "symbolic")
+    MeasuredScripts(tmp_path).put(name, "", made, content)
     assert recorded(tmp_path, *asked(script)) is None
     assert recorded(tmp_path, *asked(script), "symbolic") is None
     with pytest.raises(UsageError, match="not a measurement"):
-        read(asked(script)[0], document("symbolic"))
+        recordings.read(task, document("symbolic"), "symbolic")
     keep(tmp_path, script, "traced")
     found = recorded(tmp_path, *asked(script))
     assert found is not None
@@ -217,3 +251,210 @@ def test_a_tier_that_is_not_measured_at_all_has_no_measurement(
     task, analysis = asked(script)
     assert recorded(tmp_path, task, analysis, "static") is None
     assert recorded(tmp_path, Task("x"), None, "") is None
+
+
+# --- what decides the answer ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env": {"WIDTH": "8"}},
+        {"env": {"PYTHONPATH": "/lib/other"}},
+        {"mounts": (Mount("/data/small", "/data"),)},
+        {"mounts": (Mount("/data/large", "/data", read_only=False),)},
+        {"backend": "npu"},
+        {"edits": (Edit("train.py", 2, "import argparse", "import argparse, os"),)},
+        {"ship": ("secret.txt",)},
+    ],
+    ids=["env", "path", "mounts", "kind of mount", "backend", "edits", "ship"],
+)
+def test_a_recording_answers_for_its_own_settings_alone(
+    tmp_path: Path, script: Path, change: dict[str, Any]
+) -> None:
+    task, analysis = asked(script)
+    task = replace(task, env={"LEVEL": "1"}, mounts=(Mount("/data/large", "/data"),))
+    measured(tmp_path, task, "traced", document("traced"))
+    assert recorded(tmp_path, task, analysis) is not None
+    assert recorded(tmp_path, replace(task, **change), analysis) is None
+
+
+def test_a_changed_line_that_sets_the_batch_size_is_no_other_script(
+    tmp_path: Path, script: Path
+) -> None:
+    script.write_text(SCRIPT.replace("args.batch_size", "24"))
+    task, analysis = asked(script)
+    keep(tmp_path, script, "traced")
+    edits = analysis.set_batch(48).edits
+    assert edits
+    assert recorded(tmp_path, replace(task, edits=edits, batch_size=48), analysis) is not None
+    assert recorded(tmp_path, replace(task, edits=edits), analysis) is None
+
+
+def test_another_working_folder_is_another_run(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (script.parent / "inside").mkdir()
+    monkeypatch.chdir(script.parent)
+    keep(tmp_path, script, "traced")
+    assert recorded(tmp_path, *asked(script)) is not None
+    monkeypatch.chdir(script.parent / "inside")
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_the_user_s_own_path_for_modules_counts(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "one"))
+    keep(tmp_path, script, "traced")
+    assert recorded(tmp_path, *asked(script)) is not None
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "two"))
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_a_recording_of_an_image_answers_for_that_image(tmp_path: Path, script: Path) -> None:
+    task, analysis = asked(script)
+    said = {**document("traced"), "paddle": "2.6"}
+    measured(tmp_path, task, "traced", said, image="paddle:3")
+    assert recorded(tmp_path, task, analysis, "", frozenset({"paddle:3", "own:1"})) is not None
+    assert recorded(tmp_path, task, analysis, "", None) is not None
+    assert recorded(tmp_path, task, analysis, "", frozenset({"own:1"})) is None
+    keep(tmp_path, script, "traced")
+    assert recorded(tmp_path, task, analysis, "", frozenset({"own:1"})) is not None
+
+
+def test_another_paddle_on_this_machine_is_measured_again(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "paddle_version", lambda: "3.3.1")
+    measured(tmp_path, asked(script)[0], "traced", {**document("traced"), "paddle": "3.3.1"})
+    assert recorded(tmp_path, *asked(script)) is not None
+    monkeypatch.setattr(recordings, "paddle_version", lambda: "3.4.0")
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_a_script_that_cannot_be_read_has_no_name(tmp_path: Path, script: Path) -> None:
+    task, analysis = asked(script)
+    script.unlink()
+    assert recordings.key(task, analysis, "traced") == ""
+    assert recorded(tmp_path, task, analysis) is None
+    with pytest.raises(UsageError):
+        Naming(task, "traced").answer(Analyses())
+
+
+# --- files that were read ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_files(script: Path) -> dict[str, Path]:
+    """Files of a project that a script finds by computed names."""
+    root = script.parent
+    found = {name: root / name for name in ("net.py", "sizes.txt", "data.bin", "local.yaml")}
+    found["net.py"].write_text("WIDTH = 4\n")
+    found["sizes.txt"].write_text("8 16\n")
+    found["data.bin"].write_bytes(b"x" * (inputs.HASHED_BYTES + 1))
+    for path in found.values():
+        if path.exists():
+            os.utime(path, (1000, 1000))
+    return found
+
+
+@pytest.mark.parametrize("name", ["net.py", "sizes.txt", "data.bin", "local.yaml"])
+def test_a_recording_holds_while_the_files_that_it_read_are_as_they_were(
+    tmp_path: Path, script: Path, read_files: dict[str, Path], name: str
+) -> None:
+    root = script.parent
+    said = document("traced", *read_files.values(), root=root)
+    measured(tmp_path, asked(script)[0], "traced", said)
+    (root / "notes.md").write_text("not read")
+    assert recorded(tmp_path, *asked(script)) is not None
+    before = read_files[name].read_bytes() if name != "local.yaml" else b""
+    read_files[name].write_bytes(before[:-1] + b"!")
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_a_folder_that_was_listed_holds_while_nothing_is_added(
+    tmp_path: Path, script: Path
+) -> None:
+    (script.parent / "data").mkdir()
+    os.utime(script.parent / "data", (1000, 1000))
+    said = document("traced")
+    said["read"]["folders"] = ["data", "missing", "train.py"]
+    measured(tmp_path, asked(script)[0], "traced", said)
+    assert recorded(tmp_path, *asked(script)) is not None
+    (script.parent / "data" / "more.jpg").touch()
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+@pytest.mark.parametrize("name", ["train.py", "net.py", "data.bin", "local.yaml"])
+def test_what_changed_while_it_was_measured_is_not_stored(
+    tmp_path: Path, script: Path, read_files: dict[str, Path], name: str
+) -> None:
+    said = document("traced", *read_files.values(), root=script.parent)
+    path = script.parent / name
+
+    def change() -> None:
+        path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n# changed\n")
+
+    with pytest.raises(RefusedError, match=r"no longer|not what was measured"):
+        measured(tmp_path, asked(script)[0], "traced", said, meanwhile=change)
+    assert recorded(tmp_path, *asked(script)) is None
+
+
+def test_a_file_that_did_not_travel_is_no_input(tmp_path: Path, script: Path) -> None:
+    left = script.parent / "huge.npy"
+    left.write_bytes(b"left out")
+    os.utime(left, (1000, 1000))
+    said = document("traced")
+    said["read"]["files"] = {"huge.npy": None}
+    measured(tmp_path, asked(script)[0], "traced", said)
+    left.write_bytes(b"changed")
+    assert recorded(tmp_path, *asked(script)) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["../../secret", "/etc/passwd", "a/../../secret", "x\0y", "x" * 5000]
+)
+def test_names_from_elsewhere_are_not_looked_at(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    looked: list[Path] = []
+    mark = inputs.mark
+    monkeypatch.setattr(inputs, "mark", lambda path: (looked.append(path), mark(path))[1])
+    said = document("traced")
+    said["read"] = {"files": {name: [1, ""], "gone.py": None}, "folders": [name]}
+    measured(tmp_path, asked(script)[0], "traced", said)
+    assert looked == [script.parent / "gone.py"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        None, 7, {}, {"files": {}}, {"files": [], "folders": []}, {"files": {}, "folders": {}},
+        {"files": {str(n): None for n in range(inputs.MOST_NAMES + 1)}, "folders": []},
+        {"files": {"train.py": "yes"}, "folders": []},
+        {"files": {"train.py": [1, 2, 3]}, "folders": []},
+    ],
+)  # fmt: skip
+def test_a_document_that_does_not_say_what_was_read_is_not_stored(
+    tmp_path: Path, script: Path, read: object
+) -> None:
+    with pytest.raises(RefusedError):
+        measured(tmp_path, asked(script)[0], "traced", {**document("traced"), "read": read})
+
+
+def test_a_recording_of_another_tier_is_none_of_this(tmp_path: Path, script: Path) -> None:
+    with pytest.raises(UsageError, match="meta"):
+        measured(tmp_path, asked(script)[0], "meta", document("traced"))
+    with pytest.raises(UsageError, match="device"):
+        measured(tmp_path, asked(script)[0], "device", document("traced"))
+
+
+def test_what_was_stored_before_inputs_were_is_not_used(tmp_path: Path, script: Path) -> None:
+    keep(tmp_path, script, "traced")
+    (stored,) = (tmp_path / "measured").iterdir()
+    stored.write_bytes(gzip.compress(json.dumps(document("traced")).encode()))
+    assert recorded(tmp_path, *asked(script)) is None
+    former = stored.with_name("0" * 32 + "-traced.json.gz")
+    stored.rename(former)
+    assert recorded(tmp_path, *asked(script)) is None

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import probe_line
+import probe_reads
 
 VERSION = 1
 MODES = ("traced", "meta", "device")
@@ -232,6 +233,7 @@ def document(request: Any, runs: Any) -> Any:
         del one["paddle"]
         one.pop("request", None)
     return {
+        "read": probe_reads.united(runs),
         "version": VERSION,
         "mode": request["mode"],
         "script": request["script"],

@@ -14,6 +14,8 @@ class Channel:
     """Where answers go. The script's own standard output and error are one other stream."""
 
     def __init__(self) -> None:
+        self.reads: Any = None
+        """What the script reads, once it runs."""
         self.out = os.fdopen(os.dup(1), "w")
         os.set_inheritable(self.out.fileno(), False)
         os.dup2(2, 1)
@@ -26,6 +28,8 @@ class Channel:
 
     def end(self, message: Any) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
+        if "run" in message:
+            message["run"]["read"] = self.reads.told()
         self.say(message)
         # What the script forked would hold the stream open.
         for child in multiprocessing.active_children():
@@ -66,6 +70,7 @@ def main() -> None:
     import probe_imports
     import probe_network
     import probe_older
+    import probe_reads
     import probe_standins
     import probe_tree
 
@@ -93,6 +98,8 @@ def main() -> None:
         watch = probe_device if request["mode"] == "device" else probe_hooks
         session = watch.Session(paddle, request, channel)
     session.install()
+    channel.reads = probe_reads.Reads(request)
+    sys.addaudithook(channel.reads.heard)
     try:
         start(script, probe_batch.arguments(request), request["root"])
     except SystemExit as left:

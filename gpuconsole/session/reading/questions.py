@@ -16,7 +16,7 @@ from gpuconsole.core.estimate import Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
-from gpuconsole.errors import RefusedError
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.session.reading import recordings
@@ -59,6 +59,8 @@ class Estimating:
     """What was seen of runs and cards, which corrects the answer."""
     state: Path | None = None
     """The folder that recordings of scripts are in."""
+    images: frozenset[str] | None = None
+    """The images that the task may run in, None where that is not known."""
     explain: bool = False
     curve: bool = False
 
@@ -71,7 +73,7 @@ class Estimating:
             preflight.require_known(analysis, self.task.assumptions)
         measured = None
         if self.state is not None:
-            measured = recordings.recorded(self.state, task, analysis, self.tier)
+            measured = recordings.recorded(self.state, task, analysis, self.tier, self.images)
         report = preflight.report(
             task, self.cards, backend=self._backend, analysis=analysis,
             calibration=self.calibration, measured=measured,
@@ -155,20 +157,55 @@ class Requesting(_Refusing[Requested]):
 
 
 @dataclass(frozen=True, slots=True)
-class Checking(_Refusing[str]):
-    """Under which name a recording is stored; RefusedError for a document that is none."""
+class Naming(_Refusing[str]):
+    """Under which name a recording of a task's script as it is now is stored."""
 
     answers: ClassVar[Any] = str
     task: Task
-    document: bytes
-    """As the measured process wrote it: nothing is taken for granted."""
-    batch: int | None
     mode: Mode
 
     def answer(self, analyses: Analyses) -> str:
+        """Return the name. UsageError for a script that cannot be read."""
+        task = located(self.task)
+        name = recordings.key(task, analyses.of(task), self.mode)
+        if not name:
+            raise UsageError(
+                "The script cannot be read",
+                f"{clean(task.script, 500)}, or what it imports, cannot be read.",
+                "What is measured could not be told from another script.",
+            )
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Checking(_Refusing[dict[str, Any]]):
+    """With what inputs a recording is stored; RefusedError for a document that is none, or one of
+    a script that has changed meanwhile."""
+
+    answers: ClassVar[Any] = dict[str, Any]
+    task: Task
+    document: bytes
+    """As the measured process wrote it: nothing is taken for granted."""
+    mode: Mode
+    name: str
+    """What `Naming` answered before the script was measured."""
+    image: str
+    """Of the container; "" for this machine."""
+    since_ns: int
+    """When the measurement began."""
+
+    def answer(self, analyses: Analyses) -> dict[str, Any]:
         """Read the document, so that one that is none never waits for later estimates."""
-        recordings.read(self.task, recordings.parsed(self.document))
-        return recordings.key(located(self.task), self.batch, self.mode)
+        document = recordings.parsed(self.document)
+        recordings.read(self.task, document, self.mode)
+        task = located(self.task)
+        if recordings.key(task, analyses.of(task), self.mode) != self.name:
+            raise RefusedError(
+                "The script changed while it was measured",
+                f"{clean(task.script, 500)}, or what it imports, is not what was measured.",
+                "Measure it again.",
+            )
+        return recordings.inputs(task, document, self.image, self.since_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import MEASURED_NAME
-from gpuconsole.errors import RefusedError
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.reading import inputs as files
+from gpuconsole.session.reading.installed import paddle_version
 
 if TYPE_CHECKING:
     from gpuconsole import preflight
@@ -18,14 +23,20 @@ if TYPE_CHECKING:
 
 Mode = MeasuredTier
 MODES = MEASURED_TIERS
+PYTHON_PATH = "PYTHONPATH"
 
 
 def recorded(
-    state: Path, task: Task, analysis: preflight.Analysis | None, tier: str = ""
+    state: Path,
+    task: Task,
+    analysis: preflight.Analysis | None,
+    tier: str = "",
+    images: frozenset[str] | None = None,
 ) -> preflight.Measured | OnDevice | None:
     """Return the best recording in a state folder of a task's script as it is now, or None.
 
-    With a tier that has to be measured, RefusedError when it was not.
+    `images` are those that the task may run in, None where that is not known. With a tier that has
+    to be measured, RefusedError when it was not.
     """
     if not task.script or tier not in ("", *MODES):
         return None
@@ -33,11 +44,11 @@ def recorded(
         return None
     from gpuconsole.state.measured import MeasuredScripts
 
-    stored = MeasuredScripts(state)
-    batch = None if analysis is None else analysis.outcome(None, "gpu").batch
+    stored, holds = MeasuredScripts(state), partial(_hold, task, images)
     for mode in (tier,) if tier else MODES:
-        document = stored.get(key(task, batch, mode))
-        found = None if document is None else read(task, document, analysis)
+        name = key(task, analysis, mode)
+        document = stored.get(name, holds) if name else None
+        found = None if document is None else read(task, document, mode, analysis)
         # One that says less than reading the script does counts only where it was asked for.
         if found is not None and (tier or _answers(found, task)):
             return found
@@ -56,12 +67,21 @@ def _answers(found: preflight.Measured | OnDevice, task: Task) -> bool:
 
 
 def read(
-    task: Task, document: Mapping[str, Any], analysis: preflight.Analysis | None = None
+    task: Task,
+    document: Mapping[str, Any],
+    mode: str,
+    analysis: preflight.Analysis | None = None,
 ) -> preflight.Measured | OnDevice:
-    """Return what a recording says; UsageError when it is none."""
+    """Return what a recording of a tier says; UsageError when it is none."""
     from gpuconsole.preflight import measured, ondevice
 
-    if document.get("mode") == "device":
+    if document.get("mode") != mode:
+        raise UsageError(
+            "Cannot read the measurement",
+            f"What the probe wrote is none of the {mode} tier.",
+            "Measure again.",
+        )
+    if mode == "device":
         return ondevice.load(document, script=task.script, analysis=analysis)
     return measured.load(dict(document), script=task.script, analysis=analysis)
 
@@ -81,11 +101,85 @@ def parsed(document: bytes) -> dict[str, Any]:
     return found
 
 
-def key(task: Task, batch: int | None, mode: str) -> str:
-    """Return the name under which a recording of a task's script is stored."""
+def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
+    """Return the name under which recordings of a task's script are stored, "" where the script
+    cannot be read.
+
+    It is of all that decides the answer and is known before the script runs: its text and what
+    that imports, the command line, and what it runs in. The batch size does not count.
+    """
     from gpuconsole.preflight.digest import script_digest, settings_of
     from gpuconsole.state.measured import key_of
 
-    project = Path(task.project) if task.project else None
-    digest = script_digest(Path(task.script), task.args, project)
-    return key_of(digest, settings_of(task.args, batch), mode)
+    root = _root(task)
+    digest = script_digest(Path(task.script), task.args, root)
+    if not digest:
+        return ""
+    batch = None if analysis is None else analysis.outcome(None, "gpu").batch
+    cwd = Path.cwd()
+    settings = {
+        "script": _named(Path(task.script), root),
+        "args": settings_of(task.args, batch),
+        "env": {name: value for name, value in task.env.items() if name != PYTHON_PATH},
+        "path": [_named(folder, root) for folder in python_path(task)],
+        "cwd": _named(cwd, root) if cwd.is_relative_to(root) else "",
+        "mounts": [[one.source, one.target, one.read_only] for one in task.mounts],
+        "backend": task.backend,
+        "edits": [
+            [_named(Path(one.file), root), one.line, one.new] for one in _edits(task, analysis)
+        ],
+        "ship": [_named(Path(name).expanduser(), root) for name in task.ship],
+    }
+    return key_of(digest, settings, mode)
+
+
+def inputs(task: Task, document: Mapping[str, Any], image: str, since_ns: int) -> dict[str, Any]:
+    """Return what a recording was made with beside its name: it holds while that is so.
+
+    `image` is that of its container, "" for this machine. RefusedError where a file that was read
+    has changed since the measurement began, at `since_ns`.
+    """
+    marks = files.marks(document, _tree(task), since_ns)
+    return {"image": image, "paddle": str(document.get("paddle", ""))[:40], "files": marks}
+
+
+def python_path(task: Task) -> tuple[Path, ...]:
+    """Return the folders in which the user's Python looks for modules, the task's own first."""
+    said = task.env.get(PYTHON_PATH, os.environ.get(PYTHON_PATH, ""))
+    return tuple(Path(one).absolute() for one in said.split(os.pathsep) if one)
+
+
+def _hold(task: Task, images: frozenset[str] | None, inputs: Mapping[str, Any]) -> bool:
+    """Tell whether all is as it was when a recording was made."""
+    image = inputs.get("image")
+    if image == "":
+        here = paddle_version()
+        placed = not here or here == inputs.get("paddle")
+    else:
+        placed = images is None or image in images
+    return placed and files.hold(inputs.get("files"), _tree(task))
+
+
+def _edits(task: Task, analysis: preflight.Analysis | None) -> tuple[Edit, ...]:
+    """Return the lines that are changed in the shipped copy, but for the one of the batch size."""
+    if analysis is None or not task.edits or task.batch_size is None:
+        return task.edits
+    own = analysis.set_batch(task.batch_size).edits
+    return tuple(edit for edit in task.edits if edit not in own)
+
+
+def _tree(task: Task) -> files.Tree:
+    root = _root(task)
+    edited = frozenset(_named(Path(edit.file), root) for edit in task.edits)
+    return files.Tree(root, python_path(task), edited)
+
+
+def _root(task: Task) -> Path:
+    """Return the folder that a task's files are named from."""
+    return Path(task.project or Path(task.script).parent).resolve()
+
+
+def _named(path: Path, root: Path) -> str:
+    """Return a path by its name in the project, in full where it lies elsewhere."""
+    path = path.resolve()
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
