@@ -153,8 +153,7 @@ class Estimating:
                 known = await ask("") if waits else known
                 tried = () if insist else self._failed.get(key, ())
                 found = await climb.run(known, user, tried=tried, seconds=seconds)
-                if key is not None:
-                    self._failed[key] = climb.failed(found.trials)
+                self._failed[key] = climb.failed(found.trials)
                 return found
         finally:
             self._climbs.discard(climb)
@@ -287,13 +286,9 @@ class Estimating:
 
 
 def _subject(task: Task, report: Report) -> object:
-    """Return what decides whether a tier that failed would fail again; None where that cannot be
-    told, as the script cannot be read."""
-    digest = report.estimate.digest
-    if not digest:
-        return None
-    return (digest, task.args, task.edits, task.image, task.mounts, task.backend, Path.cwd(),
-            tuple(sorted(task.env.items())))  # fmt: skip
+    """Return what decides whether a tier that failed would fail again."""
+    return (report.estimate.digest or task.script, task.args, task.edits, task.image, task.mounts,
+            task.backend, Path.cwd(), tuple(sorted(task.env.items())))  # fmt: skip
 
 
 def _last(sites: Sequence[Site]) -> Site | None:

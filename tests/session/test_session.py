@@ -62,6 +62,7 @@ class Answers(Preflights):
         empty: bool = False,
         remembered: Mapping[str, str] = MappingProxyType({}),
         calibration: Calibration | None = None,
+        images: frozenset[str] | None = None,
     ) -> Report:
         return self._room.report
 

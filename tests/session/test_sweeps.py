@@ -46,6 +46,7 @@ class ByWidth(Preflights):
         empty: bool = False,
         remembered: Mapping[str, str] = MappingProxyType({}),
         calibration: Calibration | None = None,
+        images: frozenset[str] | None = None,
     ) -> Report:
         self.asked.append(task.args)
         words = dict(zip(task.args[::2], task.args[1::2], strict=True))
