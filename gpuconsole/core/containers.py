@@ -67,6 +67,8 @@ class ContainerSpec:
     is in them where it is `read_only`."""
     memory_folders: Mapping[str, float] = field(default_factory=dict)
     """Folders in memory that its user may write to, each with its size in MiB."""
+    log_mib: float = 1024.0
+    """How much of its output the engine keeps."""
     python_path: str = ""
     """A folder in which Python looks before those that the image or `env` name."""
     share: Share | None = None

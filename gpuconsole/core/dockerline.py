@@ -23,8 +23,8 @@ SECURITY_OPTIONS = ("no-new-privileges",)
 DROPPED_CAPABILITIES = ("ALL",)
 LOG_DRIVER = "json-file"
 """Named so that a host whose default driver keeps no log still has one to follow."""
-LOG_OPTIONS = {"max-size": "256m", "max-file": "4"}
-"""A script that prints for ever fills 1 GiB of the host's disk, not all of it."""
+LOG_FILES = 4
+"""A log is kept in so many files, of which the oldest goes first."""
 
 
 def size_bytes(size_mib: float) -> int:
@@ -103,9 +103,15 @@ def _confinement(spec: ContainerSpec) -> list[str]:
     for folder in spec.input_folders:
         options += ["--volume", folder]
     options += ["--log-driver", LOG_DRIVER]
-    for name, value in LOG_OPTIONS.items():
+    for name, value in log_options(spec).items():
         options += ["--log-opt", f"{name}={value}"]
     return options
+
+
+def log_options(spec: ContainerSpec) -> dict[str, str]:
+    """Return the options of the log's driver: a script that prints for ever fills a part of the
+    host's disk, not all of it."""
+    return {"max-size": f"{int(spec.log_mib) // LOG_FILES}m", "max-file": str(LOG_FILES)}
 
 
 def memory_folders(spec: ContainerSpec) -> dict[str, str]:

@@ -20,12 +20,13 @@ Everything here blocks; call it on a thread.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import docker
 
-from gpuconsole.core.containers import LABEL_PREFIX, Lease
+from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL, Lease
 from gpuconsole.core.handover import DEVICES_LABEL, SHARE_LABEL
 from gpuconsole.core.sharing import fit_together, read_share, share_label
 from gpuconsole.core.text import clean
@@ -34,6 +35,7 @@ from gpuconsole.errors import LeaseTakenError
 from gpuconsole.remote import docker_launches
 from gpuconsole.remote.docker_empty import create_empty, engine_now, in_a_name
 from gpuconsole.remote.docker_errors import status_of
+from gpuconsole.remote.docker_limits import is_past
 from gpuconsole.remote.docker_status import engine_time
 
 GRACE_S = 120.0
@@ -225,7 +227,7 @@ def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> t
         return ()
     found = [one.labels for one in docker_launches.launching(client, grace_s) if not one.abandoned]
     # Looked for last: one that has started meanwhile is seen here.
-    found += _job_labels(client, _STARTED)
+    found += _job_labels(client)
     live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in found}
     live |= _just_ended(client, now - grace_s)
     return tuple(item for item in old if (item.lease.job, item.lease.attempt) not in live)
@@ -238,7 +240,8 @@ def _clear(client: docker.APIClient, lease: Lease, grace_s: float) -> bool:
     # First the container: while it is there its console could still start it.
     if any(not one.abandoned or not docker_launches.remove_abandoned(client, one) for one in own):
         return False
-    return not any(_same_attempt(lease, labels) for labels in _job_labels(client, _STARTED))
+    _remove_past(client, lambda labels: _same_attempt(lease, labels))
+    return not any(_same_attempt(lease, labels) for labels in _job_labels(client))
 
 
 def _live(
@@ -247,13 +250,14 @@ def _live(
     """Return the labels of job containers that run or may start, after those of others that are
     abandoned on the leases' devices are removed."""
     uuids = {lease.uuid for lease in leases}
+    _remove_past(client, lambda labels: not uuids.isdisjoint(_devices(labels)))
     left = []
     for one in docker_launches.launching(client, grace_s):
         own = any(_same_attempt(lease, one.labels) for lease in leases)
         in_the_way = one.abandoned and not own and not uuids.isdisjoint(_devices(one.labels))
         if not in_the_way or not docker_launches.remove_abandoned(client, one):
             left.append(one.labels)
-    return [*left, *_job_labels(client, _STARTED)]
+    return [*left, *_job_labels(client)]
 
 
 def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:
@@ -270,9 +274,28 @@ def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:
     return found
 
 
-def _job_labels(client: docker.APIClient, states: Sequence[str]) -> list[Mapping[str, str]]:
-    found = client.containers(all=True, filters={"label": _JOB, "status": list(states)})
-    return [item["Labels"] for item in found if _LEASE not in item["Labels"]]
+def _job_labels(client: docker.APIClient) -> list[Mapping[str, str]]:
+    """Return the labels of job containers that run; of a measurement until its time is over."""
+    listed = client.containers(all=True, filters={"label": _JOB, "status": list(_STARTED)})
+    found = [item for item in listed if _LEASE not in item["Labels"]]
+    past = {item["Id"] for item in _past(client, found)}
+    return [item["Labels"] for item in found if item["Id"] not in past]
+
+
+def _past(client: docker.APIClient, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the measurements among containers whose time is over: their console was killed."""
+    dated = [item for item in items if TIME_LIMIT_LABEL in item["Labels"]]
+    now = engine_now(client) if dated else 0.0
+    return [item for item in dated if is_past(item["Labels"], float(item["Created"]), now)]
+
+
+def _remove_past(client: docker.APIClient, wanted: Callable[[Mapping[str, str]], bool]) -> None:
+    """Remove those of them that are in the way of a claim."""
+    listed = client.containers(all=True, filters={"label": TIME_LIMIT_LABEL})
+    for item in _past(client, listed):
+        if wanted(item["Labels"]):
+            with contextlib.suppress(docker.errors.NotFound):
+                client.remove_container(item["Id"], v=True, force=True)
 
 
 def _labels(lease: Lease) -> dict[str, str]:

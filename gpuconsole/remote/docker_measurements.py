@@ -7,8 +7,6 @@ remove it.
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -21,11 +19,10 @@ from gpuconsole.errors import HostBusyError
 from gpuconsole.remote import docker_launches, docker_leases
 from gpuconsole.remote.docker_empty import engine_now
 from gpuconsole.remote.docker_errors import status_of
+from gpuconsole.remote.docker_limits import is_past
 from gpuconsole.remote.docker_status import container_status
 
 _ATTEMPT = LABEL_PREFIX + "attempt"
-LONGEST_S = 3600.0
-"""A label may say more, and counts as so much."""
 ENDED_S = 30.0
 """Within so long a console has read the log of a container that has ended."""
 
@@ -83,8 +80,7 @@ def remove(client: docker.APIClient, status: ContainerStatus) -> None:
 
 
 def _is_overdue(status: ContainerStatus, now: float) -> bool:
-    limit = _limit_s(status.labels[TIME_LIMIT_LABEL])
-    if status.created_at is not None and now - status.created_at >= limit:
+    if is_past(status.labels, status.created_at, now):
         return True
     return status.ended_at is not None and now - status.ended_at >= ENDED_S
 
@@ -93,11 +89,3 @@ def _is_abandoned(client: docker.APIClient, container: str, grace_s: float) -> b
     """Tell whether its console died before it started."""
     found = docker_launches.launching(client, grace_s)
     return any(one.id == container and one.abandoned for one in found)
-
-
-def _limit_s(label: str) -> float:
-    with contextlib.suppress(ValueError):
-        said = float(label)
-        if math.isfinite(said):
-            return min(LONGEST_S, max(0.0, said))
-    return LONGEST_S

@@ -12,8 +12,8 @@ from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.dockerline import (
     DROPPED_CAPABILITIES,
     LOG_DRIVER,
-    LOG_OPTIONS,
     SECURITY_OPTIONS,
+    log_options,
     memory_folders,
     size_bytes,
 )
@@ -70,7 +70,7 @@ def _host_config(
         cap_add=list(given.capabilities) or None,
         privileged=given.privileged,
         runtime=given.runtime or None,
-        log_config=LogConfig(type=LOG_DRIVER, config=LOG_OPTIONS),
+        log_config=LogConfig(type=LOG_DRIVER, config=log_options(spec)),
         init=init,
     )
 

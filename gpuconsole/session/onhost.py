@@ -70,6 +70,8 @@ LEAST_MEMORY_MIB = 2048.0
 CPUS = 2.0
 PIDS = 512
 SHARED_MIB = 256.0
+LOG_MIB = 256.0
+"""On the host's disk; a console reads a quarter of it at most."""
 WRITTEN_MIB = {WORKING_DIR: 1024.0, RESULTS_DIR: 256.0, "/tmp": 256.0}
 """Folders in memory that a measured script may write to; they count as its memory."""
 _NOBODY = 65_534
@@ -216,6 +218,7 @@ async def shut_spec(
         memory_limit_mib=memory_limit_mib(host),
         shm_size_mib=SHARED_MIB,
         pids_limit=PIDS,
+        log_mib=LOG_MIB,
         cpus=CPUS if not cores else min(CPUS, float(cores)),
     )
 

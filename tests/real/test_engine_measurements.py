@@ -37,12 +37,12 @@ def lab() -> Iterator[LabDocker]:
 
 
 @pytest.fixture
-async def console(lab: LabDocker) -> AsyncIterator[Callable[[], DockerEngine]]:
+async def console(lab: LabDocker) -> AsyncIterator[Callable[..., DockerEngine]]:
     """Give as many consoles of the same engine as a test wants."""
     made: list[DockerEngine] = []
 
-    def another() -> DockerEngine:
-        made.append(DockerEngine(LocalLink("here"), "here", str(lab.socket)))
+    def another(**options: Any) -> DockerEngine:
+        made.append(DockerEngine(LocalLink("here"), "here", str(lab.socket), **options))
         return made[-1]
 
     yield another
@@ -64,7 +64,7 @@ async def overdue(engine: DockerEngine) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_of_two_consoles_one_measures(console: Callable[[], DockerEngine]) -> None:
+async def test_of_two_consoles_one_measures(console: Callable[..., DockerEngine]) -> None:
     ann, bob = console(), console()
     outcomes = await asyncio.gather(
         ann.create(measurement("ann")), bob.create(measurement("bob")), return_exceptions=True
@@ -78,7 +78,7 @@ async def test_of_two_consoles_one_measures(console: Callable[[], DockerEngine])
 
 
 async def test_one_that_is_overdue_makes_way_with_its_lease(
-    console: Callable[[], DockerEngine],
+    console: Callable[..., DockerEngine],
 ) -> None:
     dead, bob = console(), console()
     left = measurement("dead", 0.0, device_uuids=(UUID,), device_indexes=(0,))
@@ -94,8 +94,23 @@ async def test_one_that_is_overdue_makes_way_with_its_lease(
     assert await bob.leases() == ()
 
 
+async def test_a_job_of_another_console_gets_the_device_of_one_that_is_overdue(
+    console: Callable[..., DockerEngine],
+) -> None:
+    dead, bob = console(), console(lease_grace_s=0)
+    left = measurement("dead", 0.0, device_uuids=(UUID,), device_indexes=(0,))
+    job, attempt = left.labels["gpuconsole.job"], left.labels["gpuconsole.attempt"]
+    await dead.claim([Lease(UUID, job, attempt, "dead", "J-dead", 0.0)])
+    await dead.start(await dead.create(left))
+    await overdue(bob)
+    assert await bob.leases() == ()
+    await bob.claim([Lease(UUID, "job-bob", "job-bob-1", "bob", "J-bob", 0.0)])
+    assert await bob.inspect(NAME) is None
+    assert [lease.user for lease in await dead.leases()] == ["bob"]
+
+
 async def test_a_prune_leaves_one_that_is_being_made_alone(
-    console: Callable[[], DockerEngine],
+    console: Callable[..., DockerEngine],
 ) -> None:
     engine = console()
     await engine.create(measurement("ann"))
@@ -110,7 +125,7 @@ async def test_a_prune_leaves_one_that_is_being_made_alone(
 
 @pytest.mark.parametrize("limit", ["nan", "never", "-1e999", "1e300"])
 async def test_a_label_that_is_no_limit_gives_no_time_for_ever(
-    console: Callable[[], DockerEngine], limit: str
+    console: Callable[..., DockerEngine], limit: str
 ) -> None:
     engine = console()
     made = measurement("ann")
@@ -121,7 +136,7 @@ async def test_a_label_that_is_no_limit_gives_no_time_for_ever(
 
 
 async def test_something_else_of_that_name_is_left_alone(
-    console: Callable[[], DockerEngine],
+    console: Callable[..., DockerEngine],
 ) -> None:
     engine = console()
     theirs = await engine.create(spec(NAME, "sleep", "600", labels={}))
@@ -133,7 +148,7 @@ async def test_something_else_of_that_name_is_left_alone(
 
 
 async def test_a_volume_that_the_image_asks_for_is_in_memory(
-    console: Callable[[], DockerEngine], lab: LabDocker
+    console: Callable[..., DockerEngine], lab: LabDocker
 ) -> None:
     client = lab.client()
     engine = console()
