@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -79,7 +79,8 @@ async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isol
 def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
     """Return what is known of a task, after measuring it where that is needed and allowed.
 
-    Where an inventory names hosts they are tried first, then this machine.
+    Where an inventory names hosts they are tried first, then this machine. Ctrl-C ends measuring,
+    and what is known without it is the answer.
     """
     from gpuconsole.preflight.ladder import first_trial, is_settled
 
@@ -130,7 +131,7 @@ def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
 
     async def work(session: Session) -> Report:
         await session.first_frames(_FLEET_WAIT_S)
-        return await session.climb(task, user, report=found)
+        return await _unless_interrupted(session.climb(task, user, report=found), found)
 
     try:
         return drive(work)
@@ -155,7 +156,21 @@ async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: W
     if means.measure != "never":
         sites, absent = await asyncio.to_thread(local_sites, _consent().covers)
         means = replace(means, sites=sites, absent=absent)
-    return await Climb(Effects(measured, asked, time.monotonic), means).run(found, user)
+    climb = Climb(Effects(measured, asked, time.monotonic), means)
+    return await _unless_interrupted(climb.run(found, user), found)
+
+
+async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
+    """Return the report of a climb, or after Ctrl-C what was found before."""
+    from gpuconsole.cli.interrupts import until_interrupted
+    from gpuconsole.preflight.ladder import first_trial, left_out
+    from gpuconsole.session.climbing import CANCELLED
+
+    report = await until_interrupted(work)
+    if report is not None:
+        return report
+    first = first_trial(found)
+    return replace(found, trials=(first, *left_out((first,), CANCELLED)))
 
 
 @contextlib.contextmanager
@@ -164,15 +179,17 @@ def watching(*, yes: bool) -> Iterator[Watching]:
 
     With `yes` the user agreed to all of it, but not to run it here with all files open to it.
     """
+    from gpuconsole.cli.interrupts import asking
     from gpuconsole.session.climbing import Watching
 
     telling = _Telling()
 
     async def agree(run: Run) -> bool:
         telling.done()
-        if run.site.host:
-            return yes or _agreed_there(run)
-        return _agreed_here(yes=yes, needed=False) == run.site.isolation
+        with asking():
+            if run.site.host:
+                return yes or _agreed_there(run)
+            return _agreed_here(yes=yes, needed=False) == run.site.isolation
 
     try:
         yield Watching(telling, agree)

@@ -7,8 +7,10 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.real
 EXAMPLE = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples" / "mnist_cnn.py"
@@ -196,6 +199,69 @@ def test_the_command_measures_here_and_the_next_answer_uses_it(tmp_path: Path) -
     assert read["tier"] == "static"
     peak = found["memory"]["tensors_peak_mib"]
     assert read["memory"]["tensors_peak_mib"] == pytest.approx(peak, rel=0.01)
+
+
+ENDLESS = """
+import ctypes, os, time
+import paddle
+
+net = paddle.nn.Linear(8, ctypes.c_long(4).value)
+while True:
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def measuring(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Give a command that measures a script without an end on this machine, and the folder in
+    which its temporary files lie."""
+    need_bubblewrap()
+    temporary, script = tmp_path / "temporary", tmp_path / "project" / "endless.py"
+    for folder in (temporary, script.parent):
+        folder.mkdir()
+    script.write_text(ENDLESS)
+    words = ("preflight", str(script), "--offline", "--yes", "--json")
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpuconsole", "--state", str(tmp_path / "state"), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        wait_until(lambda: list(temporary.glob("gpuconsole-measure-*")), "a measurement begins")
+        while "loading Paddle" not in process.stderr.readline():
+            assert process.poll() is None
+        yield process, temporary
+        process.kill()
+
+
+def test_ctrl_c_ends_measuring_and_what_was_read_is_the_answer(
+    measuring: tuple[subprocess.Popen[str], Path],
+) -> None:
+    process, temporary = measuring
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    found = json.loads(said)
+    assert found["tier"] == "unknown"
+    assert found["tiers"][1]["why"] == "measuring was cancelled"
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_killed_console_takes_the_script_with_it_and_the_next_one_clears_up(
+    measuring: tuple[subprocess.Popen[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, temporary = measuring
+    (left,) = temporary.glob("gpuconsole-measure-*")
+    assert str(left) in processes()
+    process.kill()
+    wait_until(lambda: str(left) not in processes(), "the script ends")
+    assert left.is_dir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    script = tmp_path / "project" / "wrong.py"
+    script.write_text("import paddle\nraise ValueError\n")
+    words = (str(script), "--offline", "--tier", "meta", "--local", "--yes")
+    assert command(tmp_path / "state", *words).returncode in (1, 2)
+    assert list(temporary.glob("gpuconsole-measure-*")) == []
 
 
 async def test_what_the_script_says_wrong_is_told(tmp_path: Path) -> None:
