@@ -347,6 +347,23 @@ assert spawn is dist.spawn
 dist.spawn(work, args=(Samples(), 8), nprocs=2)
 """
 )
+WORKED = (
+    HEAD
+    + """
+import multiprocessing
+def work(queue):
+    while True:
+        queue.put(np.zeros([8, 3, 4, 4], "float32"))
+queue = multiprocessing.Queue(maxsize=4)
+multiprocessing.Process(target=work, args=(queue,), daemon=True).start()
+net = nn.Sequential(nn.Flatten(), nn.Linear(48, 10))
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+for _ in range(5):
+    net(paddle.to_tensor(queue.get())).mean().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+)
 EXTENDED = (
     HEAD
     + "from paddle.utils.cpp_extension import load\n"
@@ -361,6 +378,15 @@ def test_what_is_spawned_is_run_here_and_hubs_list_nothing(write: Any, mode: Any
     said = "\n".join(measured.load(last["document"]).notes)
     assert "2 processes are measured as one" in said
     assert "Not downloaded: someone/nets:main" in said
+
+
+@pytest.mark.parametrize("end", ["", "import os\nos.kill(os.getpid(), 9)\n"])
+def test_an_answer_does_not_wait_for_processes_that_the_script_started(
+    write: Any, end: str
+) -> None:
+    script = write(WORKED.partition("for _")[0] + end if end else WORKED)
+    last = messages(script, "meta")[-1]
+    assert ("error" if end else "document") in last, last
 
 
 def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) -> None:

@@ -5,8 +5,10 @@ Each batch size runs in a fresh process of its own, so that one run leaves nothi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +29,8 @@ DOUBLINGS = (1, 4)
 OTHER_NUMBERS = (16, 2)
 """What numbers of unknown data are taken to be in place of ones; the second where the first is
 none that the script can use."""
+LONGEST_ANSWER_S = 60.0
+"""Longest time in which the last message of a process that has ended is read."""
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
@@ -259,25 +263,25 @@ def run(request: Any, forward: Any) -> Any:
         env=environment(request),
         universal_newlines=True,
         errors="replace",
+        start_new_session=True,
     )
     began = time.monotonic()
     kept: list[Any] = []
+    heard: list[Any] = []
+    listener = threading.Thread(target=listen, args=(child.stdout, forward, heard), daemon=True)
     reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
+    listener.start()
     reader.start()
-    answer = {}
-    try:
+    with contextlib.suppress(OSError):
         child.stdin.write(json.dumps(request))
         child.stdin.close()
-        for line in child.stdout:
-            message = json.loads(line)
-            if "progress" in message:
-                forward(message["progress"], message["stage"])
-            else:
-                answer = message
-    except (OSError, ValueError) as error:
-        answer = {"error": fault("script", f"The measured process broke off: {error}")}
     child.wait()
+    with contextlib.suppress(OSError):
+        # Processes that the script started hold its pipes open, and would run on.
+        os.killpg(child.pid, signal.SIGKILL)
+    listener.join(LONGEST_ANSWER_S)
     reader.join(2)
+    answer = heard[-1] if heard else {}
     if not answer:
         answer = {"error": fault(*ended(child.returncode, request["mode"]))}
     if "run" in answer:
@@ -286,6 +290,19 @@ def run(request: Any, forward: Any) -> Any:
     if "error" in answer:
         answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
     return answer
+
+
+def listen(stream: Any, forward: Any, heard: Any) -> None:
+    """Follow what a run says to the end of the stream: progress, and its last message."""
+    for line in stream:
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            message = {"error": fault("script", f"The measured process broke off: {error}")}
+        if "progress" in message:
+            forward(message["progress"], message["stage"])
+        else:
+            heard.append(message)
 
 
 def with_output(error: Any, output: Any) -> Any:
