@@ -13,6 +13,9 @@ from .ledger import Block
 from .sizes import ITEM, count, nbytes, word
 from .state import STATE, Unsupported
 
+LARGEST_COPY = 2**28
+"""Bytes."""
+
 
 class Tensor:
     """A tensor without data."""
@@ -220,8 +223,10 @@ class Tensor:
     # -- values
 
     def numpy(self, *_: Any) -> Any:
-        """Return an array: its data where that is known, else plausible."""
-        return known.array(self, "numpy")
+        """Return an array: its data where that is known, else plausible. It is the script's own, to
+        write to, unless it is large."""
+        array = known.array(self, "numpy")
+        return array.copy() if array.nbytes <= LARGEST_COPY else array
 
     def _getitem_from_offset(self, *args: Any) -> Any:
         array = known.array(self, "item")
