@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from gpuconsole.core.estimate import (
-    BatchSource,
     Estimate,
     MeasuredTier,
     Memory,
-    Unknown,
 )
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
@@ -24,6 +22,7 @@ from gpuconsole.preflight.backends import terms, unproven
 from gpuconsole.preflight.batch import MOST_BATCH, require_batch_size
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
+from gpuconsole.preflight.measured_estimate import Question, measured_estimate
 from gpuconsole.preflight.pieces import Pieces, pieces
 from gpuconsole.preflight.recording import Run, Unusable, read_run
 from gpuconsole.preflight.trace import Trace
@@ -66,34 +65,12 @@ class Measured:
     ) -> Estimate:
         """Estimate at a batch size (the script's own when None); UsageError below one."""
         require_batch_size(batch_size)
-        size = batch_size if batch_size is not None else self.own_batch
-        static = None
-        if self.analysis is not None:
-            static = self.analysis.estimate(batch_size, backend=backend, variant=variant)
-        memory, reason = self._memory(size, backend, context_mib, variant)
-        source = None if batch_size is None else BatchSource(self.script, 0, "given")
-        plain = Estimate(
-            script=self.script,
-            batch_size=size,
-            batch_source=source,
-            backend=backend,
-            tier=self.tier if memory is not None else "unknown",
-            coverage=1.0,
-            memory=memory,
-            unknowns=() if memory is not None else (Unknown(self.script, 0, reason),),
-            flags=self._flags(size),
-            notes=self._notes(backend),
-        )
-        if static is None:
-            return plain
-        return replace(
-            plain,
-            batch_source=static.batch_source if static.batch_size == size else source,
-            flops_per_step=static.flops_per_step,
-            bytes_per_step=static.bytes_per_step,
-            kernels_per_step=static.kernels_per_step,
-            flags=tuple(sorted({*plain.flags, *(set(static.flags) - {"bound"})})),
-        )
+        asked = Question(self.script, batch_size, self.own_batch, backend, variant)
+        memory, reason = self._memory(asked.batch, backend, context_mib, variant)
+        return measured_estimate(
+            asked, self.tier, memory, reason, notes=self._notes(backend),
+            flags=self._flags(asked.batch), analysis=self.analysis,
+        )  # fmt: skip
 
     def _flags(self, batch: int | None) -> tuple[str, ...]:
         recording = self.recording

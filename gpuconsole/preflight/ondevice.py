@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from gpuconsole.core.estimate import BatchSource, Estimate, MeasuredTier, Memory, Unknown
+from gpuconsole.core.estimate import Estimate, MeasuredTier, Memory
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
@@ -14,6 +14,7 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.footprint import Footprint, as_memory
+from gpuconsole.preflight.measured_estimate import Question, measured_estimate
 from gpuconsole.preflight.recording import MOST_BYTES
 from gpuconsole.preflight.request import BATCHES
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
@@ -87,26 +88,11 @@ class OnDevice:
     ) -> Estimate:
         """Estimate at a batch size (the script's own when None); UsageError below one."""
         require_batch_size(batch_size)
-        size = self.own_batch if batch_size is None else batch_size
-        memory, reason = self._memory(size, backend, context_mib, variant)
-        found = Estimate(
-            script=self.script,
-            batch_size=size,
-            batch_source=None if batch_size is None else BatchSource(self.script, 0, "given"),
-            backend=backend,
-            tier="device" if memory is not None else "unknown",
-            coverage=1.0,
-            memory=memory,
-            unknowns=() if memory is not None else (Unknown(self.script, 0, reason),),
-            notes=self._notes(),
+        asked = Question(self.script, batch_size, self.own_batch, backend)
+        memory, reason = self._memory(asked.batch, backend, context_mib, variant)
+        return measured_estimate(
+            asked, self.tier, memory, reason, notes=self._notes(), analysis=self.analysis
         )
-        if self.analysis is None:
-            return found
-        read = self.analysis.estimate(batch_size, backend=backend)
-        return replace(
-            found, batch_source=read.batch_source, flops_per_step=read.flops_per_step,
-            bytes_per_step=read.bytes_per_step, kernels_per_step=read.kernels_per_step,
-        )  # fmt: skip
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuconsole import preflight
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.ondevice import OnDevice, load
 from gpuconsole.preflight.variant import Variant
@@ -85,3 +87,26 @@ def test_it_answers_for_its_own_kind_of_device_alone() -> None:
 def test_what_is_no_measurement_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         load(wrong)
+
+
+def test_what_reading_tells_of_the_script_stands_beside_its_peaks(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\n"
+        "paddle.distributed.init_parallel_env()\n"
+        "net = paddle.nn.Linear(64, 64)\n"
+        "adam = paddle.optimizer.Adam(parameters=net.parameters())\n"
+        "for step in range(3):\n"
+        "    loss = net(paddle.rand([16, 64])).mean()\n"
+        "    loss.backward()\n"
+        "    adam.step()\n"
+        "    adam.clear_grad()\n"
+    )
+    one = load(STRAIGHT, script=str(script), analysis=preflight.analyse(script))
+    own, given = one.estimate(), one.estimate(16)
+    assert own.batch_size == 16
+    assert "distributed" in own.flags
+    assert own.flops_per_step
+    assert own.batch_source is not None
+    assert own.batch_source.line == 6
+    assert given.batch_source == own.batch_source
