@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import tarfile
+import types
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,16 +47,62 @@ class Counted:
 
 def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None:
     loader = part("probe_loader")
-    data, take = Counted([5] * 200), loader.Sparing()
+    data, take = Counted([5] * 200), loader.Sparing(seconds=0)
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     assert data.fetched == loader.FIRST
+    assert take.filled
     assert len(take(loader.Lazy(list(range(100, 200)), data))) == 100
     assert data.fetched == loader.FIRST + loader.LATER
+    assert len(take(loader.Lazy([1], data))) == 1
+    assert not take.filled
+
+
+def test_a_batch_that_is_soon_fetched_is_fetched_whole(part: Any) -> None:
+    loader = part("probe_loader")
+    data, take = Counted([5] * 100), loader.Sparing(seconds=60)
+    assert [row[1] for row in take(loader.Lazy(list(range(100)), data))] == list(range(100))
+    assert not take.filled
+
+
+class Held:
+    """Stands for a tensor without data."""
+
+    def __init__(self) -> None:
+        self.m_known: list[int] | None = [1]
+
+
+class Batches:
+    """Stands for a loader of ready tensors in batches of four."""
+
+    def __init__(self) -> None:
+        self.dataset = Counted([5] * 100)
+        self.batch_sampler: list[list[int]] = [[0, 1, 2, 3] * 5]
+        self.batch_size = 20
+
+    def collate_fn(self, rows: list[Any]) -> list[Any]:
+        return [Held(), {"length": Held()}, len(rows)]
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_what_copies_hold_is_not_known(
+    part: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    loader = part("probe_loader")
+    collate = types.ModuleType("paddle.io.dataloader.collate")
+    collate.__dict__.update(default_collate_fn=None, default_convert_fn=None)
+    for name in ("paddle", "paddle.io", "paddle.io.dataloader"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, collate.__name__, collate)
+    paddle = types.SimpleNamespace(io=types.SimpleNamespace(IterableDataset=Held))
+    (batch,) = loader.batches(paddle, Batches(), loader.Sparing(seconds))
+    assert batch[2] == 20
+    known = [1] if seconds else None
+    assert (batch[0].m_known, batch[1]["length"].m_known) == (known, known)
 
 
 def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
     loader = part("probe_loader")
-    data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing()
+    data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing(seconds=0)
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     rows = take(loader.Lazy(list(range(100, 200)), data))
     assert [len(row[0]) for row in rows] == [7, 8] * 50

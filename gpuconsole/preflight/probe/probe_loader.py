@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ import probe_batch
 FIRST, LATER = 8, 2
 """Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
 of one form."""
+FETCHED_S = 1.0
+"""How long samples of a batch are fetched before it is filled with copies."""
 
 
 def install(paddle: Any, session: Any) -> None:
@@ -123,7 +126,18 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
             yield as_tensors(paddle, collate(dataset[index]))
         return
     for indices in probe_batch.sized(sampler):
-        yield as_tensors(paddle, collate(taken(Lazy(indices, dataset))))
+        batch = as_tensors(paddle, collate(taken(Lazy(indices, dataset))))
+        yield _unknown(batch) if getattr(taken, "filled", False) else batch
+
+
+def _unknown(batch: Any) -> Any:
+    """Return a batch whose tensors hold nothing that is known."""
+    if isinstance(batch, (list, tuple, dict)):
+        for one in batch.values() if isinstance(batch, dict) else batch:
+            _unknown(one)
+    elif hasattr(batch, "m_known"):
+        batch.m_known = None
+    return batch
 
 
 class Lazy:
@@ -141,21 +155,28 @@ class Lazy:
 
 
 class Sparing:
-    """Takes the first samples of a batch in place of all, where these are of one form: for a run in
-    which shapes alone count."""
+    """Takes the first samples of a batch in place of all, where these are of one form and all would
+    take long: for a run in which shapes alone count."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: Any = FETCHED_S) -> None:
         self.form: Any = None
+        self.seconds = seconds
+        self.filled = False
+        """Whether copies are among the samples of the last batch: what they hold is not known."""
 
     def __call__(self, rows: Any) -> Any:
         """Return as many samples as there are rows."""
-        size, rest = len(rows), iter(rows)
+        size, rest, ends = len(rows), iter(rows), time.monotonic() + self.seconds
+        self.filled = False
         first = list(itertools.islice(rest, FIRST if self.form is None else LATER))
         forms = {form(one) for one in first}
         if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
             self.form = False
             return [*first, *rest]
         (self.form,) = forms
+        while len(first) < size and time.monotonic() < ends:
+            first.append(next(rest))
+        self.filled = len(first) < size
         return [*first, *(copy.copy(first[-1]) for _ in range(size - len(first)))]
 
 
