@@ -11,6 +11,8 @@ import json
 import sys
 from typing import Any
 
+import numpy
+
 CASES: list[Any] = []
 
 
@@ -200,6 +202,84 @@ def subscripts(paddle: Any, step: Any) -> None:
         return moved.sum() + whole.square().mean() + h.chunk(4, axis=1)[1].exp().mean()
 
     train(paddle, net, optimizer, lambda: (paddle.rand([40, 64]),), loss_of, step)
+
+
+@case
+def turned_views(paddle: Any, step: Any) -> None:
+    """Kernels on views in another order: some keep the view for backward, others a copy."""
+    functional, net = paddle.nn.functional, paddle.nn.Linear(64, 64)
+    keeping = (
+        paddle.abs, paddle.log1p, paddle.square, functional.silu, functional.elu,
+        lambda y: y * y, lambda y: paddle.minimum(y, y * 0.5), lambda y: y.max(axis=1),
+    )  # fmt: skip
+    copying = (
+        paddle.erf, functional.swish, functional.hardswish, paddle.digamma, paddle.stanh,
+        lambda y: paddle.linalg.norm(y, axis=1), lambda y: y.cumsum(1), lambda y: y**3,
+        lambda y: functional.layer_norm(y, 40), lambda y: paddle.atan2(y, y * 2),
+        lambda y: paddle.topk(y, 2)[0], lambda y: paddle.mv(y, y[0]),
+    )  # fmt: skip
+
+    def loss_of(net: Any, x: Any) -> Any:
+        h = paddle.nn.functional.sigmoid(net(x))
+        return sum(function(h.t()).sum() for function in (*keeping, *copying))
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([40, 64]),), loss_of, step)
+
+
+@case
+def numbers_and_tensors(paddle: Any, step: Any) -> None:
+    """Numbers that fill a tensor before they meet one, NumPy's too, and casts to the own type."""
+    net = paddle.nn.Linear(64, 64)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        h = net(x).exp() + 1
+        mask = paddle.cast((h > 1.5) & (h != 2), "bool")
+        made = [1 / h, 2**h, h % 3, h * numpy.float32(2), 3 - h, paddle.cast(h, "float32"),
+                h.astype("float32"), paddle.masked_fill(h, mask, 0.0), h // 2]  # fmt: skip
+        return sum(one.sum() for one in made)
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([40, 64]),), loss_of, step)
+
+
+@case
+def sorted_along_axes(paddle: Any, step: Any) -> None:
+    net = paddle.nn.Linear(64, 64)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        h = net(x)
+        made = paddle.sort(h, axis=1).sum() + paddle.kthvalue(h, 3, axis=0)[0].sum()
+        return made + paddle.topk(h, 9, axis=0)[0].sum() + paddle.sort(h, axis=0).square().sum()
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([400, 64]),), loss_of, step)
+
+
+@case
+def recomputed_inputs(paddle: Any, step: Any) -> None:
+    """A leaf that is recomputed from gets a gradient of its own."""
+    from paddle.distributed.fleet.utils import recompute
+
+    net = paddle.nn.Sequential(paddle.nn.Linear(512, 32), paddle.nn.Tanh())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        return recompute(net, x).mean()
+
+    batch = paddle.rand([300, 512])
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (batch,), loss_of, step)
+
+
+@case
+def normed_by_spectrum(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(nn.utils.spectral_norm(nn.Linear(200, 100)), nn.ReLU(),
+                        nn.utils.weight_norm(nn.Linear(100, 10)))  # fmt: skip
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([16, 200]),),
+          lambda net, x: net(x).square().mean(), step)  # fmt: skip
 
 
 @case

@@ -21,7 +21,7 @@ class Edge:
         self.node = tensor.m_node
         self.slot = tensor.m_slot
         # As in Paddle a graph keeps no leaf alive that nothing else holds.
-        self.leaf = weakref.ref(tensor) if tensor.m_node is None else None
+        self.leaf = weakref.ref(tensor.source) if tensor.m_node is None else None
         self.shape, self.dtype = tensor.m_shape, tensor.m_dtype
         self.parameter = tensor.m_node is None and tensor.persistable
 
@@ -347,25 +347,21 @@ def _last_uses(steps: Any, wanted: Any) -> Any:
 
 
 class PlainNode(Node):
-    """A backward step whose gradients have given shapes: new tensors, or the one that arrives."""
+    """A backward step whose gradients are new tensors of given shapes."""
 
-    def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = (),
-                 passes: Any = False) -> None:  # fmt: skip
+    def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = ()) -> None:
         self.saved = [Saved(one) for one in saved]
-        self.passes = passes
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make the gradients."""
         arrived = next((one for one in grads if one is not None), None)
-        copies = [] if self.passes else in_order(grads)
+        copies = in_order(grads)
         grads.clear()
         made: list[Any] = []
         for edge, wanted in zip(self.edges, wants):
             if edge is None or not wanted:
                 made.append(None)
-            elif self.passes and arrived is not None:
-                made.append(_shared(arrived, edge, arrived.m_strides))
             else:
                 made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
         del copies

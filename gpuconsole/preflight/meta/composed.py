@@ -42,16 +42,13 @@ def filled_like(value: Any) -> Any:
 
 
 def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
-    """Cast; to its own type a tensor is given as it is, in the same memory."""
+    """Cast into new memory, also to the type that a tensor has."""
     from .making import as_dtype
 
     dtype = as_dtype(dtype)
-    if dtype == x.m_dtype:
-        made = x.detach()
-        if autograd.needed([x]):
-            autograd.PlainNode("cast", [x], [made], passes=True)
-        return made
+    copies = autograd.in_order([x])
     made = new(x.m_shape, dtype, "cast")
+    del copies
     if x.m_known is not None:
         made.m_known = known.computed("cast", (x, dtype), {})
     if autograd.needed([x]) and autograd.differentiable(made) and autograd.differentiable(x):
@@ -61,11 +58,14 @@ def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
 
 def cast_(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
     """Cast in place: new memory where the type changes."""
+    from .making import as_dtype
+
+    if as_dtype(dtype) == x.m_dtype:
+        return x
     made = cast(x, dtype)
-    if made.m_dtype != x.m_dtype:
-        x.m_block, x.m_dtype, x.m_strides = made.m_block, made.m_dtype, None
-        x.m_known = made.m_known
-        x.m_node, x.m_slot, x.stop_gradient = made.m_node, made.m_slot, made.stop_gradient
+    x.m_block, x.m_dtype, x.m_strides = made.m_block, made.m_dtype, None
+    x.m_known = made.m_known
+    x.m_node, x.m_slot, x.stop_gradient = made.m_node, made.m_slot, made.stop_gradient
     return x
 
 

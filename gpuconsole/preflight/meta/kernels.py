@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from . import einsum, infer
-from .sizes import count, nbytes
+from .sizes import count, nbytes, word
 from .state import STATE
 
 BROADCAST = frozenset({
     "add_grad", "subtract_grad", "multiply_grad", "divide_grad", "maximum_grad", "minimum_grad",
     "elementwise_pow_grad", "fmax_grad", "fmin_grad", "remainder_grad", "heaviside_grad",
 })  # fmt: skip
+ALONG = {"argsort": True, "topk": True, "kthvalue": False, "mode": False}
+"""Kernels that work along the last axis on copies turned to it where another is asked for; whether
+their gradients turn what arrives and the places too."""
 TRANSPOSED = ("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
 
@@ -74,8 +77,25 @@ def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
     if backward and _general(step, specs):
         made = [one for row in step.specs for one in row if one is not None]
         return [nbytes(one.shape, one.dtype) for one in made]
+    if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
+        return [count(step.specs[0][0].shape)]
     text = rule(name).get("work" if backward else "temp", "")
-    return [_amount(one, step, specs, backward) for one in text.split(",") if one]
+    turned = _turned(step, specs, backward) if plain in ALONG else []
+    return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
+
+
+def _turned(step: Any, specs: Any, backward: Any) -> Any:
+    """Return the copies of a kernel that works along another axis than the last."""
+    axis, rank = infer.attributes(step).get("axis", -1), len(specs[0].shape)
+    made = [one for row in step.specs for one in row if one is not None]
+    if axis % max(1, rank) == rank - 1 or rank < 2:
+        return []
+    if not backward:
+        turned = [specs[0], *made]
+    else:
+        places = [one for one in specs[:-1] if word(one.dtype) == "int64"]
+        turned = [*made, *([*places, specs[-1]] if ALONG[step.name[:-5]] else ())]
+    return [nbytes(one.shape, one.dtype) for one in turned]
 
 
 def _unfolded(step: Any, specs: Any, backward: Any) -> Any:

@@ -19,9 +19,12 @@ COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 BY_SCALE = frozenset({"add", "sub", "mul", "truediv", "div"})
 """Operators that with a number are one multiplication and addition."""
 
+ALONE = frozenset({"floordiv"})
+"""Operators for which a number becomes a tensor of one element."""
 
-def _operand(x: Any, other: Any) -> Any:
-    """Return the other operand as a tensor of one element, or of an array's shape."""
+
+def _operand(x: Any, other: Any, kind: Any) -> Any:
+    """Return the other operand as a tensor: a number fills one of the shape of the first."""
     import numpy
 
     if isinstance(other, STATE.tensor):
@@ -31,7 +34,8 @@ def _operand(x: Any, other: Any) -> Any:
     dtype = x.m_dtype
     if isinstance(other, complex) and word(dtype) in FLOATS:
         dtype = STATE.paddle.complex64
-    return STATE.call("full", ([], _python(other), dtype, STATE.core.CPUPlace()), {})
+    shape = [] if kind in ALONE else list(x.m_shape)
+    return STATE.call("full", (shape, _python(other), dtype, STATE.core.CPUPlace()), {})
 
 
 def _type_for(x: Any, array: Any) -> Any:
@@ -86,12 +90,14 @@ def binary(kind: Any, reflected: Any) -> Any:
             x = _promoted(kind, self, _python(other) if _scalar(other) else other)
             if _scalar(other):
                 number = _python(other)
-                made = _by_scale(kind, x, number, reflected) if kind in BY_SCALE else None
+                # NumPy's numbers, but for those that are Python's too, fill a tensor.
+                plain = kind in BY_SCALE and isinstance(other, (int, float))
+                made = _by_scale(kind, x, number, reflected) if plain else None
                 if made is not None:
                     return made
                 if kind == "pow" and not reflected:
                     return STATE.call("pow", (x, number), {})
-            return _run(operator, kind, x, _operand(x, other), reflected)
+            return _run(operator, kind, x, _operand(x, other, kind), reflected)
         return _run(operator, kind, self, other, reflected)
 
     return method

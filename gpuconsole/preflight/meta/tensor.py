@@ -40,6 +40,8 @@ class Tensor:
     m_place: Any
     m_before: Any
     """What it was before a subscript wrote into it, where that was a leaf."""
+    m_source: Any
+    """The leaf whose gradient is its own too."""
     m_slot: Any
     m_version: Any
     m_retained: Any
@@ -49,7 +51,7 @@ class Tensor:
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
-        made.m_grad = made.m_hooks = made.m_place = made.m_before = None
+        made.m_grad = made.m_hooks = made.m_place = made.m_before = made.m_source = None
         made.m_shape = ()
         made.m_name = ""
         made.m_slot = made.m_version = 0
@@ -139,6 +141,11 @@ class Tensor:
     def is_leaf(self) -> bool:
         """Whether no operator made it that is recorded."""
         return self.m_node is None or self.stop_gradient
+
+    @property
+    def source(self) -> Any:
+        """The tensor that keeps its gradient: itself but for another face of a leaf."""
+        return self if self.m_source is None else self.m_source
 
     @property
     def grad_fn(self) -> Any:
@@ -376,6 +383,7 @@ class Tensor:
 
     def _new_shared_tensor(self) -> Any:
         made = self.detach()
+        made.m_source = self.source
         made.stop_gradient, made.persistable = self.stop_gradient, self.persistable
         made.m_node, made.m_slot = self.m_node, self.m_slot
         return made
@@ -423,7 +431,7 @@ class Tensor:
     @property
     def grad(self) -> Any:
         """The gradient that has been kept for it."""
-        return self.m_grad
+        return self.source.m_grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
