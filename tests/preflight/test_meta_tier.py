@@ -16,6 +16,7 @@ from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, kernels, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
+from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, RISING, STEADY, Onward
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE
 from gpuconsole.preflight.meta.values import Number
@@ -186,3 +187,46 @@ def test_an_open_extent_is_bounded_by_what_the_operator_can_give(
     name: str, place: int, shapes: Any, attributes: Any, most: int | None
 ) -> None:
     assert bounds.largest(name, place, shapes, attributes) == most
+
+
+def test_a_run_goes_on_until_its_peak_stands_and_epochs_were_cut() -> None:
+    onward = Onward(clock=lambda: 0.0)
+    for peak in (10, 12, *[15] * STEADY):
+        onward.cycle(peak, 5)
+        assert not onward.cuts(1)
+    onward.cycle(15, 5)
+    assert not onward.over(8, epochs=True)
+    assert onward.over(8, epochs=False)
+    assert not onward.cuts(0)
+    assert [onward.cuts(1) for _ in range(EPOCHS + 1)] == [True] * EPOCHS + [False]
+    assert onward.over(8, epochs=True)
+    onward.cycle(16, 5)
+    assert not onward.over(9, epochs=True)
+
+
+def test_a_run_goes_on_no_longer_than_it_may_and_as_long_as_another_did() -> None:
+    clock = iter((0.0, LONGEST_S + 1))
+    onward = Onward(clock=lambda: next(clock))
+    onward.cycle(10, 5)
+    assert onward.over(4, epochs=True)
+    alike = Onward(until=6, clock=lambda: 0.0)
+    assert [alike.over(seen, epochs=False) for seen in (5, 6)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("held", "growth"),
+    [
+        ([1000 + 50 * step for step in range(RISING + 1)], 50),
+        ([1000 + 50 * step for step in range(RISING)], 0),
+        ([1000] * 9, 0),
+        ([1000, 1050, 1100, 1150, 1000, 1050, 1100], 0),
+        ([10**6 + step for step in range(9)], 0),
+    ],
+)
+def test_memory_grows_where_each_cycle_holds_more_than_the_one_before(
+    held: list[int], growth: int
+) -> None:
+    onward = Onward(clock=lambda: 0.0)
+    for one in held:
+        onward.cycle(one + 500, one)
+    assert onward.growth == growth

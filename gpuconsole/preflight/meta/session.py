@@ -6,16 +6,24 @@ tiers (`probe_hooks.Session`); only the recorder is another.
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any
 
 import probe_hooks
+import probe_line
 
 from .ledger import Block
+from .onward import Onward
 from .state import REFUSED, STATE, Unsupported
 from .values import chosen
 
 MOST_PLACES = 8
 """Places that are named at which numbers of unknown data were asked for."""
+
+LAST_S = 15.0
+"""When a run ends that hangs after its answer."""
+LATER = "The peak comes after the first {} steps: {} were followed."
 
 
 class Recorder:
@@ -48,6 +56,14 @@ class Recorder:
         STATE.ledger.tag([one - 1 for one in addresses if one], kind)
 
 
+def most(run: Any) -> Any:
+    """Return the most bytes of a run that are alive at once, kernels' own only on a CPU."""
+    sizes, inside = list(run["sizes"]), () if STATE.backend == "cpu" else run["inside"]
+    for block in inside:
+        sizes[block] = 0
+    return probe_line.peak(run, sizes)
+
+
 class Session(probe_hooks.Session):  # type: ignore[misc]
     """One run of the script."""
 
@@ -56,11 +72,65 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
         super().__init__(paddle, request, channel)
         self.record = Recorder()
+        self.onward: Any = None
+        self.first: Any = None
+        """The answer of the first steps."""
+
+    def asked(self, reader: Any) -> Any:
+        """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
+        goes_on = super().asked(reader)
+        epoch = self.cycles.readers.get(reader)
+        if self.onward is None or epoch is None or reader not in self.cycles.training:
+            return goes_on
+        return goes_on and not self.onward.cuts(epoch.batches - 1)
+
+    def complete(self) -> None:
+        """The first steps were seen: answer, and go on for what comes later."""
+        ledger = STATE.ledger
+        if self.onward is None:
+            if REFUSED or not self.cycles.all_steps:
+                self.finish()
+            self.first = self.answer()
+            # Whatever becomes of the rest of the run, this stands.
+            self.channel.say({"run": self.first})
+            self.onward = Onward(self.request.get("until"))
+            last = threading.Timer(LAST_S, os._exit, (0,))
+            last.daemon = True
+            last.start()
+        self.onward.cycle(ledger.peak, ledger.live)
+        if self.onward.over(self.cycles.seen, self.cycles.training):
+            self.finish()
+
+    def broke(self) -> None:
+        """The script broke off: what was seen before may be enough."""
+        if self.cycles.enough or self.onward is not None:
+            self.finish()
 
     def finish(self) -> None:
         """Send what was recorded and leave."""
+        if self.onward is not None:
+            self.finish_late()
         if REFUSED:
             self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
+        self.channel.end({"run": self.answer()})
+
+    def finish_late(self) -> None:
+        """Leave after the answer, or say another where the later part of the run is unlike it."""
+        growth, steps = self.onward.growth, self.cycles.seen
+        if growth:
+            self.channel.fail("unsupported", (
+                f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
+                "step: how much it takes depends on how long it runs"
+            ))  # fmt: skip
+        run = self.answer()
+        if most(run) <= most(self.first) and self.onward.until is None:
+            os._exit(0)
+        run["until"] = steps
+        run["notes"].append(LATER.format(self.request["steps"], steps))
+        self.channel.end({"run": run})
+
+    def answer(self) -> Any:
+        """Return what was recorded so far."""
         self.name_blocks()
         ledger = STATE.ledger
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
@@ -74,7 +144,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
         )
-        self.channel.end({"run": answer})
+        return answer
 
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""

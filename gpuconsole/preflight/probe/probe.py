@@ -116,7 +116,8 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     """
     runs: list[Any] = []
     for place, size in enumerate(sizes):
-        answer = run(dict(request, size=size), stages(out, size, place, len(sizes)))
+        asked = as_far(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
+        answer = run(asked, stages(out, size, place, len(sizes)))
         if "error" in answer:
             return answer
         runs.append(answer["run"])
@@ -129,6 +130,11 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
         if place == 1 and probe_line.unmoved(*runs):
             return {"runs": [probe_line.fixed(runs[0])]}
     return {"runs": runs}
+
+
+def as_far(request: Any, first: Any) -> Any:
+    """Return a request for a run that goes on for as long as the first did."""
+    return dict(request, until=first["until"]) if first.get("until") else request
 
 
 def further(request: Any, answer: Any, out: Any) -> Any:
@@ -159,7 +165,7 @@ def at_its_own(request: Any, out: Any) -> Any:
         own = first["run"]["own_batch"] if "run" in first else None
         if own:
             known = dict(request, size=2 * own, batch=dict(batch, value=own))
-            second = run(known, stages(out, 2 * own, 1, 2))
+            second = run(as_far(known, first["run"]), stages(out, 2 * own, 1, 2))
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
     answer = batches(request, request["batches"], out)
@@ -177,7 +183,7 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
         return answer
     places = ", ".join(first["numbers_at"])
     for number in OTHER_NUMBERS:
-        asked = dict(first["request"], number=number)
+        asked = as_far(dict(first["request"], number=number), first)
         again = run(asked, stages(out, first["batch"], 0, 1))
         if "run" not in again:
             continue

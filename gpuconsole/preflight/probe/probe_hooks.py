@@ -103,7 +103,11 @@ class Session:
         for one in unheld(self.optimizers):
             self.cycles.released(one)
         if self.cycles.done:
-            self.finish()
+            self.complete()
+
+    def complete(self) -> None:
+        """Enough cycles were seen."""
+        self.finish()
 
     def ended(self) -> None:
         """The script came to its end by itself."""

@@ -1,0 +1,66 @@
+"""How far a run goes on after its first steps, for what only comes later.
+
+Steps without data cost little. They go on until the peak has stood for some; then epochs are cut
+short, so that what follows them (an evaluation with larger batches, layers that are trained from
+then on) is seen too. Lists and queues that grow with each step are followed for as long.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+STEADY = 2
+"""Cycles in which the peak has not changed before an epoch is cut."""
+EPOCHS = 2
+"""Epochs that are cut."""
+LONGEST_S = 4.0
+RISING = 5
+"""Cycles in a row that each hold more than the one before, until memory is said to grow."""
+LEAST = 0.001
+"""Share of the peak by which each of them holds more."""
+
+
+class Onward:
+    """What is seen after the first steps."""
+
+    def __init__(self, until: Any = None, clock: Any = time.monotonic) -> None:
+        self.until = until
+        """The cycle with which it ends, where another run has told that."""
+        self.clock = clock
+        self.began = clock()
+        self.peak = 0
+        self.quiet = -1
+        self.epochs = 0
+        self.held: list[Any] = []
+
+    def cycle(self, peak: Any, held: Any) -> None:
+        """A cycle has ended: the most that was held until then, and what is held now, in bytes."""
+        self.quiet = self.quiet + 1 if peak <= self.peak else 0
+        self.peak = max(peak, self.peak)
+        self.held.append(held)
+
+    def cuts(self, batches: Any) -> bool:
+        """Tell whether an epoch that trains may end at its next batch, after so many."""
+        if self.quiet < STEADY or batches < 1 or self.epochs >= EPOCHS:
+            return False
+        self.epochs += 1
+        return True
+
+    def over(self, cycles: Any, epochs: Any) -> bool:
+        """Tell whether enough was seen after some cycles; `epochs` where there are any to cut."""
+        if self.until is not None:
+            return bool(cycles >= self.until)
+        if self.clock() - self.began > LONGEST_S:
+            return True
+        return self.quiet >= STEADY and (not epochs or self.epochs >= EPOCHS)
+
+    @property
+    def growth(self) -> int:
+        """Bytes that each of the last cycles has held more than the one before, 0 if it stands."""
+        last = self.held[-RISING - 1 :]
+        rows = zip(last, last[1:])  # noqa: RUF007 - as old as Python 3.9
+        steps = [after - before for before, after in rows]
+        if len(steps) < RISING or min(steps) <= LEAST * self.peak:
+            return 0
+        return int(sum(steps) / len(steps))

@@ -1,0 +1,100 @@
+"""What comes only after the first steps: the meta tier sees it, or says that it does not end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.preflight import request
+from tests.waiting import DEADLINE_S
+
+pytestmark = pytest.mark.real
+SCRIPT = """
+import paddle
+net = paddle.nn.Sequential(paddle.nn.Linear(256, 512), paddle.nn.Tanh(), paddle.nn.Linear(512, 8))
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+rows = lambda count: paddle.io.TensorDataset([paddle.randn([count, 256])])
+train = paddle.io.DataLoader(rows(16000), batch_size=16)
+test = paddle.io.DataLoader(rows(1024), batch_size=512)
+held = []
+{before}
+for epoch in range(50):
+    for (x,) in train:
+        out = net(x)
+        loss = out.square().mean()
+        loss.backward()
+        adam.step()
+        adam.clear_grad()
+        {within}
+    {after}
+"""
+FROZEN = "for one in net[0].parameters(): one.stop_gradient = True"
+THAWED = "for one in net[0].parameters(): one.stop_gradient = False"
+HIDDEN = 512 * 512 * 4
+"""Bytes of what a test batch is turned into, which is more than all that training takes at once
+beside parameters, states and gradients."""
+
+
+def _answer(tmp_path: Path, before: str, within: str, after: str) -> Any:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=before, within=within, after=after))
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _peak(run: Any) -> int:
+    live = most = 0
+    for event in run["events"]:
+        live += run["sizes"][event] if event >= 0 else -run["sizes"][~event]
+        most = max(most, live)
+    return most
+
+
+def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path) -> None:
+    plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"][0]
+    assert len(plain["cycles"]) == request.STEPS
+    evaluated = "for (x,) in test: loss = net(x).square().mean()"
+    runs = _answer(tmp_path, "pass", "pass", evaluated)["document"]["runs"]
+    assert [one["batch"] for one in runs] == [16, 32]
+    assert _peak(runs[0]) > _peak(plain) + HIDDEN
+    assert any("The peak comes after the first 3 steps" in one for one in runs[0]["notes"])
+
+
+def test_layers_that_are_trained_from_a_later_epoch_on_are_seen(tmp_path: Path) -> None:
+    runs = _answer(tmp_path, FROZEN, "pass", THAWED)["document"]["runs"]
+    # Gradient and two states of the first layer.
+    plain = _answer(tmp_path, FROZEN, "pass", "pass")["document"]["runs"]
+    assert _peak(runs[0]) > _peak(plain[0]) + 2 * 256 * 512 * 4
+
+
+def test_a_queue_is_followed_until_it_is_full(tmp_path: Path) -> None:
+    filled = "held = [*held[-9:], paddle.zeros([64, 1024])]"
+    runs = _answer(tmp_path, "pass", filled, "pass")["document"]["runs"]
+    plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"]
+    assert _peak(runs[0]) >= _peak(plain[0]) + 9 * 64 * 1024 * 4
+
+
+def test_memory_that_grows_with_each_step_has_no_answer(tmp_path: Path) -> None:
+    error = _answer(tmp_path, "pass", "held.append(net(x))", "pass")["error"]
+    assert error["kind"] == "unsupported"
+    assert "memory still grows at step" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["raise ValueError('late')", "paddle.static.Executor().run()", "import os; os.abort()"],
+)
+def test_what_breaks_off_after_the_first_steps_takes_no_answer_back(
+    tmp_path: Path, after: str
+) -> None:
+    runs = _answer(tmp_path, "pass", "pass", after)["document"]["runs"]
+    assert len(runs[0]["cycles"]) == request.STEPS
