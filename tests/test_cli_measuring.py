@@ -126,3 +126,19 @@ async def test_the_user_of_a_climb_agrees_to_the_isolation_of_its_site(
         ):
             sandbox(now)  # type: ignore[arg-type]
             assert await user.agree(Run("meta", site, 60.0, ask=True)) is agreed
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (("--tier", "guess"), "This tier is not available"),
+        (("--local",), "Nothing to measure"),
+        (("--tier", "static", "--host", "a"), "Nothing to measure"),
+    ],
+)  # fmt: skip
+def test_a_place_to_measure_needs_a_tier_that_is_measured(
+    tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...],
+    title: str,
+) -> None:  # fmt: skip
+    found, _ = asked(capsys, tmp_path / "state", "preflight", script, *words)
+    assert found["error"]["title"] == title

@@ -167,12 +167,17 @@ class Calibration:
         )
 
     def known_step_s(
-        self, digest: str, args: Sequence[str], batch: int | None, device: str
+        self,
+        digest: str,
+        args: Sequence[str],
+        batch: int | None,
+        device: str,
+        backend: Backend,
     ) -> float | None:
         """Return the observed time of a step on cards of this model, seconds."""
         times = [
             one.step_s
-            for one in self.runs(digest, args, batch, "gpu")
+            for one in self.runs(digest, args, batch, backend)
             if one.step_s is not None and one.batch == batch and one.device == device
         ]
         return median(times) if times else None

@@ -107,7 +107,7 @@ class Past:
     def _timed(self, estimate: Estimate, verdict: Verdict) -> Verdict:
         """Return the verdict with the time of a step that was seen on such a card."""
         seen = self.calibration.known_step_s(
-            self.digest, self.args, estimate.batch_size, verdict.device
+            self.digest, self.args, estimate.batch_size, verdict.device, verdict.backend
         )
         if seen is None:
             return verdict

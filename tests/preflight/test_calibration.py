@@ -321,10 +321,13 @@ def test_the_chance_leans_from_the_default_towards_what_was_seen(script: Path) -
 
 def test_a_step_that_was_timed_replaces_the_estimate(script: Path) -> None:
     run = of(script, reserved_mib=200.0, step_s=0.5, steps=100)
-    report = ask(script, run, cards=(card(), card(device="Tesla T4")))
-    timed, untimed = report.verdicts
+    npu = of(script, reserved_mib=200.0, step_s=0.8, steps=100, device="910A", backend="npu")
+    cards = (card(), card(device="Tesla T4"), card(device="910A", backend="npu"))
+    report = ask(script, run, npu, cards=cards)
+    timed, untimed, other = report.verdicts
     assert timed.step_s == (pytest.approx(0.45), pytest.approx(0.55))
     assert untimed.step_s != timed.step_s
+    assert other.step_s == (pytest.approx(0.72), pytest.approx(0.88))
 
 
 def test_residuals_are_logarithms_of_observed_over_predicted() -> None:

@@ -16,6 +16,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import HostBusyError, RefusedError
 from gpuconsole.preflight.ladder import Site
 from gpuconsole.session.session import Session
+from gpuconsole.state.images import ImageNotes, Pin
 from tests.session.test_session import FITS, Room, report_of
 
 UNKNOWN = Report(
@@ -162,3 +163,13 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
         else:
             await work
     assert asked == [("a", False), ("b", True)]
+
+
+async def test_recordings_are_asked_for_the_images_that_the_job_may_get(bench: Bench) -> None:
+    async with bench.session() as session:
+        images = session._estimating._images
+        assert images(bench.task()) == {"paddle"}
+        assert images(bench.task(image="own:1")) == {"own:1"}
+        pin = Pin("own:1", "own@sha256:" + "0" * 64)
+        ImageNotes(bench.state).pin(pin)
+        assert images(bench.task(image="own:1")) == {pin.reference}

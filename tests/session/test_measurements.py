@@ -92,6 +92,31 @@ async def test_nothing_runs_here_that_less_holds_than_the_user_agreed_to(
     assert "Install bubblewrap" in refused.value.hint
 
 
+@pytest.mark.parametrize("changed", ["", "train.py", "net.py"])
+async def test_only_what_was_measured_as_it_is_now_is_stored(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    (script.parent / "net.py").write_text("WIDTH = 4\n")
+
+    async def here(*_: object) -> bytes:
+        said = document("meta", script, script.parent / "net.py", root=script.parent)
+        if changed:
+            (script.parent / changed).write_text(SCRIPT + "# changed\n")
+        return json.dumps(said).encode()
+
+    monkeypatch.setattr(measuring, "here", here)
+    task = Task("x", str(script))
+    with AsyncReader() as reader:
+        measurements = Measurements(tmp_path / "state", reader)
+        work = measurements.here(task, "meta", lambda share, stage: None, Sandbox().kind)
+        if not changed:
+            await work
+        else:
+            with pytest.raises(RefusedError, match=r"not what was measured|no longer"):
+                await work
+    assert bool(list(tmp_path.glob("state/measured/*.gz"))) is not bool(changed)
+
+
 # --- which --------------------------------------------------------------------------------------
 
 

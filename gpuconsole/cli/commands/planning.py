@@ -91,50 +91,55 @@ def preflight(
     when the script is wrong, or when memory cannot be told. Without an inventory it answers for
     cards that are common in labs.
     """
+    _require_tier(tier, local=local, host=host)
+    task = build_task(
+        script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
+        measure=measure,
+    )  # fmt: skip
+    from gpuconsole.cli import answers, estimating
+
+    if tier in MEASURED_TIERS:
+        measuring.measure(task, tier, local=local, host=host, yes=yes)
+    state, writable = options().state, not options().read_only
+    ask = partial(
+        estimating.estimate, task, memory_mib=memory_mib, inventory=options().inventory,
+        offline=offline, wait_s=_FLEET_WAIT_S, state=state, explain=explain, curve=curve,
+        remembered=answers.recalled(task, state, forget=forget and writable),
+    )  # fmt: skip
+    found = ask(tier=tier) if tier else measuring.climb(task, ask, offline=offline, yes=yes)
+    if writable:
+        answers.remember(task, state)
+    _print_report(found, explain=explain)
+    return _exit_code(found, task)
+
+
+def _require_tier(tier: str | None, *, local: bool, host: str) -> None:
+    """Raise UsageError for a tier that there is not, or a place where nothing is measured."""
     if tier is not None and tier not in _TIERS:
         raise UsageError(
             "This tier is not available",
             f"{tier!r} is not one of {', '.join(_TIERS)}.",
             "Leave --tier out for the best there is.",
         )
-    task = build_task(
-        script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
-        measure=measure,
-    )  # fmt: skip
-    from gpuconsole.cli import estimating
-
-    if tier in MEASURED_TIERS:
-        measuring.measure(task, tier, local=local, host=host, yes=yes)
-    elif local or host:
+    if (local or host) and tier not in MEASURED_TIERS:
         raise UsageError(
             "Nothing to measure",
             "--local and --host say where a script is measured.",
             "Add --tier meta or --tier traced.",
         )
-    from gpuconsole.cli.answers import recalled, remember
 
-    remembered = recalled(task, options().state, forget=forget and not options().read_only)
-    ask = partial(
-        estimating.estimate,
-        task,
-        memory_mib=memory_mib,
-        inventory=options().inventory,
-        offline=offline,
-        wait_s=_FLEET_WAIT_S,
-        remembered=remembered,
-        state=options().state,
-        explain=explain,
-        curve=curve,
-    )
-    found = ask(tier=tier) if tier else measuring.climb(task, ask, offline=offline, yes=yes)
-    if not options().read_only:
-        remember(task, options().state)
+
+def _print_report(found: Report, *, explain: bool) -> None:
     if options().as_json:
         print_document(found.as_json())
-    else:
-        from gpuconsole.cli import preflight_views
+        return
+    from gpuconsole.cli import preflight_views
 
-        show(*preflight_views.report(found, explain=explain))
+    show(*preflight_views.report(found, explain=explain))
+
+
+def _exit_code(found: Report, task: Task) -> int:
+    """Return 0 where a device has room or, with none to judge by, the memory is known; else 1."""
     if found.verdicts or found.estimate.errors:
         return 0 if _has_room(found) else 1
     if task.backend == "cpu":

@@ -17,7 +17,7 @@ import probe_tree
 
 MOST = 4000
 """Files, and folders that were listed; of a large data set the first ones."""
-HASHED_BYTES = 2**20
+HASHED_BYTES = 2**16
 """The largest file that is told by its content; a larger one by its size."""
 APART = {*probe_tree.APART, "site-packages", "dist-packages"}
 

@@ -19,8 +19,9 @@ from gpuconsole.errors import RefusedError
 
 MOST_NAMES = 20_000
 LONGEST_NAME = 4096
-HASHED_BYTES = 2**20
-"""The largest file of which the content counts; of a larger one size and time of change do."""
+HASHED_BYTES = 2**16
+"""The largest file of which the content counts; of a larger one size and time of change do. All are
+looked at for each estimate."""
 ABSENT = "absent"
 
 
