@@ -399,6 +399,14 @@ def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) 
         assert error["kind"] == "library"
 
 
+def test_a_script_that_replaces_the_size_of_tensors_is_measured(write: Any) -> None:
+    train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
+    for mode in ("meta", "traced"):
+        script = write(f"{HEAD}paddle.Tensor.size = lambda self, axis=None: self.shape\n{train}")
+        last = messages(script, mode)[-1]
+        assert "document" in last, last
+
+
 def test_weights_that_git_lfs_did_not_fetch_are_not_loaded(write: Any) -> None:
     train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
     script = write(f"{HEAD}assert paddle.load('net.pdparams') == {{}}\n{train}")

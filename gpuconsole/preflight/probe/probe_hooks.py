@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 import weakref
@@ -38,8 +39,8 @@ def tensors(value: Any, depth: Any = 0) -> Iterator[Any]:
 
 
 def nbytes(tensor: Any) -> Any:
-    """Return the bytes of a dense tensor."""
-    return int(tensor.size) * int(tensor.element_size())
+    """Return the bytes of a dense tensor. Scripts that were converted replace `Tensor.size`."""
+    return math.prod(map(int, tensor.shape)) * int(tensor.element_size())
 
 
 class Session:
