@@ -39,6 +39,8 @@ _PIECE = 64 * 2**10
 """Bytes that are read at once."""
 _CONFINE = Path(confine.__file__)
 _LOOK_EVERY_S = 0.5
+_ENDING_S = 30.0
+"""Longest wait for processes that were killed."""
 _LEAST_AVAILABLE_MIB = 256.0
 """Where this machine has less memory left, it is the measurement that goes."""
 _OWN_TASKS = 16
@@ -172,7 +174,10 @@ class Sandbox:
                 *self._confined(parent=os.getpid(), **joined), *command, stdin=PIPE, stdout=PIPE,
                 stderr=STDOUT, cwd=scratch, env=_environment(scratch), start_new_session=True,
             )  # fmt: skip
-            async with contextlib.aclosing(lines(self._said(process, stdin, scratch))) as said:
+            async with (
+                contextlib.aclosing(self._said(process, stdin, scratch)) as pieces,
+                contextlib.aclosing(lines(pieces)) as said,
+            ):
                 async for line in said:
                     yield line
 
@@ -290,9 +295,17 @@ def _fault(bubblewrap: str) -> str:
 
 
 async def _end(process: Process) -> None:
-    """End the child and all that it started."""
+    """End the child and all that it started, which hold its output until they have ended."""
+    assert process.stdout is not None
     _kill(process)
     await process.wait()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await within(_ENDING_S, _drained(process.stdout))
+
+
+async def _drained(output: asyncio.StreamReader) -> None:
+    while await output.read(_PIECE):
+        pass
 
 
 def _kill(process: Process) -> None:

@@ -87,7 +87,10 @@ def pack_probe(target: Path, request: Mapping[str, Any]) -> None:
 
 async def followed(log: AsyncIterator[bytes], progress: Progress) -> bytes:
     """Return the document in the log of a measurement; RefusedError with what it said instead."""
-    async with contextlib.aclosing(lines(log)) as reading:
+    async with (
+        contextlib.aclosing(log) as chunks,  # type: ignore[type-var]
+        contextlib.aclosing(lines(chunks)) as reading,
+    ):
         return await _answer(reading, progress)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.errors import NotHereError, RefusedError
-from gpuconsole.session.measuring import _answer, with_facts
+from gpuconsole.session.measuring import _answer, followed, with_facts
 from gpuconsole.session.reading.recordings import parsed
 
 Told = list[tuple[float, str]]
@@ -154,3 +154,17 @@ def test_facts_of_a_device_win_over_what_the_script_says() -> None:
     assert parsed(document) == {"card": "V100", "driver": "535", "runs": []}
     with pytest.raises(RefusedError):
         parsed(with_facts(b"", {"card": "V100"}))
+
+
+async def test_a_log_is_left_as_soon_as_it_has_answered() -> None:
+    left: list[str] = []
+
+    async def log() -> AsyncIterator[bytes]:
+        try:
+            yield b'{"document":{}}\n'
+            yield b"more"
+        finally:
+            left.append("left")
+
+    assert await followed(log(), lambda share, stage: None) == b"{}"
+    assert left == ["left"]
