@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpuconsole.core.edits import Edit
+from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Analysis
 
 MOST_FILES = 500
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
@@ -39,6 +46,32 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
     except (OSError, RuntimeError, ValueError):
         return ""
     return found.hexdigest()[:32]
+
+
+def task_digest(task: Task, analysis: Analysis | None = None) -> str:
+    """Return a digest of a task's script and of what it runs in: variables, mounts and lines that
+    are changed in its copy; "" when the script cannot be read.
+
+    With none of these it is that of the script. Arguments and batch size are no part of it.
+    """
+    project = Path(task.project) if task.project else None
+    digest = script_digest(Path(task.script), task.args, project)
+    around = {
+        "env": dict(task.env),
+        "mounts": [[one.source, one.target] for one in task.mounts],
+        "edits": [[one.file, one.line, one.new] for one in lasting_edits(task, analysis)],
+    }
+    if not digest or not any(around.values()):
+        return digest
+    return hashlib.sha256(json.dumps([digest, around], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def lasting_edits(task: Task, analysis: Analysis | None) -> tuple[Edit, ...]:
+    """Return the lines that are changed in a task's copy, but for the one of its batch size."""
+    if analysis is None or not task.edits or task.batch_size is None:
+        return task.edits
+    own = analysis.set_batch(task.batch_size).edits
+    return tuple(edit for edit in task.edits if edit not in own)
 
 
 def modules(script: Path, root: Path) -> tuple[Path, ...]:

@@ -15,7 +15,7 @@ from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card, context_of
 from gpuconsole.preflight.cost import MIXED_PRECISION
-from gpuconsole.preflight.digest import may_use_paddle, script_digest
+from gpuconsole.preflight.digest import may_use_paddle, task_digest
 from gpuconsole.preflight.formula import Formula, flags
 from gpuconsole.preflight.past import Corrected, Past
 from gpuconsole.preflight.suggestions import Tries, suggestions
@@ -49,7 +49,7 @@ def report(
             Path(task.script), task.args, assumptions=task.assumptions, project=_project(task)
         )
     estimator = measured or analysis or Formula(task)
-    digest = script_digest(Path(task.script), task.args, _project(task)) if task.script else ""
+    digest = task_digest(task, analysis) if task.script else ""
     past = None if calibration is None else Past(calibration, digest, task.args)
     if past is not None:
         estimator, cards = Corrected(estimator, past, task.batch_size), past.cards(cards)

@@ -123,6 +123,15 @@ def test_other_settings_are_another_run(script: Path, change: dict[str, object])
     assert ask(script, run).estimate.tier == "static"
 
 
+def test_what_it_took_with_other_variables_is_another_run(script: Path) -> None:
+    run = of(script, reserved_mib=500.0)
+    known = Calibration.from_observations([run])
+    for env, tier in (({}, "history"), ({"WIDTH": "8"}, "static")):
+        task = Task("train", str(script), env=env)
+        report = preflight.report(task, (card(),), calibration=known)
+        assert report.estimate.tier == tier
+
+
 def test_a_change_of_the_script_makes_its_past_another_s(script: Path) -> None:
     run = of(script, reserved_mib=200.0)
     assert ask(script, run).estimate.tier == "history"

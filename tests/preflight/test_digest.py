@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.preflight.digest import may_use_paddle, script_digest, settings_of
+from gpuconsole import preflight
+from gpuconsole.core.edits import Edit
+from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.preflight.digest import (
+    may_use_paddle,
+    script_digest,
+    settings_of,
+    task_digest,
+)
 
 
 @pytest.fixture
@@ -94,3 +103,37 @@ def test_a_script_without_paddle_is_told_from_one_whose_modules_use_it(tmp_path:
     assert may_use_paddle(script)
     assert may_use_paddle(script, tmp_path)
     assert may_use_paddle(tmp_path / "none.py")
+
+
+def test_a_task_is_told_by_its_script_and_by_what_it_runs_in(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\nWIDTH = 4\n")
+    plain = Task("x", str(script))
+    found = {
+        task_digest(plain),
+        task_digest(replace(plain, env={"WIDTH": "4"})),
+        task_digest(replace(plain, env={"WIDTH": "8"})),
+        task_digest(replace(plain, mounts=(Mount("/data/a", "/data"),))),
+        task_digest(replace(plain, mounts=(Mount("/data/b", "/data"),))),
+        task_digest(replace(plain, edits=(Edit(str(script), 2, "WIDTH = 4", "WIDTH = 8"),))),
+    }
+    assert len(found) == 6
+    assert task_digest(plain) == script_digest(script)
+    assert task_digest(Task("x", str(tmp_path / "no.py"), env={"WIDTH": "4"})) == ""
+
+
+def test_the_line_that_sets_the_batch_size_is_no_other_task(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\n"
+        "net = paddle.nn.Linear(64, 64)\n"
+        "adam = paddle.optimizer.Adam(parameters=net.parameters())\n"
+        "for step in range(3):\n"
+        "    net(paddle.rand([16, 64])).mean().backward()\n"
+        "    adam.step()\n"
+    )
+    analysis, plain = preflight.analyse(script), Task("x", str(script))
+    edits = analysis.set_batch(8).edits
+    assert edits
+    smaller = replace(plain, edits=edits, batch_size=8)
+    assert task_digest(smaller, analysis) == task_digest(plain, analysis)

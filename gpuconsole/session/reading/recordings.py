@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import MEASURED_NAME
@@ -108,7 +107,7 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     It is of all that decides the answer and is known before the script runs: its text and what
     that imports, the command line, and what it runs in. The batch size does not count.
     """
-    from gpuconsole.preflight.digest import script_digest, settings_of
+    from gpuconsole.preflight.digest import lasting_edits, script_digest, settings_of
     from gpuconsole.state.measured import key_of
 
     root = _root(task)
@@ -126,7 +125,8 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
         "mounts": [[one.source, one.target, one.read_only] for one in task.mounts],
         "backend": task.backend,
         "edits": [
-            [_named(Path(one.file), root), one.line, one.new] for one in _edits(task, analysis)
+            [_named(Path(one.file), root), one.line, one.new]
+            for one in lasting_edits(task, analysis)
         ],
         "ship": [_named(Path(name).expanduser(), root) for name in task.ship],
     }
@@ -158,14 +158,6 @@ def _hold(task: Task, images: frozenset[str] | None, inputs: Mapping[str, Any]) 
     else:
         placed = images is None or image in images
     return placed and files.hold(inputs.get("files"), _tree(task))
-
-
-def _edits(task: Task, analysis: preflight.Analysis | None) -> tuple[Edit, ...]:
-    """Return the lines that are changed in the shipped copy, but for the one of the batch size."""
-    if analysis is None or not task.edits or task.batch_size is None:
-        return task.edits
-    own = analysis.set_batch(task.batch_size).edits
-    return tuple(edit for edit in task.edits if edit not in own)
 
 
 def _tree(task: Task) -> files.Tree:
