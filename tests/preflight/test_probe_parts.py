@@ -319,3 +319,32 @@ def test_a_file_that_has_to_be_new_replaces_no_link(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
     assert (root / "made.jpg").is_symlink()
     assert (root / "own" / "made.jpg").read_text() == "new"
+
+
+def test_a_module_of_the_project_goes_before_a_library_of_its_name(
+    part: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    finder = part("probe_imports").OwnFirst(tmp_path)
+    for name in ("data/faces", "empty/faces", "faces"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("data/faces/__init__.py", "faces/__init__.py", "data/json.py"):
+        (tmp_path / name).touch()
+    asked = compile("found = finder.find_spec(name)", str(tmp_path / "train.py"), "exec")
+
+    def found(name: str, *places: str) -> str:
+        own: dict[str, Any] = {"finder": finder, "name": name}
+        with monkeypatch.context() as patched:
+            added = [str(tmp_path / one) for one in places]
+            patched.setattr(sys, "path", [*sys.path, *added])
+            exec(asked, own)
+        spec = own["found"]
+        return "" if spec is None else str(Path(spec.origin).relative_to(tmp_path))
+
+    assert found("faces", "data", "") == "data/faces/__init__.py"
+    assert found("faces", "empty", "") == ""
+    # The project's own folder is on the path of every script, behind libraries.
+    assert found("faces", "") == ""
+    assert found("faces", "", "") == "faces/__init__.py"
+    assert found("json", "data", "") == ""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "data")])
+    assert finder.find_spec("faces") is None

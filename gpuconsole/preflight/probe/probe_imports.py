@@ -54,6 +54,44 @@ def install(paddle: Any, root: Any) -> None:
     sys.meta_path.append(Finder(root))
 
 
+def prefer_own(root: Any) -> None:
+    """Let modules in folders of the project that the script put on the path go before libraries of
+    the same name: these are installed here, and not where the script is known to run."""
+    sys.meta_path.insert(0, OwnFirst(root))
+
+
+class OwnFirst(importlib.abc.MetaPathFinder):
+    """Finds modules of the project that an installed library would hide."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = os.path.abspath(root)
+
+    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of a module in a folder that the script added."""
+        if path is not None or name in _STANDARD or not is_asked_below(self.root):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, self.places())
+        # A folder without code in it, such as one of data, is no module.
+        return found if found is not None and found.loader is not None else None
+
+    def places(self) -> Any:
+        """Return folders of the project on the path, less those that are there for every script."""
+        found = [os.path.abspath(one or ".") for one in sys.path]
+        for own in (self.root, os.path.join(self.root, "src")):
+            if own in found:
+                del found[len(found) - 1 - found[::-1].index(own)]
+        return [one for one in found if f"{one}{os.sep}".startswith(f"{self.root}{os.sep}")]
+
+
+def is_asked_below(root: Any) -> Any:
+    """Tell whether a module is being imported by code below a folder."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    file = "" if frame is None else os.path.abspath(frame.f_code.co_filename)
+    return file.startswith(os.path.join(os.path.abspath(root), ""))
+
+
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds what no other finder did."""
 

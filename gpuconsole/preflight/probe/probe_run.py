@@ -89,6 +89,7 @@ def main() -> None:
         probe_files.install(request["root"], request.get("outside", ()))
     if not request.get("image"):
         probe_older.install(request["root"])
+        probe_imports.prefer_own(request["root"])
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
