@@ -46,6 +46,24 @@ def convolutions(paddle: Any, step: Any) -> None:
 
 
 @case
+def sparse_batches(paddle: Any, step: Any) -> None:
+    """Batches of few values, which are made dense before the first layer."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 512))
+
+    def batch() -> Any:
+        indices = paddle.to_tensor([list(range(64)) * 8, list(range(512))], "int64")
+        values = paddle.to_tensor([1.0] * 512)
+        few = paddle.sparse.sparse_coo_tensor(indices, values, shape=[64, 512])
+        assert few.is_sparse()
+        assert few.values().shape == [512]
+        return few, few.to_dense()
+
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    train(paddle, net, optimizer, batch, lambda net, few, x: (net(x) - x).square().mean(), step)
+
+
+@case
 def activated_norms(paddle: Any, step: Any) -> None:
     """Layers that call an activation among the older operators."""
     nn = paddle.nn

@@ -19,6 +19,7 @@ from . import (
     kernels,
     known,
     recurrent,
+    sparse,
     updates,
     views,
 )
@@ -59,7 +60,7 @@ LISTS = frozenset({
 AS_TENSORS = frozenset({"linspace", "logspace"})
 
 
-SPECIAL = {**composed.FUNCTIONS, **updates.FUNCTIONS, "rnn": recurrent.rnn}
+SPECIAL = {**composed.FUNCTIONS, **sparse.FUNCTIONS, **updates.FUNCTIONS, "rnn": recurrent.rnn}
 
 
 def call(name: Any, args: Any, kwargs: Any) -> Any:
@@ -86,6 +87,8 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     for one in tensors:
         if one.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
+        if one.m_parts is not None:
+            raise Unsupported(f"{name} of a sparse tensor")
     sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
     entry = _entry(name, places, named, tensors, sizes)
     result = Running(entry, tensors, name).go()

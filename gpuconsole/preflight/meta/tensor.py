@@ -22,8 +22,9 @@ class Tensor:
 
     # Not in `__dict__`, which scripts and Paddle copy.
     __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks",
-                 "m_known", "m_name", "m_node", "m_place", "m_retained", "m_rows", "m_shape",
-                 "m_slot", "m_strides", "m_version", "persistable", "stop_gradient")  # fmt: skip
+                 "m_known", "m_name", "m_node", "m_parts", "m_place", "m_retained", "m_rows",
+                 "m_shape", "m_slot", "m_strides", "m_version", "persistable",
+                 "stop_gradient")  # fmt: skip
 
     m_block: Any
     m_shape: Any
@@ -36,6 +37,8 @@ class Tensor:
     m_hooks: Any
     m_rows: Any
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
+    m_parts: Any
+    """Values and indices, where it is sparse."""
     m_name: Any
     m_place: Any
     m_before: Any
@@ -51,7 +54,8 @@ class Tensor:
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
-        made.m_grad = made.m_hooks = made.m_place = made.m_before = made.m_source = None
+        made.m_grad = made.m_hooks = made.m_place = made.m_before = None
+        made.m_source = made.m_parts = None
         made.m_shape = ()
         made.m_name = ""
         made.m_slot = made.m_version = 0
@@ -177,13 +181,19 @@ class Tensor:
 
     def is_dense(self) -> bool:
         """Tell whether all elements are there."""
-        return not self.m_rows
+        return not self.m_rows and self.m_parts is None
 
     def is_dist(self) -> bool:
         """Tell whether it is spread over processes."""
         return False
 
-    is_sparse = is_sparse_coo = is_sparse_csr = is_dist
+    is_sparse_csr = is_dist
+
+    def is_sparse(self) -> bool:
+        """Tell whether it is made of values and their indices."""
+        return self.m_parts is not None
+
+    is_sparse_coo = is_sparse
 
     def is_selected_rows(self) -> bool:
         """Tell whether it holds only some rows."""

@@ -162,6 +162,9 @@ def at_its_own(request: Any, out: Any) -> Any:
         first = run(dict(request, size=None), stages(out, "of its own", 0, 2))
         if "error" in first and first["error"]["kind"] not in OF_SIZE:
             return first
+        if "run" in first and not first["run"]["loaders"]:
+            # There is nothing that another size could be put into.
+            return {"runs": [probe_line.fixed(first["run"])]}
         own = first["run"]["own_batch"] if "run" in first else None
         if own:
             known = dict(request, size=2 * own, batch=dict(batch, value=own))
@@ -242,6 +245,7 @@ def document(request: Any, runs: Any) -> Any:
     for one in runs:
         del one["paddle"]
         one.pop("request", None)
+        one.pop("loaders", None)
     return {
         "read": probe_reads.united(runs),
         "version": VERSION,

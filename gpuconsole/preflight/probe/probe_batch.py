@@ -111,6 +111,8 @@ _OWN = "gpuconsole_own_batch"
 _SIZES: dict[Any, Any] = {}
 """What batch sizes of loaders are replaced by, as `value` and `size` of the request."""
 
+_REACHED: list[Any] = []
+"""The script's own batch sizes of all loaders that were made."""
 _MAKING: list[Any] = []
 """The script's own batch sizes of the loaders that are being made."""
 
@@ -125,6 +127,11 @@ def own_of(loader: Any) -> Any:
     return None
 
 
+def reached() -> Any:
+    """Tell whether the script made a loader, whose batch size is this run's."""
+    return bool(_REACHED)
+
+
 def sized(sampler: Any) -> Iterator[Any]:
     """Yield the index lists of a batch sampler, as long as this run's batches are.
 
@@ -133,6 +140,7 @@ def sized(sampler: Any) -> Iterator[Any]:
     for indices in sampler:
         found = list(indices)
         if getattr(sampler, _OWN, None) is None:
+            _REACHED.append(len(found))
             with contextlib.suppress(AttributeError):
                 setattr(sampler, _OWN, len(found))
         yield found[: replaced(getattr(sampler, _OWN, len(found)))] if _SIZES else found
@@ -169,6 +177,7 @@ def _replace(cls: Any) -> None:
             return
         # A loader makes itself a sampler, whose size is replaced already.
         own = _MAKING[-1] if _MAKING else bound.arguments["batch_size"]
+        _REACHED.append(own)
         setattr(self, _OWN, own)
         bound.arguments["batch_size"] = replaced(own)
         _MAKING.append(own)

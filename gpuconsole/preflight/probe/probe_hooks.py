@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import probe_batch
 import probe_cycles
 import probe_loader
 import probe_record
@@ -143,6 +144,7 @@ class Session:
             "own_batch": self.own_batch(),
             "trained_on": self.trained_on(),
             "how": self.request["batch"]["how"],
+            "loaders": probe_batch.reached(),
             "notes": notes(),
         }
 

@@ -50,6 +50,7 @@ def install(root: Any) -> None:
         "trapz": getattr(numpy, "trapezoid", None),
     }
     compat = types.SimpleNamespace(long=int, unicode=str)
+    _types(numpy)
     _offer(numpy, {**kinds, **values, **functions, "compat": compat}, root)
     abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
     _offer(collections, abstract, root)
@@ -67,6 +68,15 @@ def install(root: Any) -> None:
         ),
     )
     when_imported("yaml", lambda module: _load_without_loader(module, root))
+
+
+def _types(numpy: Any) -> None:
+    """Give libraries of NumPy's first version, too, the lists of its types by kind."""
+    codes = {"int": "bhil", "uint": "BHIL", "float": "efdg", "complex": "FDG", "others": "?OSUV"}
+    if "sctypes" not in vars(numpy):
+        numpy.sctypes = {
+            kind: [numpy.dtype(one).type for one in which] for kind, which in codes.items()
+        }
 
 
 def _as_floats(values: Any, dtype: Any = None) -> Any:
