@@ -551,3 +551,25 @@ while True:
 def test_processes_that_a_script_leaves_behind_hold_up_no_answer(write: Any) -> None:
     last = messages(write(WORKERS), "meta")[-1]
     assert "run" in last or "document" in last, last
+
+
+OWN_LOOP = (
+    HEAD
+    + """
+import random
+net = nn.Linear(64, 8)
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+while True:
+    x = paddle.zeros([random.randint(100, 200), 64])
+    F.mse_loss(net(x), paddle.zeros([8])).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+)
+
+
+def test_a_loop_without_a_loader_is_measured_as_it_is_written(write: Any) -> None:
+    last = messages(write(OWN_LOOP), "meta")[-1]
+    assert len(last["document"]["runs"]) == 1
+    estimate = measured.load(last["document"]).estimate(None, backend="cpu")
+    assert estimate.memory is not None, estimate
