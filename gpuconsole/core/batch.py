@@ -82,6 +82,8 @@ class Script:
     without a folder, in the environment of those who hand it over."""
     shell: Shell = Shell()
     image: str = ""
+    start: str = ""
+    """The folder of its code in which the command starts, relative to it."""
     folder: str = ""
     """Where the run has its code (`work`), output (`log`) and end (`exit`); "" for a script
     that a person hands over: it runs in the folder in which it is handed over."""
@@ -141,7 +143,7 @@ def array_script(scripts: Sequence[Script], name: str) -> str:
 
 def body(script: Script) -> str:
     """Return the commands of a batch script, without its options."""
-    lines = _begin(script.folder) if script.folder else [*_BY_HAND]
+    lines = _begin(script) if script.folder else [*_BY_HAND]
     if script.batch.link is not None:
         path, target = script.batch.link
         parent = str(PurePosixPath(path).parent)
@@ -198,14 +200,14 @@ def _words(script: Script) -> tuple[str, ...]:
     return (*(word.replace("{image}", script.image) for word in script.shell.container), *command)
 
 
-def _begin(folder: str) -> list[str]:
+def _begin(script: Script) -> list[str]:
     """Return the lines that note the beginning, and how the end will be noted.
 
     The end is written beside and moved into place: whoever reads it finds all of it or nothing.
     Slurm's SIGTERM goes to every process of the job; the shell waits for the script's own answer.
     """
     return [
-        f"run={shlex.quote(folder)}",
+        f"run={shlex.quote(script.folder)}",
         # Should whoever handed it over have died before it could note the number.
         'task="${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}"',
         '[ -s "$run/id" ] || printf %s "${task:-$SLURM_JOB_ID}" >"$run/id"',
@@ -215,7 +217,7 @@ def _begin(folder: str) -> list[str]:
         '  exit "$1"',
         "}",
         "trap : TERM",
-        'cd "$run/work" || finish 125',
+        f'cd "$run/work"{shlex.quote("/" + script.start) if script.start else ""} || finish 125',
     ]
 
 

@@ -84,6 +84,9 @@ class Task:
     edits: tuple[Edit, ...] = ()
     """Lines changed in the shipped copy; the user's file stays as it is."""
     project: str = ""
+    folder: str | None = None
+    """Folder of the project in which the script starts, relative to it; None before that is known:
+    then it is the one in which the user stands, where that is in the project."""
     ship: tuple[str, ...] = ()
     """Files of the project that go along although a rule leaves them out, or they look secret."""
     image: str = ""

@@ -44,6 +44,16 @@ def project_of(script: Path, args: Sequence[str] = (), cwd: Path | None = None) 
     return None if is_too_wide(folder) else folder
 
 
+def start_folder(root: Path, folder: str | None, cwd: Path) -> str:
+    """Return the folder of a project in which a script starts, relative to it and "" for the
+    project itself: `folder` where it is known, else the user's working folder `cwd`."""
+    if folder is not None:
+        return folder
+    here, top = cwd.resolve(), root.resolve()
+    inside = here.relative_to(top) if here.is_relative_to(top) else Path()
+    return "" if inside == Path() else inside.as_posix()
+
+
 def _is_from(cwd: Path, folder: Path, name: str) -> bool:
     """Tell whether a name is of something in the working folder, and of nothing beside a script."""
     if not name or os.path.isabs(name) or ".." in Path(name).parts or len(name) > _LONGEST_NAME:

@@ -27,7 +27,7 @@ from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, Unreacha
 from gpuconsole.lab.containers import SimulatedContainer, container_id
 from gpuconsole.lab.host import SimulatedHost
 from gpuconsole.lab.images import SimulatedImages
-from gpuconsole.lab.plan import plan_for, script_fault
+from gpuconsole.lab.plan import PROJECT, plan_for, script_fault
 
 _JOB, _JOURNAL = LABEL_PREFIX + "job", LABEL_PREFIX + "journal"
 _PULL_STEPS = 5
@@ -139,8 +139,8 @@ class SimulatedEngine:
         """Read the bundle as unpacking would; the script is compiled, never run."""
         self._reach()
         found = self._require(container)
-        if target == found.spec.working_dir:
-            found.fault = script_fault(bundle, found.spec.command)
+        if target == PROJECT:
+            found.fault = script_fault(bundle, found.spec.command, found.spec.working_dir)
 
     async def start(self, container: str) -> None:
         """Start the container; one that has started is left alone."""

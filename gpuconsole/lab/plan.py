@@ -7,6 +7,7 @@ whether it runs out of memory is decided by what the device has left, as on a re
 from __future__ import annotations
 
 import math
+import posixpath
 import random
 import re
 import tarfile
@@ -114,14 +115,19 @@ def out_of_memory(need_mib: float, available_mib: float) -> str:
     )
 
 
-def script_fault(bundle: Path, command: Sequence[str]) -> str:
-    """Return Python's message when the bundle lacks the script or it is no Python, else ""."""
+PROJECT = "/workspace"
+"""Where the code lies in a container."""
+
+
+def script_fault(bundle: Path, command: Sequence[str], folder: str = PROJECT) -> str:
+    """Return Python's message when the bundle lacks the script or it is no Python, else "".
+    `folder` is where the command starts."""
     script = next((word for word in command if word.endswith(".py")), "")
     if not script:
         return ""
     with tarfile.open(bundle) as archive:
         names = {member.name.removeprefix("./"): member for member in archive if member.isreg()}
-        wanted = script.removeprefix("/workspace/").removeprefix("./")
+        wanted = posixpath.relpath(posixpath.join(folder, script), PROJECT)
         member = names.get(wanted)
         content = archive.extractfile(member) if member is not None else None
         if content is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -32,7 +33,7 @@ def launch_command(
 ) -> tuple[str, ...]:
     """Return the command for a task on a number of devices, of one host or of each.
 
-    The script is named relative to the project folder, which is the container's working folder.
+    The script is named relative to the folder in which it starts, of the project's folders.
     Several devices go through Paddle's launcher, one process each; inside the container they
     count from 0, whatever their numbers on the host. The launcher is told its host's address:
     by itself it looks up the host's name, which many systems answer with 127.0.1.1.
@@ -64,5 +65,5 @@ def meeting_port(key: str, busy: Container[int]) -> int:
 def _inside(task: Task) -> str:
     script = PurePosixPath(task.script)
     if task.project and script.is_relative_to(task.project):
-        return str(script.relative_to(task.project))
+        return posixpath.relpath(script.relative_to(task.project), task.folder or ".")
     return script.name if script.is_absolute() else str(script)

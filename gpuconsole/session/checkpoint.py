@@ -19,7 +19,7 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
 from gpuconsole.session.gang import Part
 from gpuconsole.session.recovery import may_have_run
-from gpuconsole.session.spec import WORKING_DIR, checkpoint_path
+from gpuconsole.session.spec import WORKING_DIR, checkpoint_path, start_path
 
 MOST_TOLD = 5
 """Things left out of a checkpoint that its event names."""
@@ -38,17 +38,22 @@ def holder_of(job: Job, snapshot: FleetSnapshot) -> str:
 
 
 def pack_parents(task: Task, target: Path) -> bool:
-    """Write a tar of the folders that lead to the checkpoints, below the working folder; False
-    where there are none. Docker would make them root's."""
-    path = PurePosixPath(checkpoint_path(task) or "/")
-    if not path.is_relative_to(WORKING_DIR) or path.parent == PurePosixPath(WORKING_DIR):
+    """Write a tar of the folders that lead to the checkpoints, and of those in which the script
+    starts, below the project; False where there are none. Docker would make them root's."""
+    start, kept = PurePosixPath(start_path(task)), PurePosixPath(checkpoint_path(task) or "/")
+    folders = {one for one in (start, *start.parents, *kept.parents) if _is_below(one)}
+    if not folders:
         return False
     with tarfile.open(target, "w") as tar:
-        for folder in reversed(path.relative_to(WORKING_DIR).parents[:-1]):
-            entry = tarfile.TarInfo(str(folder))
+        for folder in sorted(folders):
+            entry = tarfile.TarInfo(str(folder.relative_to(WORKING_DIR)))
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             tar.addfile(entry)
     return True
+
+
+def _is_below(path: PurePosixPath) -> bool:
+    return path.is_relative_to(WORKING_DIR) and path != PurePosixPath(WORKING_DIR)
 
 
 async def bring(

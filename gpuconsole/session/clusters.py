@@ -30,7 +30,7 @@ from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.model import Waiting
 from gpuconsole.session.after import Order
 from gpuconsole.session.placing import Choice, Plan, Planner, Why
-from gpuconsole.session.spec import checkpoint_path, labels_of
+from gpuconsole.session.spec import checkpoint_path, labels_of, start_path
 
 WORDS = ("partition", "qos", "constraint")
 """Other labels of such a task: options of sbatch."""
@@ -203,6 +203,7 @@ def batch_spec(
     return ContainerSpec(
         name=attempt.container_name,
         image=image,
+        working_dir=start_path(job.task),
         command=command_of(job.task, batch),
         env={
             **{name: value for name, value in env.items() if name not in job.task.secrets},

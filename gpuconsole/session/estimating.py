@@ -288,7 +288,7 @@ class Estimating:
 def _subject(task: Task, report: Report) -> object:
     """Return what decides whether a tier that failed would fail again."""
     return (report.estimate.digest or task.script, task.args, task.edits, task.image, task.mounts,
-            task.backend, Path.cwd(), tuple(sorted(task.env.items())))  # fmt: skip
+            task.backend, task.folder, Path.cwd(), tuple(sorted(task.env.items())))  # fmt: skip
 
 
 def _last(sites: Sequence[Site]) -> Site | None:

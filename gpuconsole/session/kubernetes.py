@@ -85,6 +85,7 @@ class _Rendering:
             name=name,
             image=spec.image,
             command=_command(spec.command, len(task.args) + 1 if task.script else 0),
+            working_dir=spec.working_dir,
             labels=self._labels(),
             annotations=self._annotations(),
             env=_environment(spec, task, secrets),

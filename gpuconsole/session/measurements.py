@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session import measuring
 from gpuconsole.session.bench import Bench
@@ -86,7 +87,7 @@ class Measurements:
         root = await asyncio.to_thread(_root, task)
         folders = {root, Path(task.script).parent}
         paths = tuple(filter(Path.is_dir, python_path(task)))
-        asked = await self._reader.asked(Requesting(task, mode, root, Path.cwd(), paths))
+        asked = await self._reader.asked(Requesting(task, mode, root, _start(task, root), paths))
         folders.update(
             path for path in paths if not path.is_relative_to(root) and not is_shared(path)
         )
@@ -138,7 +139,7 @@ class Measurements:
             packed = await asyncio.to_thread(pack, task, bundle, limit_mib)
             root = script.parents[len(Path(packed.script).parts) - 1]
             paths = tuple(path for path in python_path(task) if path.is_relative_to(root))
-            asked = Requesting(task, mode, root, Path.cwd(), paths)
+            asked = Requesting(task, mode, root, _start(task, root), paths)
             yield bundle, await self._reader.asked(asked)
 
     def _turn(self, progress: Progress) -> AbstractAsyncContextManager[Turn]:
@@ -195,3 +196,8 @@ def _root(task: Task) -> Path:
     if task.project:
         return Path(task.project)
     return project_of(script, task.args, Path.cwd()) or script.parent
+
+
+def _start(task: Task, root: Path) -> Path:
+    """Return the folder in which the script is started, as that of its job is."""
+    return root / start_folder(root, task.folder, Path.cwd())

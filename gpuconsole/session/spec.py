@@ -79,7 +79,7 @@ def container_spec(
         name=attempt.container_name,
         image=image,
         command=command,
-        working_dir=WORKING_DIR,
+        working_dir=start_path(task),
         env={**_environment(job, attempt, meeting), **memory_variables(job, share)},
         secrets=task.secrets,
         labels=labels_of(job, attempt, journal),
@@ -112,6 +112,19 @@ def memory_limit_mib(job: Job, settings: LabSettings, host: Host | None) -> floa
 def network_name(policy: str, settings: LabSettings) -> str:
     """Return the engine's word for a network policy."""
     return {"lab": settings.lab_network, "full": "bridge"}.get(policy, "none")
+
+
+def start_path(task: Task) -> str:
+    """Return the folder of the container in which a task's script starts; UsageError for one that
+    is not in its project."""
+    path = PurePosixPath(WORKING_DIR, task.folder or "")
+    if ".." in path.parts or not path.is_relative_to(WORKING_DIR):
+        raise UsageError(
+            "Wrong working folder",
+            f"{clean(task.folder or '', 200)} is not a folder of the project.",
+            "Submit it from a folder of its project.",
+        )
+    return str(path)
 
 
 def require_gang_network(task: Task, settings: LabSettings) -> None:
@@ -197,6 +210,9 @@ def _environment(job: Job, attempt: Attempt, meeting: Meeting | None) -> dict[st
         given[WANTED] = job.task.backend
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
+    if job.task.folder:
+        # Not the folder in which it starts, as an engine's container would have it.
+        given["HOME"] = WORKING_DIR
     if job.task.checkpoint_dir:
         given["GPUCONSOLE_CHECKPOINT"] = checkpoint_path(job.task)
     if meeting is not None:

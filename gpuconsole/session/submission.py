@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.projects import start_folder
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
@@ -52,12 +53,13 @@ def completed(task: Task) -> Task:
 def pack_task(
     task: Task, target: Path, limit_mib: float, pack: Packer
 ) -> tuple[Task, tuple[str, ...]]:
-    """Pack the task's project into `target`; returns the task that runs what was packed, and what
-    was left out."""
+    """Pack the task's project into `target`; returns the task that runs what was packed, in the
+    folder in which its user stands now, and what was left out."""
     script = Path(task.script)
     packed = pack(task, target, limit_mib)
     root = script.parents[len(Path(packed.script).parts) - 1]
-    return replace(task, project=str(root)), packed.skipped
+    folder = start_folder(root, task.folder, Path.cwd())
+    return replace(task, project=str(root), folder=folder), packed.skipped
 
 
 def refuse_hopeless(task: Task, report: Report) -> None:

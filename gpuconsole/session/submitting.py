@@ -110,7 +110,8 @@ class Submitting:
             for job_id, (task, report) in zip(ids, reports, strict=True):
                 if jobs:
                     bundles.append(_copied(first, self._bundle(job_id)))
-                own = replace(preflight.with_remembered(task, remembered), project=packed.project)
+                own = preflight.with_remembered(task, remembered)
+                own = replace(own, project=packed.project, folder=packed.folder)
                 own = without_values(own)
                 job = new_job(job_id, own, self._parts.user, now, report)
                 jobs.append(replace(job, state=JobState.HELD) if hold else job)

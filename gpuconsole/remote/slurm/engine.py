@@ -135,6 +135,7 @@ class SlurmEngine:
                 self._settings.preamble or "",
             ),
             image=spec.image,
+            start=spec.working_dir.removeprefix("/workspace").lstrip("/"),
             folder=await self._run_folder(spec.name),
         )
         packed = runs.pack(script, spec.labels)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import MEASURED_NAME
+from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.reading import inputs as files
 from gpuconsole.session.reading.installed import paddle_version
@@ -115,13 +116,13 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     if not digest:
         return ""
     batch = None if analysis is None else analysis.outcome(None, "gpu").batch
-    cwd = Path.cwd()
+    folder = start_folder(root, task.folder, Path.cwd())
     settings = {
         "script": _named(Path(task.script), root),
         "args": settings_of(task.args, batch),
         "env": {name: value for name, value in task.env.items() if name != PYTHON_PATH},
         "path": [_named(folder, root) for folder in python_path(task)],
-        "cwd": _named(cwd, root) if cwd.is_relative_to(root) else "",
+        "cwd": folder or ".",
         "mounts": [[one.source, one.target, one.read_only] for one in task.mounts],
         "backend": task.backend,
         "edits": [
