@@ -19,7 +19,8 @@ from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.interpreter.frontend import source
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Setting, Trail
+from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Trail
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant

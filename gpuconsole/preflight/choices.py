@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
-from gpuconsole.preflight.interpreter.machine.run import Setting
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.liveness import peak
 
 if TYPE_CHECKING:

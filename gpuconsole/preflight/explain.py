@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpuconsole.core.estimate import Explanation, LayerCost
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight.interpreter.machine.run import LayerCall
+from gpuconsole.preflight.interpreter.machine.tape import LayerCall
 from gpuconsole.preflight.liveness import peak
 from gpuconsole.preflight.trace import Place, Trace
 

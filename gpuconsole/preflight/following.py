@@ -16,9 +16,11 @@ from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.interpreter.machine.interpreter import TENSOR_STEPS, Interpreter
-from gpuconsole.preflight.interpreter.machine.run import CYCLES, LayerCall, Run, Setting, Trail
+from gpuconsole.preflight.interpreter.machine.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run import Run, Trail
+from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.tape import LayerCall
 from gpuconsole.preflight.interpreter.paddle.training import static_graph
-from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 from gpuconsole.preflight.trace import Trace
 
 MAX_DRAFTS = 3
@@ -85,32 +87,31 @@ def follow(
     fed: Mapping[str, tuple[int, ...]] = {}
     for _ in range(MAX_DRAFTS):
         try:
-            run = Run(setting, tuple(args), assumptions, fed=fed, trail=trail)
+            run = Run(setting, tuple(args), assumptions, trail)
+            run.program.fed = fed
             return _once(read, script, run, project)
         except static_graph.OtherShapes as other:
             fed = other.shapes
     changing = Run(setting)
     changing.block(changing.unknown("a static program is fed with shapes that change"))
-    return _outcome(changing, changing.ledger.close(), frozenset(), ())
+    return _outcome(changing, changing.tape.ledger.close(), frozenset(), ())
 
 
 def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> Outcome:
     apply_variant.begin(run)
     machine = Interpreter(run, script, project or script.parent, library(run))
-    machine.builtins = builtins(machine)
-    run.call, run.calls = machine.call, machine
     collecting = gc.isenabled()
     # Reference counts decide lifetimes; a collection in between would make them depend on luck.
     gc.disable()
     try:
         _guarded(machine, read)
         machine.imports.conclude()
-        trace = run.ledger.close()
+        trace = run.tape.ledger.close()
     finally:
-        run.ledger.open = False
+        run.tape.ledger.open = False
         if collecting:
             gc.enable()
-    run.notes.extend(read.notes)
+    run.findings.notes.extend(read.notes)
     return _outcome(run, trace, frozenset(machine.imports.read), batch_size_names.named(run, read))
 
 
@@ -118,7 +119,7 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
     run = machine.run
     try:
         scope = machine.imports.run_script(script)
-        run.ledger.open = False
+        run.tape.ledger.open = False
         del scope
     except values.Stop:
         pass
@@ -127,14 +128,16 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
     except values.ShapeFault as fault:
         _failed(run, fault.message, fault.shapes)
     except values.UserRaise as raised:
-        if run.cycles < CYCLES:
+        if run.progress.cycles < CYCLES:
             run.file, run.line = getattr(raised, "place", (run.file, run.line))
             _failed(run, str(raised))
     except RecursionError:
         run.block(run.unknown("the script is nested too deep to follow"))
     except FOLLOW_ERRORS as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        run.mishap = f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {error}"
+        run.findings.mishap = (
+            f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {error}"
+        )
         run.block(run.unknown(f"the analysis does not follow this: {error}"))
     except MemoryError:
         run.block(run.unknown("the script makes more than the analysis can hold"))
@@ -143,7 +146,7 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
 def _failed(run: Run, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
     """Report what ended the script: where that is not certain its memory cannot be told."""
     failed = run.fault(message, shapes)
-    if not run.faults:
+    if not run.findings.faults:
         run.block(failed)
 
 
@@ -153,13 +156,13 @@ def _unfollowed(run: Run, unknowns: Sequence[values.Unknown]) -> values.Unknown 
     Training is followed where an optimizer has stepped often enough, other work where networks
     have run and nothing that was called with their tensors is unknown.
     """
-    if run.cycles < CYCLES:
+    if run.progress.cycles < CYCLES:
         return unknowns[0] if unknowns else run.unknown("no training step was found")
-    if run.optimizers:
+    if run.progress.optimizers:
         return None
-    if run.lost is not None:
-        return run.lost
-    if not run.forwards and not run.backwards:
+    if run.findings.lost is not None:
+        return run.findings.lost
+    if not run.findings.forwards and not run.progress.backwards:
         return unknowns[0] if unknowns else run.unknown("no forward pass of a network was found")
     return None
 
@@ -167,42 +170,47 @@ def _unfollowed(run: Run, unknowns: Sequence[values.Unknown]) -> values.Unknown 
 def _outcome(
     run: Run, trace: Trace, files: frozenset[str], named: tuple[values.Sourced, ...]
 ) -> Outcome:
-    unknowns = list(run.unknowns.values())
-    blocking = run.blocking or (None if run.faults else _unfollowed(run, unknowns))
+    unknowns = list(run.findings.unknowns.values())
+    blocking = run.findings.blocking or (
+        None if run.findings.faults else _unfollowed(run, unknowns)
+    )
     if blocking is not None:
         key = (blocking.file, blocking.line, blocking.reason)
         unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
-    seen = len(run.lines_seen) or 1
+    seen = len(run.findings.lines_seen) or 1
     # A backward pass reads and writes, and computes, about twice what its forward pass does.
-    passes = 3 if run.backwards else 1
+    passes = 3 if run.progress.backwards else 1
     return Outcome(
         trace=trace,
-        batch=run.batch_seen,
-        source=run.batch_source,
-        batch_key=run.batch_key,
+        batch=run.batch.seen,
+        source=run.batch.source,
+        batch_key=run.batch.key,
         unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
-        faults=tuple(run.faults.values()),
-        asks=tuple(run.asks.values()) if blocking is not None else (),
+        faults=tuple(run.findings.faults.values()),
+        asks=tuple(run.findings.asks.values()) if blocking is not None else (),
         answered=run.answers.met,
-        blocked=blocking is not None or (bool(run.faults) and run.cycles < CYCLES),
-        flags=tuple(sorted(run.flags)),
-        flops=run.flops_done * passes,
-        moved=run.bytes_done * passes,
+        blocked=blocking is not None
+        or (bool(run.findings.faults) and run.progress.cycles < CYCLES),
+        flags=tuple(sorted(run.findings.flags)),
+        flops=run.tape.flops_done * passes,
+        moved=run.tape.bytes_done * passes,
         kernels=_kernels(run, trace),
-        coverage=max(0.0, 1.0 - len(run.lines_lost) / seen),
-        steps=run.steps + TENSOR_STEPS * len(run.ledger.sizes),
-        short_epochs=run.short_epochs,
-        loaded=run.loaders > 0,
-        candidates=tuple(key for key, one in run.written.items() if one == run.batch_seen)[:8],
+        coverage=max(0.0, 1.0 - len(run.findings.lines_lost) / seen),
+        steps=run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes),
+        short_epochs=run.batch.short_epochs,
+        loaded=run.batch.loaders > 0,
+        candidates=tuple(key for key, one in run.batch.written.items() if one == run.batch.seen)[
+            :8
+        ],
         named=named,
-        tests=run.tests,
-        notes=tuple(run.notes),
+        tests=run.findings.tests,
+        notes=tuple(run.findings.notes),
         bound=False,
-        widest_conv=run.widest_conv,
-        recomputed=tuple(run.recomputed),
-        mishap=run.mishap,
+        widest_conv=run.tape.widest_conv,
+        recomputed=tuple(run.mode.recomputed),
+        mishap=run.findings.mishap,
         files=files,
-        layers=run.layers,
+        layers=run.tape.layers,
     )
 
 
@@ -211,7 +219,7 @@ def _kernels(run: Run, trace: Trace) -> int:
 
     A gradient counts twice: once where it is computed, once where its parameter is updated.
     """
-    if len(run.closed_at) < 2:
+    if len(run.progress.closed_at) < 2:
         return 0
-    born = Counter(trace.kinds[run.closed_at[-2] : run.closed_at[-1]])
+    born = Counter(trace.kinds[run.progress.closed_at[-2] : run.progress.closed_at[-1]])
     return born["activations"] + born["workspace"] + 2 * born["gradients"]

@@ -8,8 +8,8 @@ from typing import Any
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 
 
 def modelled(path: Path, text: str) -> dict[str, Any]:
@@ -17,6 +17,4 @@ def modelled(path: Path, text: str) -> dict[str, Any]:
     path.write_text(text)
     run = Run(Setting("cpu"))
     machine = Interpreter(run, path, path.parent, library(run))
-    machine.builtins = builtins(machine)
-    run.call, run.calls = machine.call, machine
     return machine.imports.run_script(source.read(path)).names

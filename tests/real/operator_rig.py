@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Scope
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 
 HEAD = "import paddle\nimport paddle.nn.functional as F\nimport paddle.nn as nn\n"
 MAKERS = {
@@ -98,27 +98,25 @@ def in_interpreter(text: str, backend: Any = "cpu") -> tuple[list[Moment], Run]:
     run = Run(Setting(backend))
     machine = Interpreter(run, Path("case.py"), Path(), library(run))
     cuts: list[int] = []
-    table = builtins(machine)
-    table["mark"] = NativeFunction(lambda run: cuts.append(len(run.ledger.events)), "mark")
-    machine.builtins = table
-    run.call, run.calls = machine.call, machine
+    mark = NativeFunction(lambda run: cuts.append(len(run.tape.ledger.events)), "mark")
+    machine.builtins["mark"] = mark
     gc.disable()
     try:
         scope = Scope(None, "module")
         machine.imports.run_module(ast.parse(text), "case.py", scope, {"__name__": "__main__"})
-        run.ledger.close()
+        run.tape.ledger.close()
         del scope
     finally:
         gc.enable()
     marks: list[tuple[int, int]] = []
     live = peak = 0
-    for place in range(len(run.ledger.events) + 1):
+    for place in range(len(run.tape.ledger.events) + 1):
         while len(marks) < len(cuts) and cuts[len(marks)] == place:
             marks.append((live, peak))
             peak = live
-        if place < len(run.ledger.events):
-            event = run.ledger.events[place]
-            size = run.ledger.sizes[event if event >= 0 else ~event]
+        if place < len(run.tape.ledger.events):
+            event = run.tape.ledger.events[place]
+            size = run.tape.ledger.sizes[event if event >= 0 else ~event]
             live += size if event >= 0 else -size
             peak = max(peak, live)
     return _above_first(marks), run

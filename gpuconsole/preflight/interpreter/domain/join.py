@@ -35,7 +35,7 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
         return Unknown(run.file, run.line, REASON, why.root)
     # Turns of a long loop that are taken alike have left one item in many places.
     found = list({id(one): one for one in found}.values())
-    run.calls.tick(1 + len(found) // 8)
+    run.interp.tick(1 + len(found) // 8)
     first = found[0]
     if all(equality.same(first, one) for one in found[1:]):
         return first

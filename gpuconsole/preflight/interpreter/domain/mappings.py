@@ -44,28 +44,28 @@ class Mapping(Native):
         elif isinstance(value, dict):
             self.attrs = value
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give an entry."""
         if isinstance(key, Unknown):
             return key
         if key in self.entries:
             return self.entries[key]
-        return calls.lacking(f"there is no key {key!r}"[:200], "KeyError")
+        return interp.lacking(f"there is no key {key!r}"[:200], "KeyError")
 
-    def store(self, calls: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Any, key: Value, value: Value) -> None:
         """Set an entry."""
         if not isinstance(key, Unknown):
-            self.entries[key] = self.wrap(calls.run, value)
+            self.entries[key] = self.wrap(interp.run, value)
 
     def contains(self, key: Value) -> bool:
         """Whether there is an entry."""
         return key in self.entries
 
-    def count(self, calls: Any) -> int:
+    def count(self, interp: Any) -> int:
         """Number of entries."""
         return len(self.entries)
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the keys."""
         yield from list(self.entries)
 
@@ -99,7 +99,7 @@ class Mapping(Native):
         """Take an entry out."""
         if key in self.entries:
             return self.entries.pop(key)
-        return default[0] if default else run.calls.lacking(f"there is no key {key!r}"[:200],
+        return default[0] if default else run.interp.lacking(f"there is no key {key!r}"[:200],
                                                             "KeyError")  # fmt: skip
 
     def do_setdefault(self, run: Run, key: Value, default: Value = None) -> Value:
@@ -120,7 +120,7 @@ class Mapping(Native):
         made.cls = self.cls
         if self.attrs is self.entries:
             made.attrs = made.entries
-        copied = run.calls.copied
+        copied = run.interp.copied
         for key, value in self.entries.items():
             made.entries[key] = copied(value) if deep else value
         if made.attrs is not made.entries:
@@ -132,7 +132,7 @@ class Mapping(Native):
 
     def do___setitem__(self, run: Run, key: Value, value: Value) -> None:
         """Set an entry."""
-        self.store(run.calls, key, value)
+        self.store(run.interp, key, value)
 
     def do___contains__(self, run: Run, key: Value) -> Value:
         """Whether there is an entry."""
@@ -152,7 +152,7 @@ class SimpleNamespace(Native):
 def merge(run: Run, target: Mapping, values: dict[Value, Value]) -> None:
     """Set entries, mappings within one by one."""
     for key, value in list(values.items()):
-        run.calls.tick()
+        run.interp.tick()
         inner = target.entries.get(key)
         found = mapping_of(value)
         if isinstance(inner, Mapping) and found is not None:

@@ -51,10 +51,10 @@ class Items(Native):
         super().__init__()
         self.items = deque(items if items is not None else ())
 
-    def iterate(self, calls: Interpreter) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once."""
         while self.items:
-            calls.tick()
+            interp.tick()
             yield self.items.popleft()
 
 
@@ -77,7 +77,7 @@ class Lazy(Native):
         self.total = total
         """How many items it gives, where that is known."""
 
-    def iterate(self, calls: Interpreter) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the iterator."""
         while True:
             try:
@@ -162,9 +162,9 @@ def is_plain(value: Value) -> bool:
     return isinstance(value, PLAIN)
 
 
-def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
+def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` for plain values, refusing what would grow without limit."""
-    run = calls.run
+    run = interp.run
     if kind is ast.Pow and isinstance(right, (int, float)) and abs(right) > MAX_EXPONENT:
         return run.unknown("a power too large to follow")
     shifted = kind is ast.LShift and isinstance(left, int) and isinstance(right, int)
@@ -179,7 +179,7 @@ def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Val
     if joined and len(left) + len(right) > MAX_LENGTH:
         return run.unknown("a sequence too long to follow")
     if kind is ast.Mod and isinstance(left, (str, bytes)):
-        return strings.percent(calls, left, right)
+        return strings.percent(interp, left, right)
     if (kind is ast.Pow or kind is ast.Mult) and isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() * (right if kind is ast.Pow else 1) + right.bit_length()
         if bits > MAX_BITS:
@@ -188,7 +188,7 @@ def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Val
         made = BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         return run.unknown(f"this cannot be computed: {error}")
-    going_over(calls, made, left)
+    going_over(interp, made, left)
     if isinstance(made, int) and made.bit_length() > MAX_BITS:
         return run.unknown("a number too large to follow")
     if type(made) is float and (isinstance(left, Double) or isinstance(right, Double)):
@@ -196,27 +196,27 @@ def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Val
     return made
 
 
-def going_over(calls: Interpreter, *values: Value) -> None:
+def going_over(interp: Interpreter, *values: Value) -> None:
     """Count the work of an operation that goes over the items or letters of values once."""
     longest = max((len(one) for one in values if isinstance(one, _LONG)), default=0)
     if longest >= _ITEMS_PER_STEP:
-        calls.tick(longest // _ITEMS_PER_STEP)
+        interp.tick(longest // _ITEMS_PER_STEP)
 
 
-def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare plain values; unknown where that cannot be done, or goes over too much."""
     if traversal_cost.is_container(left) and traversal_cost.is_container(right):
         told = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
-        refused = None if told else calls.too_much(left, right)
+        refused = None if told else interp.too_much(left, right)
         if refused is not None:
             return refused
     try:
         return bool(COMPARE[kind](left, right))
     except TypeError as error:
-        return calls.run.unknown(f"this cannot be compared: {error}")
+        return interp.run.unknown(f"this cannot be compared: {error}")
 
 
-def contains(calls: Interpreter, container: Value, item: Value) -> bool | Unknown:
+def contains(interp: Interpreter, container: Value, item: Value) -> bool | Unknown:
     """Whether a plain container has an item, which alone is not too much to look at.
 
     TypeError where it cannot have such items.
@@ -227,11 +227,11 @@ def contains(calls: Interpreter, container: Value, item: Value) -> bool | Unknow
         return whole and int(item) in container
     refused = None
     if traversal_cost.is_container(item) and isinstance(container, (list, tuple)):
-        refused = calls.too_much(item, container)
+        refused = interp.too_much(item, container)
     elif isinstance(container, str):
-        refused = strings.searched(calls, container, item)
+        refused = strings.searched(interp, container, item)
     elif isinstance(container, (list, tuple)):
-        going_over(calls, container)
+        going_over(interp, container)
     return refused or item in container
 
 
@@ -255,30 +255,30 @@ def _is_itself(value: Value) -> bool:
     return not hasattr(value, "shape") and type(value).__hash__ is not None
 
 
-def attribute(calls: Interpreter, value: Value, name: str) -> Value:
+def attribute(interp: Interpreter, value: Value, name: str) -> Value:
     """Return a method of a plain value as something to call."""
-    run = calls.run
+    run = interp.run
     for kind, names in METHODS.items():
         if isinstance(value, kind) and name in names:
-            return NativeFunction(lambda run, *a, **k: _method(calls, value, name, a, k), name)
+            return NativeFunction(lambda run, *a, **k: _method(interp, value, name, a, k), name)
     if isinstance(value, dict) and name in ("keys", "values", "items", "update", "subtract"):
-        return NativeFunction(lambda run, *a, **k: _mapping(calls, value, name, a, k), name)
+        return NativeFunction(lambda run, *a, **k: _mapping(interp, value, name, a, k), name)
     if isinstance(value, dict) and name in ("move_to_end", "most_common", "elements", "popitem"):
-        return NativeFunction(lambda run, *a, **k: _counted(calls, value, name, a, k), name)
+        return NativeFunction(lambda run, *a, **k: _counted(interp, value, name, a, k), name)
     if name == "maxlen" and hasattr(value, "most"):
         return value.most
     if isinstance(value, str) and name == "format":
         return NativeFunction(
-            lambda run, *a, **k: strings.formatted(calls, value, list(a), k), name
+            lambda run, *a, **k: strings.formatted(interp, value, list(a), k), name
         )
     if isinstance(value, str) and name in ("join", "replace"):
         return NativeFunction(
-            lambda run, *a: strings.joined_or_replaced(calls, value, name, a), name
+            lambda run, *a: strings.joined_or_replaced(interp, value, name, a), name
         )
     if isinstance(value, str) and name in ("translate", "maketrans"):
         return NativeFunction(lambda run, *a: strings.translated(run, value, name, a), name)
     if isinstance(value, list) and name == "sort":
-        return NativeFunction(lambda run, **k: _sort(calls, value, k), name)
+        return NativeFunction(lambda run, **k: _sort(interp, value, k), name)
     if isinstance(value, str) and name in ("zfill", "rjust", "ljust", "center"):
         return NativeFunction(lambda run, *a: strings.padded(run, value, name, a), name)
     if isinstance(value, (int, float)) and name in ("real", "imag", "numerator", "denominator"):
@@ -288,58 +288,58 @@ def attribute(calls: Interpreter, value: Value, name: str) -> Value:
     return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
 
 
-def _work(calls: Interpreter, value: Value, name: str, args: Any) -> Unknown | None:
+def _work(interp: Interpreter, value: Value, name: str, args: Any) -> Unknown | None:
     """Count the work of a method; why it is not called, where it goes over too much."""
     if isinstance(value, (str, bytes)) and name not in _AT_THE_ENDS:
-        return strings.searched(calls, value, *args)
+        return strings.searched(interp, value, *args)
     if name in _LOOKING_UP and isinstance(value, (dict, set)):
         # A default is handed on as it is.
-        return calls.too_much(*args[:1])
+        return interp.too_much(*args[:1])
     if name in _ENDS:
-        calls.tick(len(value) // _MOVED_PER_STEP)
+        interp.tick(len(value) // _MOVED_PER_STEP)
         return None
-    going_over(calls, value)
+    going_over(interp, value)
     if name in _LOOKING_UP and args and traversal_cost.is_container(args[0]):
-        return calls.too_much(value, args[0])
-    return None if name == "extend" else calls.too_much(*args)
+        return interp.too_much(value, args[0])
+    return None if name == "extend" else interp.too_much(*args)
 
 
-def _method(calls: Interpreter, value: Value, name: str, args: Any, kwargs: Any) -> Value:
-    refused = _work(calls, value, name, args)
+def _method(interp: Interpreter, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+    refused = _work(interp, value, name, args)
     if refused is not None:
         return refused
     more = lengths.more_in(value)
     if more is not None and isinstance(value, list):
-        return _open_list(calls, value, more, name, args)
+        return _open_list(interp, value, more, name, args)
     if isinstance(value, list) and name == "extend":
-        return lengths.extend(value, list(calls.iterate(args[0])))
+        return lengths.extend(value, list(interp.iterate(args[0])))
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
-        return calls.run.unknown("a sequence too long to follow")
+        return interp.run.unknown("a sequence too long to follow")
     unknown = next((one for one in args if isinstance(one, Unknown)), None)
     if isinstance(unknown, string_sets.DrawnText) and args[0] is unknown:
-        told = _of_drawn(calls, value, name, unknown, args[1:])
+        told = _of_drawn(interp, value, name, unknown, args[1:])
         if told is not MISSING:
             return told
     if unknown is not None and isinstance(value, set) and name == "add":
-        return lengths.open_up(calls.run, value, unknown)
+        return lengths.open_up(interp.run, value, unknown)
     if isinstance(value, dict) and name == "get" and args:
         why = args[0] if isinstance(args[0], Unknown) else more
         if why is not None and (why is not more or args[0] not in value):
-            return lengths.looked_up(calls.run, value, why)
+            return lengths.looked_up(interp.run, value, why)
     if unknown is not None and isinstance(value, (str, list, tuple)):
         if name in ("index", "rindex") and value:
-            return lengths.some(calls.run, "the place of an item", len(value) - 1, unknown)
+            return lengths.some(interp.run, "the place of an item", len(value) - 1, unknown)
         if name in ("find", "rfind", "count"):
-            run = calls.run
+            run = interp.run
             return SomeInt(run.file, run.line, "the place or count of an item", unknown.root)
     if unknown is not None and name in _NEEDS_KNOWN:
         return unknown
     return getattr(value, name)(*args, **kwargs)
 
 
-def _of_drawn(calls: Interpreter, value: Value, name: str, text: Unknown, rest: Any) -> Value:
+def _of_drawn(interp: Interpreter, value: Value, name: str, text: Unknown, rest: Any) -> Value:
     """Call a method of a set or mapping with text that is drawn; MISSING where that is no help."""
-    run = calls.run
+    run = interp.run
     assert isinstance(text, string_sets.DrawnText)
     if isinstance(value, set) and name == "add" and string_sets.stored(run, value, text):
         return None
@@ -352,14 +352,14 @@ def _of_drawn(calls: Interpreter, value: Value, name: str, text: Unknown, rest: 
     return MISSING
 
 
-def _open_list(calls: Interpreter, value: list[Value], more: More, name: str, args: Any) -> Value:
+def _open_list(interp: Interpreter, value: list[Value], more: More, name: str, args: Any) -> Value:
     """Call a method of a list of unknown length; what ends it stays at its end."""
-    run = calls.run
+    run = interp.run
     if name in ("append", "insert"):
         value.insert(len(value) - 1, args[-1])
         added: Value = 1
     elif name == "extend":
-        return lengths.extend(value, list(calls.iterate(args[0])))
+        return lengths.extend(value, list(interp.iterate(args[0])))
     elif name == "pop":
         added = -1
     elif name == "copy":
@@ -381,38 +381,38 @@ def _open_list(calls: Interpreter, value: list[Value], more: More, name: str, ar
 
 
 def _mapping(
-    calls: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+    interp: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
 ) -> Value:
     subtracts = name == "subtract"
     if (name == "update" or subtracts) and hasattr(value, "counted"):
-        return value.counted(calls.run, *args, sign=-1 if subtracts else 1, **kwargs)
+        return value.counted(interp.run, *args, sign=-1 if subtracts else 1, **kwargs)
     if name == "update":
         given = args[0] if args else {}
         if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
-            pairs = [tuple(one) for one in calls.iterate(given)]
-            refused = calls.too_much([pair[0] for pair in pairs])
+            pairs = [tuple(one) for one in interp.iterate(given)]
+            refused = interp.too_much([pair[0] for pair in pairs])
             if refused is not None:
                 return refused
             given = dict(pairs)
         given = getattr(given, "entries", given)
-        going_over(calls, given)
+        going_over(interp, given)
         value.update(given if isinstance(given, dict) else {})
         value.update(kwargs)
         return None
-    going_over(calls, value)
+    going_over(interp, value)
     if name == "items":
         return list(value.items())
     return list(value) if name == "keys" else list(value.values())
 
 
-def _sort(calls: Interpreter, value: list[Value], options: dict[str, Value]) -> None:
-    made = sorting.in_order(calls, list(value), options)
+def _sort(interp: Interpreter, value: list[Value], options: dict[str, Value]) -> None:
+    made = sorting.in_order(interp, list(value), options)
     if isinstance(made, list):
         value[:] = made
 
 
 def _counted(
-    calls: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+    interp: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
 ) -> Value:
     if name == "move_to_end":
         moved = value.pop(args[0])
@@ -426,12 +426,12 @@ def _counted(
         last = (kwargs.get("last", True) if not args else args[0]) is not False
         key = next(reversed(value) if last else iter(value), MISSING)
         if key is MISSING:
-            return calls.lacking("popitem of an empty dictionary", "KeyError")
+            return interp.lacking("popitem of an empty dictionary", "KeyError")
         return key, value.pop(key)
     if name == "elements":
         return [one for one, times in value.items() for _ in range(times)]
     if first_unknown(list(value.values())) is not None:
-        return calls.run.unknown("an order of counts that are not known")
+        return interp.run.unknown("an order of counts that are not known")
     pairs = sorted(value.items(), key=lambda one: -one[1])
     return pairs[: args[0]] if args else pairs
 

@@ -9,26 +9,26 @@ from typing import Any
 from gpuconsole.preflight.interpreter.domain.values import Value, first_unknown
 
 
-def in_order(calls: Any, items: list[Value], options: dict[str, Value]) -> Value:
+def in_order(interp: Any, items: list[Value], options: dict[str, Value]) -> Value:
     """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
     key = options.get("key")
-    keys = items if key is None else [calls.call(key, [one], {}) for one in items]
-    unknown = first_unknown(keys, options.get("reverse")) or calls.too_much(keys)
+    keys = items if key is None else [interp.call(key, [one], {}) for one in items]
+    unknown = first_unknown(keys, options.get("reverse")) or interp.too_much(keys)
     if unknown is not None:
         return unknown
     if any(getattr(one, "cls", None) is not None for one in keys):
-        keys = [cmp_to_key(lambda a, b: _three_way(calls, a, b))(one) for one in keys]
+        keys = [cmp_to_key(lambda a, b: _three_way(interp, a, b))(one) for one in keys]
     try:
         places = sorted(range(len(items)), key=keys.__getitem__,
                         reverse=bool(options.get("reverse")))  # fmt: skip
     except TypeError:
-        return calls.run.unknown("an order that reading cannot tell")
+        return interp.run.unknown("an order that reading cannot tell")
     return [items[place] for place in places]
 
 
-def _three_way(calls: Any, left: Value, right: Value) -> int:
+def _three_way(interp: Any, left: Value, right: Value) -> int:
     """Compare as `sorted` does objects of the script: by `__lt__` alone."""
-    less = calls.compare(ast.Lt, left, right)
+    less = interp.compare(ast.Lt, left, right)
     if not isinstance(less, bool):
         raise TypeError("an order that reading cannot tell")
-    return -1 if less else int(calls.compare(ast.Lt, right, left) is True)
+    return -1 if less else int(interp.compare(ast.Lt, right, left) is True)

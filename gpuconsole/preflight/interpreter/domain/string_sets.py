@@ -43,7 +43,7 @@ class DrawnText(Unknown):
 def one_of(run: Run, words: Iterable[str], between: str | None = None) -> Unknown:
     """Return text drawn from words, each of them taken once."""
     found = tuple(dict.fromkeys(words))
-    run.calls.tick(len(found) // 8)
+    run.interp.tick(len(found) // 8)
     if not found or len(found) > MAX_WORDS or sum(map(len, found)) > MAX_LETTERS:
         return run.unknown(REASON)
     return DrawnText(run.file, run.line, REASON, None, found, between)
@@ -80,7 +80,7 @@ def joined(run: Run, between: str, parts: list[Value]) -> Value:
 
 def mapped(run: Run, text: DrawnText, change: Callable[[str], Value]) -> Value:
     """Return the text with each word changed."""
-    run.calls.tick(len(text.words))
+    run.interp.tick(len(text.words))
     made = [change(one) for one in text.words]
     if not all(isinstance(one, str) for one in made):
         return plain(replace(text))
@@ -99,7 +99,7 @@ def attribute(run: Run, text: DrawnText, name: str) -> Value:
 
     def change(run: Run, *args: Value, **kwargs: Value) -> Value:
         def one(word: str) -> Value:
-            return run.calls.call(run.calls.get_attr(word, name), list(args), kwargs)
+            return run.interp.call(run.interp.get_attr(word, name), list(args), kwargs)
 
         return mapped(run, text, one)
 
@@ -153,7 +153,7 @@ def stored(run: Run, container: Any, text: DrawnText, value: Value = None) -> bo
     """Put all words that it can be into a mapping or a set; whether that was done."""
     if text.between is not None:
         return False
-    run.calls.tick(len(text.words) // 8)
+    run.interp.tick(len(text.words) // 8)
     if isinstance(container, dict):
         container.update(dict.fromkeys(text.words, value))
     else:

@@ -24,41 +24,41 @@ _LETTERS_PER_STEP = 64
 _COMPARED_PER_STEP = 2**14
 
 
-def percent(calls: Interpreter, template: Value, values: Value) -> Value:
+def percent(interp: Interpreter, template: Value, values: Value) -> Value:
     """Format with `%`; only what cannot blow up."""
     parts = values if isinstance(values, tuple) else (values,)
     if type(values) is dict and isinstance(template, str) and "%(" in template:
         parts = tuple(values.values())
     if not isinstance(template, str) or len(parts) > MAX_SHOWN or not _is_simple(parts):
-        return calls.run.unknown("text made from a value that is not known")
+        return interp.run.unknown("text made from a value that is not known")
     if _wide(template) or _long(template.count("%"), parts):
-        return calls.run.unknown("text too long to follow")
+        return interp.run.unknown("text too long to follow")
     try:
-        return _made(calls, template % values)
+        return _made(interp, template % values)
     except (TypeError, ValueError, OverflowError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
+        return interp.run.unknown(f"this text cannot be made: {error}")
 
 
 def formatted(
-    calls: Interpreter, template: str, args: list[Value], kwargs: dict[str, Value]
+    interp: Interpreter, template: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Format with `str.format`; only plain numbers and text, no attribute access."""
     values = [*args, *kwargs.values()]
     if not _is_simple(values):
-        return calls.run.unknown("text made from a value that is not known")
+        return interp.run.unknown("text made from a value that is not known")
     if re.search(r"\{[^{}]*\{", template.replace("{{", "")):
-        return calls.run.unknown("text whose width comes from a value")
+        return interp.run.unknown("text whose width comes from a value")
     if _long(template.count("{"), values):
-        return calls.run.unknown("text too long to follow")
+        return interp.run.unknown("text too long to follow")
     if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:
-        return calls.run.unknown("text that the analysis does not format")
+        return interp.run.unknown("text that the analysis does not format")
     try:
-        return _made(calls, template.format(*args, **kwargs))
+        return _made(interp, template.format(*args, **kwargs))
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
+        return interp.run.unknown(f"this text cannot be made: {error}")
 
 
-def shown(calls: Interpreter, value: Value, spec: Value = "", conversion: int = -1) -> Value:
+def shown(interp: Interpreter, value: Value, spec: Value = "", conversion: int = -1) -> Value:
     """Return a value as text, as an f-string or `format` shows it; an unknown where it cannot."""
     if isinstance(value, bool) or value is None:
         value = str(value)
@@ -70,18 +70,18 @@ def shown(calls: Interpreter, value: Value, spec: Value = "", conversion: int = 
         if known is not None and isinstance(spec, str) and spec and not _wide(spec):
             # A day or a time has formats of its own.
             return format(known, spec)
-        value = text if isinstance(text, str) else calls.as_text(value)
+        value = text if isinstance(text, str) else interp.as_text(value)
     if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
-        return first_unknown(value, spec) or calls.run.unknown(
+        return first_unknown(value, spec) or interp.run.unknown(
             "text made from a value that is not known"
         )
     try:
         if conversion == ord("r") or conversion == ord("a"):
             value = repr(value)
-        return _made(calls, format(str(value) if conversion == ord("s") or not spec else value,
+        return _made(interp, format(str(value) if conversion == ord("s") or not spec else value,
                                    spec))  # fmt: skip
     except (ValueError, TypeError, OverflowError) as error:
-        return calls.run.unknown(f"this text cannot be made: {error}")
+        return interp.run.unknown(f"this text cannot be made: {error}")
 
 
 def _listed(value: Sequence[Value]) -> str | None:
@@ -96,9 +96,9 @@ def _is_simple(values: Sequence[Value]) -> bool:
     return all(isinstance(one, (int, float, str)) for one in values)
 
 
-def _made(calls: Interpreter, text: str) -> str:
+def _made(interp: Interpreter, text: str) -> str:
     """Count the work of making a text."""
-    calls.tick(len(text) // _LETTERS_PER_STEP)
+    interp.tick(len(text) // _LETTERS_PER_STEP)
     return text
 
 
@@ -118,12 +118,12 @@ def _wide(template: str) -> bool:
     return len(template) > MAX_LENGTH or "*" in template
 
 
-def searched(calls: Interpreter, text: Value, *parts: Value) -> Unknown | None:
+def searched(interp: Interpreter, text: Value, *parts: Value) -> Unknown | None:
     """Count the work of looking for parts in a text; why not, where that could take long."""
     longest = max((len(one) for one in parts if isinstance(one, (str, bytes))), default=0)
     if len(text) * longest > MAX_SEARCHED:
-        return calls.run.unknown("a text too long to search")
-    calls.tick(len(text) // _LETTERS_PER_STEP + len(text) * longest // _COMPARED_PER_STEP)
+        return interp.run.unknown("a text too long to search")
+    interp.tick(len(text) // _LETTERS_PER_STEP + len(text) * longest // _COMPARED_PER_STEP)
     return None
 
 
@@ -137,28 +137,28 @@ def translated(run: Run, value: str, name: str, args: Any) -> Value:
         return str.maketrans(*args)
     if any(isinstance(one, str) and len(one) > 8 for one in table.values()):
         return run.unknown("text too long to follow")
-    return _made(run.calls, value.translate(table))
+    return _made(run.interp, value.translate(table))
 
 
 def padded(run: Run, value: str, name: str, args: Any) -> Value:
     unknown = first_unknown(*args)
     if unknown is not None or not args or args[0] > MAX_LENGTH:
         return unknown or run.unknown("text too long to follow")
-    return _made(run.calls, getattr(value, name)(*args))
+    return _made(run.interp, getattr(value, name)(*args))
 
 
-def joined_or_replaced(calls: Interpreter, value: str, name: str, args: Any) -> Value:
+def joined_or_replaced(interp: Interpreter, value: str, name: str, args: Any) -> Value:
     if name == "join":
-        parts = list(calls.iterate(args[0]))
+        parts = list(interp.iterate(args[0]))
         if any(isinstance(one, string_sets.DrawnText) for one in parts):
-            made = string_sets.joined(calls.run, value, parts)
-            return calls.run.unknown("text made from a value that is not known") if (
+            made = string_sets.joined(interp.run, value, parts)
+            return interp.run.unknown("text made from a value that is not known") if (
                 made is None) else made  # fmt: skip
         if not all(isinstance(one, str) for one in parts):
-            return calls.run.unknown("text made from a value that is not known")
+            return interp.run.unknown("text made from a value that is not known")
         if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
-            return calls.run.unknown("text too long to follow")
-        return _made(calls, value.join(parts))
+            return interp.run.unknown("text too long to follow")
+        return _made(interp, value.join(parts))
     if len(value) * (len(args[1]) + 1) > 10 * MAX_LENGTH:
-        return calls.run.unknown("text too long to follow")
-    return searched(calls, value, args[0]) or _made(calls, value.replace(*args))
+        return interp.run.unknown("text too long to follow")
+    return searched(interp, value, args[0]) or _made(interp, value.replace(*args))

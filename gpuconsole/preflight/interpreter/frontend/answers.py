@@ -59,7 +59,7 @@ def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.exp
         value = evaluate()
         return fresh(interp, node, value) if isinstance(value, Unknown) else value
     # What blocks inside is not needed any more.
-    blocking, asks = run.blocking, dict(run.asks)
+    blocking, asks = run.findings.blocking, dict(run.findings.asks)
     try:
         value = evaluate()
     except Blocked as blocked:
@@ -67,7 +67,7 @@ def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.exp
     if not isinstance(value, Unknown):
         run.answers.met.setdefault(given.given, (run.file, run.line))
         return value
-    run.blocking, run.asks = blocking, asks
+    run.findings.blocking, run.findings.asks = blocking, asks
     return questions.answer(run, given)
 
 
@@ -76,7 +76,9 @@ def either(
 ) -> Unknown:
     """Return what `a if test else b` is when nobody knows; each side is another run's."""
     if not weightless(first, second) and written.lineno:
-        interp.run.tests.setdefault((interp.run.file, written.lineno), questions.text_of(written))
+        interp.run.findings.tests.setdefault(
+            (interp.run.file, written.lineno), questions.text_of(written)
+        )
     why = interp.run.unknown("the value depends on a condition that is not known", test)
     return join.one_of_two(why, first, second)
 

@@ -18,10 +18,12 @@ def begin(run: Run) -> None:
     """Set a run up as its variant asks."""
     variant, backend = run.setting.variant, run.setting.backend
     if not terms(backend).proven and backend != "gpu":
-        run.notes.append(f"Terms of {backend} devices are the GPU's: not compared with runs there.")
-    run.amp = amp.mixed(run)
-    if variant.recompute or run.amp.level == "O2":
-        run.around = Around(run, blocks=variant.recompute, halves=run.amp.level == "O2")
+        run.findings.notes.append(
+            f"Terms of {backend} devices are the GPU's: not compared with runs there."
+        )
+    run.mode.amp = amp.mixed(run)
+    if variant.recompute or run.mode.amp.level == "O2":
+        run.mode.around = Around(run, blocks=variant.recompute, halves=run.mode.amp.level == "O2")
 
 
 class Around:
@@ -33,26 +35,26 @@ class Around:
 
     def __init__(self, run: Run, *, blocks: bool, halves: bool) -> None:
         self.wants_blocks, self.wants_halves = blocks, halves
-        self.dtype = run.amp.dtype
+        self.dtype = run.mode.amp.dtype
         self.known: dict[int, Layer] = {}
         self.blocks: dict[int, Layer] = {}
         self.inside = False
 
-    def __call__(self, calls: Any, target: Native, args: list[Value],
+    def __call__(self, interp: Any, target: Native, args: list[Value],
                  kwargs: dict[str, Value]) -> Value:  # fmt: skip
         """Call an object; a layer in the way that the variant asks for."""
-        run: Run = calls.run
+        run: Run = interp.run
         if not isinstance(target, Layer):
-            return calls.call_instance(target, args, kwargs)
+            return interp.call_instance(target, args, kwargs)
         if id(target) not in self.known:
             self._meet(run, target)
-        again = run.grad_enabled and target.training and not self.inside
+        again = run.mode.grad_enabled and target.training and not self.inside
         if id(target) not in self.blocks or not again or not _flows(args, kwargs):
-            return calls.call_instance(target, args, kwargs)
+            return interp.call_instance(target, args, kwargs)
         self.inside = True
         try:
             once = NativeFunction(
-                lambda _run, *a, **k: calls.call_instance(target, list(a), k), target.label
+                lambda _run, *a, **k: interp.call_instance(target, list(a), k), target.label
             )
             return recompute(run, once, *args, **kwargs)
         finally:
@@ -77,7 +79,7 @@ class Around:
         for kind, alike in groups.items():
             if len(alike) > 1:
                 self.blocks.update({id(one): one for one in alike})
-                run.recomputed.append((name or _kind(container), kind, len(alike)))
+                run.mode.recomputed.append((name or _kind(container), kind, len(alike)))
 
 
 def _flows(args: list[Value], kwargs: dict[str, Value]) -> bool:

@@ -19,18 +19,18 @@ _WORD = "batch"
 
 def named(run: Run, script: Script) -> tuple[Sourced, ...]:
     """Return the numbers of a run without a loader that are called a batch size."""
-    if run.loaders or not run.batch_seen or run.batch_key:
+    if run.batch.loaders or not run.batch.seen or run.batch.key:
         return ()
-    if any(one == run.batch_seen for one in run.written.values()):
+    if any(one == run.batch.seen for one in run.batch.written.values()):
         return ()
-    found = [one for key, one in run.written.items()
+    found = [one for key, one in run.batch.written.items()
              if key.startswith("argument:") and _WORD in key.lower()]  # fmt: skip
     for _, tree in script.parts:
         for node in _constants(tree):
-            one = run.numbers.get(node)
+            one = run.batch.numbers.get(node)
             if one is not None:
                 found.append(one)
-    return tuple(one for one in found if one > 0 and run.batch_seen % one == 0)[:MAX_NAMED]
+    return tuple(one for one in found if one > 0 and run.batch.seen % one == 0)[:MAX_NAMED]
 
 
 def _constants(tree: ast.Module) -> Iterator[ast.Constant]:

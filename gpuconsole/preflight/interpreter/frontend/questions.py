@@ -151,9 +151,9 @@ def batch_item(run: Run, name: str, why: Unknown) -> Value:
     """Return the unknown part of a batch that the script would call `name`."""
     given = run.answers.find(name, run.file, run.line)
     if given is not None and isinstance(given.value, ShapeAnswer):
-        queue, run.queue = run.queue, None  # this is a waiting batch itself
+        queue, run.batch.queue = run.batch.queue, None  # this is a waiting batch itself
         made = answer(run, given)
-        run.queue = queue
+        run.batch.queue = queue
         return made
     return replace(plain(why), root=Root(name, run.file, run.line, "", "shape"))
 
@@ -164,7 +164,7 @@ def answer(run: Run, one: Assumption) -> Value:
     A shape with the batch in it is a batch that the loader gave; one without is an array.
     """
     run.answers.met.setdefault(one.given, (run.file, run.line))
-    run.doubt = run.unknown(f"{one.given} is as answered")
+    run.findings.doubt = run.unknown(f"{one.given} is as answered")
     value = one.value
     if not isinstance(value, ShapeAnswer):
         return value
@@ -174,7 +174,7 @@ def answer(run: Run, one: Assumption) -> Value:
     if batch is None:
         return run.unknown("the batch size N of an answer is not known: give --batch-size")
     made = run.tensor(value.shape(batch), value.dtype, "inputs")
-    if run.queue is not None and one.given not in run.queue.answered:
-        waiting = [run.storage(made.nbytes, "inputs") for _ in range(run.queue.length)]
-        run.queue.answered[one.given] = waiting
+    if run.batch.queue is not None and one.given not in run.batch.queue.answered:
+        waiting = [run.storage(made.nbytes, "inputs") for _ in range(run.batch.queue.length)]
+        run.batch.queue.answered[one.given] = waiting
     return made

@@ -81,7 +81,7 @@ class Parser(Native):
         if made.positional and made.nargs not in ("?", "*", "..."):
             made.required = True
         if not self.taken.isdisjoint(flags):
-            run.calls.tick(len(self.options) // 4)
+            run.interp.tick(len(self.options) // 4)
             self.options = [one for one in self.options if not set(one.flags) & set(flags)]
         self.taken.update(flags)
         self.options.append(made)
@@ -108,7 +108,7 @@ class Parser(Native):
 
     def do_get_default(self, run: Run, dest: Value) -> Value:
         """Give a default."""
-        run.calls.tick(len(self.options) // 8)
+        run.interp.tick(len(self.options) // 8)
         found = next((one for one in self.options if one.dest == dest), None)
         return self.defaults.get(dest, None if found is None else initial(run, found))
 
@@ -154,7 +154,7 @@ class Parser(Native):
     def fill(self, run: Run, values: dict[str, Value], words: list[str], left: list[str]) -> None:
         """Set defaults and what the words give; words that nothing takes go to `left`."""
         # Every word is held against the flags, every option may take its default.
-        run.calls.tick((4 + len(words)) * len(self.options) // 8)
+        run.interp.tick((4 + len(words)) * len(self.options) // 8)
         for option in self.options:
             default = self.defaults.get(option.dest, MISSING)
             if default is MISSING:

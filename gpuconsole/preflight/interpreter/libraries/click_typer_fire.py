@@ -43,19 +43,19 @@ class Command(Native):
         """Give the name."""
         return getattr(self.function, "name", "")
 
-    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
         """Run with the job's arguments; click ends the script after that."""
         if not self.finished:
-            return calls.call(self.function, list(args), kwargs)
-        words = list(kwargs.get("args") or (args[0] if args else calls.run.args))
-        self.run_with(calls, words)
+            return interp.call(self.function, list(args), kwargs)
+        words = list(kwargs.get("args") or (args[0] if args else interp.run.args))
+        self.run_with(interp, words)
         if kwargs.get("standalone_mode", True) is not False:
             raise Stop
         return None
 
-    def run_with(self, calls: Any, words: list[str]) -> None:
+    def run_with(self, interp: Any, words: list[str]) -> None:
         """Read the words and call the function."""
-        run: Run = calls.run
+        run: Run = interp.run
         parser = Parser()
         parser.options = list(self.options)
         if self.commands:
@@ -68,12 +68,12 @@ class Command(Native):
             run.fault(f"the script has no argument {word[:60]}")
         rest = values.pop("command", None) if self.commands else None
         context = [Silent()] if self.with_context else []
-        calls.call(self.function, context, values)
+        interp.call(self.function, context, values)
         if rest:
             name, *more = rest
             found = self.commands.get(name.replace("_", "-")) or self.commands.get(name)
             if isinstance(found, Command):
-                found.run_with(calls, list(more))
+                found.run_with(interp, list(more))
             else:
                 run.fault(f"{name[:40]} is not one of the script's commands")
 
@@ -146,7 +146,7 @@ def _as_option(run: Run, file: str, line: int, names: list[str], given: dict[str
     switch = bool(off) or given.get("is_flag") is True
     kind = given.get("type")
     if kind is None and not switch and isinstance(default, (int, float)):
-        kind = run.calls.builtins[
+        kind = run.interp.builtins[
             "bool" if isinstance(default, bool) else "int" if isinstance(default, int) else "float"
         ]
     choices = kind.choices if isinstance(kind, Choice) else None
@@ -202,7 +202,7 @@ def _pass_context(run: Run, function: Value) -> Value:
 
 def click(run: Run) -> Namespace:
     """Return `click`."""
-    built = run.calls.builtins if run.calls is not None else {}
+    built = run.interp.builtins if run.interp is not None else {}
     table: dict[str, Any] = {"command": _command, "group": _command, "option": _click_option,
              "argument": _click_argument, "pass_context": _pass_context,
              "version_option": lambda run, *_, **__: NativeFunction(lambda r, f: f, "option"),
@@ -273,7 +273,7 @@ def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
     return Option(
         (node.arg,) if place else tuple(flags), node.arg, run.file, node.lineno or run.line,
         default=None if default is MISSING else default,
-        type=None if switch or not kind else run.calls.builtins[kind],
+        type=None if switch or not kind else run.interp.builtins[kind],
         action="boolean" if switch else "store", required=default is MISSING,
         off_flags=(f"--no-{node.arg.replace('_', '-')}",) if switch else (),
     )  # fmt: skip
@@ -282,7 +282,7 @@ def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
 def _run_function(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
     made = from_signature(run, function)
     if isinstance(made, Command):
-        made.run_with(run.calls, list(run.args))
+        made.run_with(run.interp, list(run.args))
         return None
     return run.unknown("a command line made from something else than a function")
 
@@ -305,14 +305,14 @@ class App(Command):
         self._added(from_signature(run, function), args)
         return function
 
-    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
+    def call(self, interp: Any, *_: Value, **__: Value) -> Value:
         """Run the only command, or the one that the job names."""
         only = next(iter(self.commands.values()), None)
         if len(self.commands) == 1 and isinstance(only, Command):
-            only.run_with(calls, list(calls.run.args))
+            only.run_with(interp, list(interp.run.args))
         else:
             self.function = NativeFunction(lambda run: None, "app")
-            self.run_with(calls, list(calls.run.args))
+            self.run_with(interp, list(interp.run.args))
         raise Stop
 
 

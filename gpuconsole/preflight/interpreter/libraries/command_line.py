@@ -92,9 +92,7 @@ def convert(run: Run, option: Option, text: str) -> Value:
         except ValueError:
             run.fault(f"{option.shown} {text[:40]} is not a number")
             return run.unknown(f"the argument {option.shown}")
-    if run.call is None:
-        return run.unknown(f"the argument {option.shown}")
-    made = run.call(kind, [text], {})
+    made = run.interp.call(kind, [text], {})
     if type(made) is int and text.isdigit():
         return sourced(run, option, made, "argument")
     return made

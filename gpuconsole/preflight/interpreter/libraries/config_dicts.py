@@ -26,7 +26,7 @@ class AttrDict(Mapping):
 
     def wrap(self, run: Run, value: Value) -> Value:
         """Turn mappings within into attribute dictionaries."""
-        run.calls.tick()
+        run.interp.tick()
         if isinstance(value, dict):
             made = type(self)()
             made.entries.update({key: self.wrap(run, one) for key, one in value.items()})
@@ -80,7 +80,7 @@ class Node(AttrDict):
 
 def unwrapped(run: Run, value: Value) -> Value:
     """Return plain dictionaries and lists."""
-    run.calls.tick()
+    run.interp.tick()
     found = mapping_of(value)
     if found is not None:
         return {key: unwrapped(run, one) for key, one in found.items()}

@@ -57,16 +57,16 @@ class Photo(Native):
         """Copy."""
         return self
 
-    def operate(self, calls: Any, kind: type[ast.operator], other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Any, kind: type[ast.operator], other: Value, *, first: bool) -> Value:
         """Compute with each pixel."""
         dtype = other.dtype if isinstance(other, (Array, Photo)) else "uint8"
         made = promote(self.dtype, dtype)
         real = kind is ast.Div or isinstance(other, float)
         return Photo(self.channels, "float64" if real and not made.startswith("float") else made)
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a part: a crop of a known size, or a picture of an unknown one."""
-        made = picked(calls.run, self.as_array(), key)
+        made = picked(interp.run, self.as_array(), key)
         sides = made.shape[:2] if isinstance(made, Array) else ()
         if len(sides) == 2 and all(side < UNKNOWN_SIDE for side in sides):
             return made
@@ -126,8 +126,8 @@ def _border(run: Run, picture: Value, top: Value, bottom: Value, left: Value, ri
             *_: Value, **__: Value) -> Value:  # fmt: skip
     if not isinstance(picture, Array):
         return picture
-    sides = extents(run, [run.calls.binary(ast.Add, picture.shape[0], run.calls.binary(
-        ast.Add, top, bottom)), run.calls.binary(ast.Add, picture.shape[1], run.calls.binary(
+    sides = extents(run, [run.interp.binary(ast.Add, picture.shape[0], run.interp.binary(
+        ast.Add, top, bottom)), run.interp.binary(ast.Add, picture.shape[1], run.interp.binary(
             ast.Add, left, right))])  # fmt: skip
     return sides if isinstance(sides, Unknown) else Array((*sides, *_tail(picture)), picture.dtype)
 

@@ -32,7 +32,7 @@ class DataParser(Parser):
         for cls in self.classes:
             if isinstance(cls, UserClass):
                 for name, default in dataclasses_enum.fields_of(cls).items():
-                    self._field(run, cls, name, dataclasses_enum.default_of(run.calls, default))
+                    self._field(run, cls, name, dataclasses_enum.default_of(run.interp, default))
             elif isinstance(cls, Unknown):
                 run.note_unknown(cls)
 
@@ -44,7 +44,7 @@ class DataParser(Parser):
         hint = hint.partition("[")[2] if many else hint
         kind = next((one for one in BY_NAME if hint.startswith(one)), "str")
         flags = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
-        convert = NativeFunction(_truth, "truth") if kind == "bool" else run.calls.builtins[kind]
+        convert = NativeFunction(_truth, "truth") if kind == "bool" else run.interp.builtins[kind]
         self.options.append(Option(
             flags, name, run.file, cls.line, default=None if default is MISSING else default,
             type=convert, nargs="?" if kind == "bool" else "+" if many else None,
@@ -70,7 +70,7 @@ class DataParser(Parser):
                 made.append(cls if isinstance(cls, Unknown) else run.unknown("options of a class"))
                 continue
             fields = dataclasses_enum.fields_of(cls)
-            made.append(run.calls.call(cls, [], {k: values[k] for k in fields if k in values}))
+            made.append(run.interp.call(cls, [], {k: values[k] for k in fields if k in values}))
         return tuple(made)
 
 

@@ -128,22 +128,22 @@ class Tokenizer(Native):
         get_pad_token_id
     )
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Return the size of the vocabulary."""
-        return self.get_vocab_size(calls.run)
+        return self.get_vocab_size(interp.run)
 
-    def call(self, calls: Any, text: Value = None, text_pair: Value = None, *_: Value,
+    def call(self, interp: Any, text: Value = None, text_pair: Value = None, *_: Value,
              max_length: Value = None, max_seq_len: Value = None, padding: Value = False,
              pad_to_max_seq_len: Value = False, return_attention_mask: Value = False,
              return_length: Value = False, return_tensors: Value = None,
              **__: Value) -> Value:  # fmt: skip
         """Give the ids of a text; texts are as long as is allowed, for a safe bound."""
-        run: Run = calls.run
+        run: Run = interp.run
         length = max_length if max_length is not None else max_seq_len
         if not isinstance(length, int):
             return run.unknown("the longest text: the tokenizer is given no max_seq_len", length)
         if padding != "max_length" and pad_to_max_seq_len is not True:
-            run.flags.add("variable-shape")
+            run.findings.flags.add("variable-shape")
         names = ["input_ids", "token_type_ids"]
         names += ["attention_mask"] if return_attention_mask is True else []
         made: dict[str, Value] = {name: Array((length,), "int64") for name in names}
@@ -153,7 +153,7 @@ class Tokenizer(Native):
 
     def do_encode(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Give the ids of a text."""
-        return self.call(run.calls, *args, **kwargs)
+        return self.call(run.interp, *args, **kwargs)
 
     do_batch_encode = do_encode
 
@@ -183,11 +183,11 @@ class TextData(Library):
             return run.unknown("the classes of the data set")
         return [str(place) for place in range(count)]
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Return one row after the script's changes."""
         value: Value = Row()
         for function in self.maps:
-            value = calls.call(function, [value], {})
+            value = interp.call(function, [value], {})
         return value
 
 
@@ -196,9 +196,9 @@ class Row(Native):
 
     label = "row"
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a column: labels are whole numbers."""
-        run: Run = calls.run
+        run: Run = interp.run
         if isinstance(key, str) and "label" in key:
             return SomeInt(run.file, run.line, "a label of the data set")
         return run.unknown(f"the column {key} of the data set")
@@ -222,7 +222,8 @@ def _load_dataset(run: Run, *names: Value, name: Value = None, splits: Value = N
 
 def paddlenlp(run: Run) -> Namespace:
     """Return `paddlenlp` for a run."""
-    schedule = run.calls.imports.library("paddle.optimizer.lr").find("LRScheduler")
+    schedules = run.interp.imports.library("paddle.optimizer.lr")
+    schedule = None if schedules is None else schedules.find("LRScheduler")
     names = {
         "_facts": NativeFunction(_facts, "_facts"),
         "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,

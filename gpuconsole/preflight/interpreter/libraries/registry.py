@@ -59,12 +59,12 @@ def _own_names() -> dict[str, Value]:
                 "seed": _nothing,
                 "save": _nothing,
                 "set_default_dtype": _default_dtype,
-                "get_default_dtype": lambda run: run.dtype,
+                "get_default_dtype": lambda run: run.mode.dtype,
                 "disable_static": static_graph.disable,
                 "set_flags": _nothing,
                 "create_parameter": _create,
                 "load": lambda run, *a, **k: run.unknown("what a saved file holds"),
-                "in_dynamic_mode": lambda run: run.drafting is None,
+                "in_dynamic_mode": lambda run: run.program.drafting is None,
                 "enable_static": static_graph.enable,
                 "is_tensor": lambda run, x: isinstance(x, Tensor),
                 "tanh": tensor_api.unary("tanh"),
@@ -134,7 +134,7 @@ def paddle(run: Run) -> Namespace:
 
 
 def _default_dtype(run: Run, dtype: Value) -> None:
-    run.dtype = creation.dtype_of(run, dtype)
+    run.mode.dtype = creation.dtype_of(run, dtype)
 
 
 def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:

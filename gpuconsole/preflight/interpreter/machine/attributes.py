@@ -299,7 +299,7 @@ def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs:
 
 
 def _made_plainly(cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
-    return instantiation.plainly(run.calls, cls, list(args), kwargs)
+    return instantiation.plainly(run.interp, cls, list(args), kwargs)
 
 
 def _set_on(target: Native, run: Run, name: Value, value: Value) -> None:
@@ -328,11 +328,11 @@ def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) 
 
 def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) -> Value:
     """Call a method that was taken from its type: `str.lower(text)`."""
-    return run.calls.call(run.calls.get_attr(target, name), list(args), kwargs)
+    return run.interp.call(run.interp.get_attr(target, name), list(args), kwargs)
 
 
 def _from_keys(run: Run, keys: Value, value: Value = None) -> Value:
-    return {one: value for one in run.calls.iterate(keys) if python_values.is_key(one)}
+    return {one: value for one in run.interp.iterate(keys) if python_values.is_key(one)}
 
 
 def _as_mapping(entries: dict[Value, Value]) -> Mapping:

@@ -74,13 +74,13 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         result = refused or interp.guard(made.init, target.name, args, kwargs)
         return result if isinstance(result, Unknown) else made
     if isinstance(target, Native):
-        if interp.run.around is not None:
-            return interp.run.around(interp, target, args, kwargs)
+        if interp.run.mode.around is not None:
+            return interp.run.mode.around(interp, target, args, kwargs)
         return interp.call_instance(target, args, kwargs)
     if isinstance(target, Unknown):
         tensors = [one for one in args if isinstance(one, Tensor)]
-        if tensors and interp.run.lost is None:
-            interp.run.lost = target
+        if tensors and interp.run.findings.lost is None:
+            interp.run.findings.lost = target
         if any(one.needs_grad for one in tensors):
             interp.run.block(target)
         else:
@@ -144,7 +144,7 @@ def call_function(
     # Nobody knows how deep a recursion goes that an unknown condition decides on.
     active = (id(function), id(args[0]) if function.owner is not None and args else 0)
     around = interp.running.get(active)
-    if around is not None and run.unsure > around:
+    if around is not None and run.findings.unsure > around:
         return run.unknown(f"how deep {function.name}() calls itself")
     scope = Scope(function.scope)
     problem = _bind_arguments(interp, function, args, kwargs, scope)
@@ -157,7 +157,7 @@ def call_function(
     interp.depth += 1
     before, interp.here = interp.here, scope
     if around is None:
-        interp.running[active] = run.unsure
+        interp.running[active] = run.findings.unsure
     try:
         if function.generator:
             return interp.run_generator(function, scope)

@@ -21,7 +21,7 @@ from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
-from gpuconsole.preflight.interpreter.machine.run import CYCLES
+from gpuconsole.preflight.interpreter.machine.progress import CYCLES
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -75,14 +75,14 @@ def both(
     run = interp.run
     run.doubted(run.unknown("a condition that is not known", test))
     place = (run.file, written.lineno if written is not None else 0)
-    events = len(run.ledger.events)
+    events = len(run.tape.ledger.events)
     before = dict(scope.names)
     ends: list[Any] = []
     outcomes: list[dict[str, Value] | None] = []
     for body in (first, second):
         scope.names.clear()
         scope.names.update(before)
-        run.unsure += 1
+        run.findings.unsure += 1
         try:
             ends.append(interp.exec_block(body, scope))
             outcomes.append(dict(scope.names))
@@ -95,12 +95,12 @@ def both(
             _undecided(interp, place, written)
             raise
         finally:
-            run.unsure -= 1
+            run.findings.unsure -= 1
     before.clear()
     merged, agreed = _merge(interp, outcomes[0], outcomes[1], test)
     scope.names.clear()
     scope.names.update(merged)
-    if not agreed or len(run.ledger.events) != events or any(map(returns, ends)):
+    if not agreed or len(run.tape.ledger.events) != events or any(map(returns, ends)):
         _undecided(interp, place, written)
     interp.maybe_left = interp.maybe_left or any(end is BREAK for end in ends)
     return _joined_end(interp, ends, outcomes, test, scope)
@@ -109,7 +109,7 @@ def both(
 def _undecided(interp: Interpreter, place: tuple[str, int], written: ast.expr | None) -> None:
     """Note a condition whose sides need different memory: another run can try each alone."""
     if written is not None and place[1]:
-        interp.run.tests.setdefault(place, questions.text_of(written))
+        interp.run.findings.tests.setdefault(place, questions.text_of(written))
 
 
 def _joined_end(
@@ -172,14 +172,14 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
             continue
         interp.assign(node.target, item, scope)
         item = None
-        cycles, networks = run.cycles, run.networks
+        cycles, networks = run.progress.cycles, run.findings.networks
         end = _turn(interp, node, scope, repeats)
         run.close_hand_made_cycle()
         if isinstance(end, Returned):
             return end
         if end is BREAK:
             return None
-        known = run.cycles >= CYCLES and run.cycles > cycles
+        known = run.progress.cycles >= CYCLES and run.progress.cycles > cycles
         if known or _vain(interp, networks, turns.count):
             _cut(interp, items)
             return None
@@ -196,17 +196,21 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
 def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
     """Whether further turns would only run networks again of which no memory can be told."""
     run = interp.run
-    return turns >= VAIN_TURNS and run.blocking is not None and run.networks > networks
+    return (
+        turns >= VAIN_TURNS
+        and run.findings.blocking is not None
+        and run.findings.networks > networks
+    )
 
 
 def _cut(interp: Interpreter, items: Iterator[Value]) -> None:
     """End a loop that the script would go on with: the steady state is known."""
     close = getattr(items, "close", None)
-    interp.run.cutting = True
+    interp.run.batch.cutting = True
     if close is not None:
         close()
     del items, close
-    interp.run.cutting = False
+    interp.run.batch.cutting = False
 
 
 def _rest(
@@ -275,14 +279,14 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
             return interp.exec_block(node.orelse, scope)
         if truth is False:
             return interp.exec_block(node.orelse, scope)
-        cycles, networks = run.cycles, run.networks
+        cycles, networks = run.progress.cycles, run.findings.networks
         endless = isinstance(node.test, ast.Constant)
         sizes = _sizes(scope) if endless else {}
         end = _turn(interp, node, scope, 1)
         run.close_hand_made_cycle()
         if isinstance(end, Returned):
             return end
-        if endless and interp.turn_maybe_last and end is None and run.cycles == cycles:
+        if endless and interp.turn_maybe_last and end is None and run.progress.cycles == cycles:
             why = run.unknown("how often a loop turns")
             for one, _ in containers(scope):
                 if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
@@ -291,9 +295,9 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
         if _vain(interp, networks, turn):
             return None
         # A condition nobody knows: one pass, or as many as give the steady state.
-        if end is BREAK or (run.cycles >= CYCLES and run.cycles > cycles):
+        if end is BREAK or (run.progress.cycles >= CYCLES and run.progress.cycles > cycles):
             return None
-        if truth is None and (run.cycles == cycles or run.cycles >= CYCLES):
+        if truth is None and (run.progress.cycles == cycles or run.progress.cycles >= CYCLES):
             return None
     raise Blocked(run.unknown("a loop is too long to follow"))
 

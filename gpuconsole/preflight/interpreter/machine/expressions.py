@@ -65,11 +65,11 @@ def _constant(interp: Interpreter, node: ast.Constant, scope: Scope) -> Value:
     value = node.value
     if type(value) is int and node.lineno:
         run = interp.run
-        known = run.numbers.get(node)
+        known = run.batch.numbers.get(node)
         if known is None:
             key = f"{run.file}:{node.lineno}:{node.col_offset}"
             known = run.sourced(value, run.file, node.lineno, "constant", key)
-            run.numbers[node] = known
+            run.batch.numbers[node] = known
         return known
     return value
 
@@ -128,8 +128,8 @@ def _unknown_training(interp: Interpreter, target: Unknown, method: str) -> None
     """Give the memory up where what trains is not known: a loss or an optimizer."""
     if method in _TRAINING:
         interp.run.block(interp.run.gap(target.reason))
-    elif method == "step" and interp.run.lost is None:
-        interp.run.lost = target
+    elif method == "step" and interp.run.findings.lost is None:
+        interp.run.findings.lost = target
 
 
 def _super(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:

@@ -50,7 +50,7 @@ class Walk(Native):
         super().__init__()
         self.walk = walk if walk is not None else iter(())
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the generator."""
         while True:
             try:
@@ -66,7 +66,7 @@ class Walk(Native):
         try:
             return run.unknown("what a generator makes of it") if send is None else send(value)
         except StopIteration:
-            return run.calls.lacking("a generator that has ended is sent a value", "StopIteration")
+            return run.interp.lacking("a generator that has ended is sent a value", "StopIteration")
 
     def do_close(self, run: Any) -> None:
         """End it."""
@@ -82,7 +82,7 @@ def run_generator(interp: Interpreter, function: Function, scope: Scope) -> Valu
 def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
     run = interp.run
     steps = _steps(interp, function.body, scope)
-    before, count = run.backwards, 0
+    before, count = run.progress.backwards, 0
     sent: Value = None
     while True:
         place = (run.file, run.line)
@@ -98,7 +98,12 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
         count += 1
         heavy = _heavy(held[0])
         sent = yield held.pop()
-        unused = run.optimizers > 0 and run.backwards == before and heavy and not interp.feeding
+        unused = (
+            run.progress.optimizers > 0
+            and run.progress.backwards == before
+            and heavy
+            and not interp.feeding
+        )
         if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
             why = run.unknown(f"how many items {function.name}() gives")
             yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
@@ -114,7 +119,7 @@ def _steps(interp: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> Steps
             interp.run.line = statement.lineno
             if interp.run.trail is not None:
                 interp.run.trail(interp.run.file, interp.run.line)
-            interp.run.lines_seen.add((interp.run.file, statement.lineno))
+            interp.run.findings.lines_seen.add((interp.run.file, statement.lineno))
             end = yield from _STEPS.get(type(statement), _plain)(interp, statement, scope)
         if end is not None:
             return end
@@ -221,7 +226,7 @@ def _step_if(interp: Interpreter, node: ast.If, scope: Scope) -> Steps:
     if truth is None:
         # Each side alone is another run's question; here the first is followed.
         place = (interp.run.file, node.test.lineno)
-        interp.run.tests.setdefault(place, ast.unparse(node.test))
+        interp.run.findings.tests.setdefault(place, ast.unparse(node.test))
         truth = True
     return (yield from _steps(interp, node.body if truth else node.orelse, scope))
 

@@ -20,7 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries import unsupported
-from gpuconsole.preflight.interpreter.machine.run import CYCLES
+from gpuconsole.preflight.interpreter.machine.progress import CYCLES
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Loaded(Native):
         super().__init__()
         self.by_name: dict[str, UserModule] = {}
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a module of the project by name."""
-        return self.by_name.get(key) or calls.run.unknown(f"the module {key}")
+        return self.by_name.get(key) or interp.run.unknown(f"the module {key}")
 
 
 class Importer:
@@ -96,9 +96,9 @@ class Importer:
     def conclude(self) -> None:
         """Name the other framework where the script is one of another framework alone."""
         run = self.interp.run
-        if self.frameworks and not self.paddle and run.cycles < CYCLES:
-            run.blocking = self.frameworks[0]
-            run.faults.clear()
+        if self.frameworks and not self.paddle and run.progress.cycles < CYCLES:
+            run.findings.blocking = self.frameworks[0]
+            run.findings.faults.clear()
         run.close_inference()
 
     def module(self, name: str, level: int = 0) -> Value:

@@ -21,71 +21,71 @@ if TYPE_CHECKING:
 
 
 def instance(
-    calls: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
+    interp: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Call a class: by its metaclass where that says how."""
     of_meta = cls.meta.find("__call__") if cls.meta is not None else None
     if isinstance(of_meta, Function):
-        return calls.call(BoundMethod(of_meta, cls), args, kwargs)
-    return plainly(calls, cls, args, kwargs)
+        return interp.call(BoundMethod(of_meta, cls), args, kwargs)
+    return plainly(interp, cls, args, kwargs)
 
 
 def plainly(
-    calls: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
+    interp: Interpreter, cls: UserClass, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Make an instance with `__new__` and `__init__`."""
     if dataclasses_enum.members_of(cls) is not None:
-        return dataclasses_enum.member(calls.run, cls, args[0] if args else None)
+        return dataclasses_enum.member(interp.run, cls, args[0] if args else None)
     new = cls.find("__new__")
     if isinstance(new, Function) and cls.native is None:
-        made = calls.call_function(new, [cls, *args], kwargs)
+        made = interp.call_function(new, [cls, *args], kwargs)
         if not isinstance(made, Native) or made.cls is not cls:
             return made
     else:
-        made = blank(calls, cls)
+        made = blank(interp, cls)
     init = cls.find("__init__")
     if isinstance(init, Function):
-        calls.call_function(init, [made, *args], kwargs)
+        interp.call_function(init, [made, *args], kwargs)
     elif dataclasses_enum.is_dataclass(cls):
-        dataclasses_enum.fill(calls, made, cls, args, kwargs)
+        dataclasses_enum.fill(interp, made, cls, args, kwargs)
     elif cls.native is not None:
-        calls.guard(made.init, cls.name, args, kwargs)
+        interp.guard(made.init, cls.name, args, kwargs)
     return made
 
 
-def blank(calls: Interpreter, cls: UserClass) -> Native:
+def blank(interp: Interpreter, cls: UserClass) -> Native:
     """Return an instance before its `__init__`."""
     made = (cls.native or Plain)()
     made.cls = cls
     made.attrs = {}
     prepare = getattr(made, "prepare", None)
     if prepare is not None:
-        prepare(calls.run)
+        prepare(interp.run)
     return made
 
 
 def new(run: Run, cls: Value, *_: Value, **__: Value) -> Value:
     """Stand for `object.__new__`, and for `type.__new__` while a metaclass makes a class."""
-    if run.calls.making is not None:
-        return run.calls.making
+    if run.interp.making is not None:
+        return run.interp.making
     if isinstance(cls, UserClass):
-        return blank(run.calls, cls)
+        return blank(run.interp, cls)
     return cls if isinstance(cls, Unknown) else run.unknown("an instance of no class")
 
 
-def by_metaclass(calls: Interpreter, made: UserClass) -> Value:
+def by_metaclass(interp: Interpreter, made: UserClass) -> Value:
     """Run `__new__` and `__init__` of a class' metaclass, such as fill registries."""
     meta = made.meta
     begin = meta.find("__new__") if meta is not None else None
     init = meta.find("__init__") if meta is not None else None
     if isinstance(begin, Function):
-        before, calls.making = calls.making, made
+        before, interp.making = interp.making, made
         try:
-            found = calls.call_function(begin, [meta, made.name, made.bases, made.attrs], {})
+            found = interp.call_function(begin, [meta, made.name, made.bases, made.attrs], {})
         finally:
-            calls.making = before
+            interp.making = before
         if not isinstance(found, UserClass):
             return found
     if isinstance(init, Function):
-        calls.call_function(init, [made, made.name, made.bases, made.attrs], {})
+        interp.call_function(init, [made, made.name, made.bases, made.attrs], {})
     return made

@@ -28,6 +28,7 @@ from gpuconsole.preflight.interpreter.machine import (
 )
 from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Run
 from gpuconsole.preflight.interpreter.stdlib import copy as stdlib_copy
+from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
 MAX_CALL_DEPTH = 48
 CHECK_STEPS = 64
@@ -51,12 +52,13 @@ class Interpreter:
         self, run: Run, script: Path, project: Path, library: Callable[[str], Namespace | None]
     ) -> None:
         self.run = run
+        run.interp = self
         self.depth = 0
         self.running: dict[tuple[int, int], int] = {}
         """Unknown conditions around the first of the running calls of a function (of an object)."""
         self.check_at = 0
         """Steps at which the budget is looked at next."""
-        self.builtins: dict[str, Value] = {}
+        self.builtins = builtins(self)
         self.here = Scope(None, "module")
         self.making: UserClass | None = None
         """The class that a metaclass is making."""
@@ -99,7 +101,7 @@ class Interpreter:
         run = self.run
         run.steps += cost
         self.check_at = run.steps + CHECK_STEPS
-        if run.steps + TENSOR_STEPS * len(run.ledger.sizes) > MAX_STEPS:
+        if run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes) > MAX_STEPS:
             raise Blocked(run.unknown("the script does too much to follow within the budget"))
 
     def too_much(self, *values: Value) -> Unknown | None:
@@ -133,7 +135,7 @@ class Interpreter:
                 run.line = statement.lineno
                 if run.trail is not None:
                     run.trail(run.file, run.line)
-                run.lines_seen.add((run.file, statement.lineno))
+                run.findings.lines_seen.add((run.file, statement.lineno))
             method = _STATEMENTS.get(type(statement))
             if method is None:
                 run.note_unknown(run.unknown(f"{type(statement).__name__} is not understood"))

@@ -91,13 +91,13 @@ class Turns:
     __slots__ = ("_blocks", "_data", "_filled", "_from", "_numbers", "_place", "_start", "_total",
                  "count")  # fmt: skip
 
-    def __init__(self, calls: Interpreter, walked: Value) -> None:
-        run = calls.run
+    def __init__(self, interp: Interpreter, walked: Value) -> None:
+        run = interp.run
         self.count = 0
         self._total = total_of(walked)
         self._data = is_data(walked)
         self._start = run.steps
-        self._blocks = len(run.ledger.sizes)
+        self._blocks = len(run.tape.ledger.sizes)
         self._place = (run.file, run.line)
         self._from = 0
         self._filled: list[tuple[Value, int]] = []
@@ -128,13 +128,13 @@ class Turns:
         found = [*nlargest(TOLD, known, key=_size), max(known, key=_words)]
         return list({id(one): one for one in found}.values())
 
-    def enough(self, calls: Interpreter, body: Sequence[ast.AST], scope: Scope) -> bool:
+    def enough(self, interp: Interpreter, body: Sequence[ast.AST], scope: Scope) -> bool:
         """Whether the turns that are left are to be taken like those that were followed."""
-        run = calls.run
+        run = interp.run
         used = run.steps - self._start
         if used < WATCH_STEPS:
             return False
-        if len(run.ledger.sizes) != self._blocks:
+        if len(run.tape.ledger.sizes) != self._blocks:
             self._filled.clear()
             return False
         left = self.left()
@@ -152,10 +152,14 @@ class Turns:
         self._numbers = {name: home.names[name] for name, home in _counted(body, scope).items()}
 
     def finish(
-        self, calls: Interpreter, body: Sequence[ast.AST], scope: Scope, loop: ast.For | None = None
+        self,
+        interp: Interpreter,
+        body: Sequence[ast.AST],
+        scope: Scope,
+        loop: ast.For | None = None,
     ) -> None:
         """Add what the turns that are left would add."""
-        run, left, seen = calls.run, self.left(), self.count - self._from
+        run, left, seen = interp.run, self.left(), self.count - self._from
         file, line = self._place
         why = run.unknown("what a loop makes that is too long to follow")
         for container, before in self._filled:
@@ -163,7 +167,7 @@ class Turns:
             if grown:
                 # Keys may come again, unless they are made of the loop's own counter.
                 known = isinstance(container, list) or (loop is not None and _own_keys(loop))
-                _grow(calls, container, grown, seen, left if known else None, why)
+                _grow(interp, container, grown, seen, left if known else None, why)
         self._filled.clear()
         for name, home in _counted(body, scope).items():
             then, now = self._numbers.get(name), home.names[name]
@@ -179,14 +183,14 @@ class Turns:
             f"{Path(file).name}:{line}: {turns} turns of a loop over data were followed; "
             "the others are taken to be like them."
         )
-        if note not in run.notes:
-            run.notes.append(note)
+        if note not in run.findings.notes:
+            run.findings.notes.append(note)
 
 
 def _grow(
-    calls: Interpreter, container: Value, grown: int, seen: int, left: int | None, why: Unknown
+    interp: Interpreter, container: Value, grown: int, seen: int, left: int | None, why: Unknown
 ) -> None:
-    run = calls.run
+    run = interp.run
     each, rest = divmod(grown, seen)
     if grown < 0 or rest or left is None or lengths.more_in(container) is not None:
         lengths.open_up(run, container, why)
@@ -194,7 +198,7 @@ def _grow(
     size = len(container) + each * left
     if isinstance(container, list) and size <= lengths.MAX_KNOWN:
         container.extend(container[-each:] * left)
-        calls.tick(size // 64)
+        interp.tick(size // 64)
         return
     more = More(why.file, why.line, why.reason, None, size)
     if isinstance(container, list):

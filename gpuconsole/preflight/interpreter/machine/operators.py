@@ -52,10 +52,10 @@ _COMPARED = {
 }  # fmt: skip
 
 
-def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
+def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` where one side is a modelled object."""
-    run = calls.run
-    refused = calls.too_much(left, right)
+    run = interp.run
+    refused = interp.too_much(left, right)
     if refused is not None:
         return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -67,10 +67,10 @@ def binary(calls: Interpreter, kind: type[ast.operator], left: Value, right: Val
         name = name if first else name.replace("__", "__r", 1)
         method = one.cls.find(name) if isinstance(one, Native) and one.cls is not None else None
         if isinstance(method, Function):
-            return calls.call(calls.bind(method, one), [other], {})
+            return interp.call(interp.bind(method, one), [other], {})
         operate = getattr(one, "operate", None) if isinstance(one, Native) else None
         if operate is not None:
-            return operate(calls, kind, other, first=first)
+            return operate(interp, kind, other, first=first)
     return run.unknown("this operator is not known for these values")
 
 
@@ -84,9 +84,9 @@ def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) 
     return made
 
 
-def unary(calls: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
+def unary(interp: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
     """Compute `-x` or `~x`."""
-    run = calls.run
+    run = interp.run
     if isinstance(value, Tensor):
         if kind is ast.UAdd:
             return value
@@ -98,10 +98,10 @@ def unary(calls: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
     return run.unknown("this operator is not known for this value")
 
 
-def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
+def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare modelled objects: elementwise on tensors and arrays."""
-    run = calls.run
-    refused = calls.too_much(left, right)
+    run = interp.run
+    refused = interp.too_much(left, right)
     if refused is not None:
         return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -115,7 +115,7 @@ def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value
         cls = getattr(one, "cls", None)
         method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
         if isinstance(method, Function):
-            return calls.truth(calls.call(calls.bind(method, one), [other], {}))
+            return interp.truth(interp.call(interp.bind(method, one), [other], {}))
         ordered = getattr(one, "ordered", None) if one is left else None
         if ordered is not None and kind not in (ast.Eq, ast.NotEq):
             told = ordered(kind, other)
@@ -124,7 +124,7 @@ def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value
         if equals is not None and kind in (ast.Eq, ast.NotEq):
             return equals(other) is (kind is ast.Eq)
     if kind in (ast.Eq, ast.NotEq) and dataclasses_enum.is_dataclass(left):
-        return dataclasses_enum.equal(calls, left, right) is (kind is ast.Eq)
+        return dataclasses_enum.equal(interp, left, right) is (kind is ast.Eq)
     if kind is ast.Eq:
         return left is right
     if kind is ast.NotEq:
@@ -132,10 +132,10 @@ def compare(calls: Interpreter, kind: type[ast.cmpop], left: Value, right: Value
     return run.unknown("a comparison that cannot be told")
 
 
-def subscript(calls: Interpreter, target: Value, key: Value) -> Value:
+def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
     """Return `target[key]` for anything."""
-    run = calls.run
-    refused = calls.too_much(key)
+    run = interp.run
+    refused = interp.too_much(key)
     if refused is not None:
         return refused
     if isinstance(target, (list, tuple, str, range, bytes)):
@@ -152,7 +152,7 @@ def subscript(calls: Interpreter, target: Value, key: Value) -> Value:
             return _of_any(run, target, unknown or more)
         if key in target or getattr(target, "make", None) is not None:
             return target[key]
-        return calls.lacking(f"there is no key {key!r}"[:200], "KeyError")
+        return interp.lacking(f"there is no key {key!r}"[:200], "KeyError")
     if isinstance(target, Array):
         return numpy_array.picked(run, target, key)
     if isinstance(target, Tensor):
@@ -160,10 +160,10 @@ def subscript(calls: Interpreter, target: Value, key: Value) -> Value:
     if isinstance(target, Native):
         method = target.cls.find("__getitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
-            return calls.call(calls.bind(method, target), [key], {})
+            return interp.call(interp.bind(method, target), [key], {})
         item = getattr(target, "item", None)
         if item is not None:
-            return item(calls, key)
+            return item(interp, key)
     if isinstance(target, UserClass):
         # A member of an enumeration by its name; otherwise a type's parameters.
         members = target.find("__members__")
@@ -204,27 +204,27 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
         return target[0] if len(target) > 1 else lengths.likeness(more)
     if isinstance(key, Unknown):
         if isinstance(target, list):
-            return run.calls.picks.item(run, target, key)
+            return run.interp.picks.item(run, target, key)
         return join.item(run, list(target), key)
     if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
         return first_unknown(key.start, key.stop, key.step)
     try:
         found = target[key]
         if isinstance(key, slice):
-            python_values.going_over(run.calls, found)
+            python_values.going_over(run.interp, found)
         return found
     except IndexError:
-        return run.calls.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
+        return run.interp.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
-def store(calls: Interpreter, target: Value, key: Value, value: Value) -> None:
+def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
-    if calls.too_much(key) is not None:
+    if interp.too_much(key) is not None:
         return
     if isinstance(target, (dict, list)):
-        key = plain_key(calls.run, key)
+        key = plain_key(interp.run, key)
     if isinstance(key, DrawnText) and isinstance(target, dict):
-        if string_sets.stored(calls.run, target, key, value):
+        if string_sets.stored(interp.run, target, key, value):
             return
         key = plain(key)
     if isinstance(target, dict):
@@ -233,19 +233,19 @@ def store(calls: Interpreter, target: Value, key: Value, value: Value) -> None:
         elif isinstance(key, Unknown):
             # Nobody knows how many different keys there will be.
             target.setdefault(lengths.SOME_KEY, value)
-            lengths.open_up(calls.run, target, key)
+            lengths.open_up(interp.run, target, key)
     elif isinstance(target, list):
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value
         elif isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is None:
-            target[key] = list(calls.iterate(value))
+            target[key] = list(interp.iterate(value))
     elif isinstance(target, Tensor):
-        calls.guard(tensor_operators.store, "subscript", (target, key, value))
+        interp.guard(tensor_operators.store, "subscript", (target, key, value))
     elif isinstance(target, Native) and not isinstance(target, Array):
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
-            calls.call(calls.bind(method, target), [key, value], {})
+            interp.call(interp.bind(method, target), [key, value], {})
             return
         change = getattr(target, "store", None)
         if change is not None:
-            change(calls, key, value)
+            change(interp, key, value)

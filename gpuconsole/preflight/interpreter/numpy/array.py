@@ -74,12 +74,12 @@ class DType(Native):
     get_str = get_char = get_name
     get_type = lambda self, run: self  # noqa: E731
 
-    def call(self, calls: Any, value: Value = 0) -> Value:
+    def call(self, interp: Any, value: Value = 0) -> Value:
         """Convert a scalar or an array."""
         if isinstance(value, Array):
             return Array(value.shape, self.name, value.data)
         if isinstance(value, (list, tuple)):
-            return make(calls.run, value, self.name)
+            return make(interp.run, value, self.name)
         known = value if isinstance(value, (int, float)) else None
         return Array((), self.name, known)
 
@@ -169,15 +169,15 @@ class Array(Native):
         """Length of the first axis."""
         return self.shape[0] if self.shape else None
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the rows; of one that may be shorter, as many as there can be."""
         if self.shape and self.shape[0] >= OPEN:
             yield from lengths.walk(lengths.opened(row(self, 0), extent_of(self.shape[0])))
             return
         if self.shape and type(self.shape[0]) is Bound:
-            calls.run.flags.add("variable-shape")
+            interp.run.findings.flags.add("variable-shape")
         for place in range(self.shape[0] if self.shape else 0):
-            calls.tick()
+            interp.tick()
             yield row(self, place)
 
 
@@ -223,7 +223,7 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
     if isinstance(value, Native) and not hasattr(value, "pixels") and value.label != "ndarray":
         listed = getattr(value, "iterate", None)
         if listed is not None and getattr(value, "shape", None) is None:
-            value = list(run.calls.iterate(value))
+            value = list(run.interp.iterate(value))
     shape, found = shape_of(value)
     seen = getattr(value, "storage", None) if run.on_cpu else None
     keeps = None if seen is None else run.storage(seen.nbytes)

@@ -33,12 +33,12 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
         return name
     if not isinstance(name, str):
         return run.unknown("a file whose name is not known")
-    root: Path = run.calls.imports.project
+    root: Path = run.interp.imports.project
     for base in dict.fromkeys((root, Path(run.file).parent)):
         try:
             found = within(root, base / name)
             if found is not None and found.is_file():
-                run.calls.imports.read.add(str(found))
+                run.interp.imports.read.add(str(found))
                 return found
         except (OSError, ValueError):
             break
@@ -90,24 +90,24 @@ class Arrays(Native):
         """Whether there is an array of a name."""
         return key in self.arrays
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the names."""
         yield from list(self.arrays)
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give an array."""
         if isinstance(key, Unknown):
             return key
         if key in self.arrays:
             return self.arrays[key]
-        return calls.lacking(f"there is no array {key!r}"[:200], "KeyError")
+        return interp.lacking(f"there is no array {key!r}"[:200], "KeyError")
 
 
 def save_array(run: Run, file: Value, value: Value = None, *_: Value, **__: Value) -> None:
     """Stand for `np.save`: nothing is written, but the script may load it again."""
     name = path_text(file)
     if name is not None and isinstance(value, Array) and value.keeps is None:
-        run.calls.saved[name.removesuffix(".npy")] = value
+        run.interp.saved[name.removesuffix(".npy")] = value
 
 
 def save_arrays(run: Run, file: Value, /, *values: Value, **named: Value) -> None:
@@ -116,7 +116,7 @@ def save_arrays(run: Run, file: Value, /, *values: Value, **named: Value) -> Non
     given = {f"arr_{place}": one for place, one in enumerate(values)} | named
     plain = {key: make(run, one) for key, one in given.items()}
     if name is not None and all(getattr(one, "keeps", None) is None for one in plain.values()):
-        run.calls.saved[name.removesuffix(".npz")] = Arrays(plain)
+        run.interp.saved[name.removesuffix(".npz")] = Arrays(plain)
 
 
 def load_array(run: Run, file: Value, *_: Value, **__: Value) -> Value:
@@ -124,7 +124,7 @@ def load_array(run: Run, file: Value, *_: Value, **__: Value) -> Value:
     name = path_text(file)
     if name is not None:
         for ending in (".npy", ".npz", ""):
-            saved = run.calls.saved.get(name.removesuffix(ending))
+            saved = run.interp.saved.get(name.removesuffix(ending))
             if saved is not None:
                 return saved
     path = path_of(run, file)

@@ -267,7 +267,7 @@ class Grid(Native):
         super().__init__()
         self.is_open = is_open
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give the grids, one per axis."""
         return ufuncs_grids.grid(key, is_open=self.is_open)
 

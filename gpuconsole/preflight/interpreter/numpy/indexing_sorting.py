@@ -206,7 +206,7 @@ def _applied(run: Run, function: Value, axis: Value, x: Value, *args: Value) -> 
         return array
     at = axis % len(array.shape)
     line = Array((array.shape[at],), array.dtype)
-    made = make(run, run.calls.call(function, [line, *args], {}))
+    made = make(run, run.interp.call(function, [line, *args], {}))
     if isinstance(made, Unknown):
         return made
     return Array((*array.shape[:at], *made.shape, *array.shape[at + 1 :]), made.dtype)
@@ -221,22 +221,22 @@ class Vectorized(Native):
         """Keep the function."""
         self.function = function
 
-    def call(self, calls: Any, *args: Value, **_: Value) -> Value:
+    def call(self, interp: Any, *args: Value, **_: Value) -> Value:
         """Call it for one item; the others are like it."""
-        run: Run = calls.run
+        run: Run = interp.run
         arrays = [make(run, one) for one in args]
         unknown = first_unknown(*arrays)
         if unknown is not None:
             return unknown
         items = [run.number("an item out of data") for _ in arrays]
-        one = make(run, calls.call(self.function, items, {}))
+        one = make(run, interp.call(self.function, items, {}))
         if isinstance(one, Unknown):
             return one
         return Array(spread(*(each.shape for each in arrays)), one.dtype)
 
 
 def _from_iter(run: Run, items: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
-    made = make(run, list(run.calls.iterate(items)))
+    made = make(run, list(run.interp.iterate(items)))
     return made if isinstance(made, Unknown) else Array(made.shape, dtype_name(dtype, made.dtype))
 
 
@@ -317,9 +317,9 @@ class Joined(Native):
         super().__init__()
         self.columns = columns
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Join the parts."""
-        run: Run = calls.run
+        run: Run = interp.run
         parts: list[Array] = []
         for one in key if isinstance(key, tuple) else (key,):
             if isinstance(one, (slice, str)):

@@ -29,13 +29,13 @@ def _parts(run: Run, parts: Value) -> list[tuple[tuple[int, ...], str]] | Unknow
         return plain(parts)
     if isinstance(parts, Array):
         return [(parts.shape[1:], parts.dtype)] * parts.shape[0]
-    items = list(run.calls.iterate(parts))
+    items = list(run.interp.iterate(parts))
     more = lengths.more_in(items)
     if more is not None:
         count = lengths.length_of(items)
         if not isinstance(count, Length) or count.high is None:
             return Unknown(more.file, more.line, "how many arrays are joined", more.root)
-        run.flags.add("variable-shape")
+        run.findings.flags.add("variable-shape")
         known = lengths.items_of(items)
         items = known[:1] * count.high
     unknown = first_unknown(*items)

@@ -209,7 +209,7 @@ def _below(run: Run, low: Value, high: Value = None, *_: Value) -> Value:
 def _one_of(run: Run, items: Value) -> Value:
     if isinstance(items, (int, Unknown)):
         return run.unknown("what is drawn from data", items)
-    known = lengths.items_of(list(run.calls.iterate(items)))
+    known = lengths.items_of(list(run.interp.iterate(items)))
     if known and all(equality.same(known[0], one) for one in known[1:64]):
         return known[0]
     if known and all(isinstance(one, int) for one in known):

@@ -94,8 +94,8 @@ def _block(run: Run, parts: Value) -> Value:
         if not isinstance(value, list):
             return make(run, value)
         inner = [joined(one, axis + 1) for one in value]
-        join = run.calls.get_attr(run.calls.imports.library("numpy"), "concatenate")
-        return first_unknown(inner) or run.calls.call(join, [inner, axis], {})
+        join = run.interp.get_attr(run.interp.imports.library("numpy"), "concatenate")
+        return first_unknown(inner) or run.interp.call(join, [inner, axis], {})
 
     return joined(parts, -depth(parts))
 
@@ -106,7 +106,7 @@ def _from_function(run: Run, function: Value, shape: Value, dtype: Value = None,
     if isinstance(sizes, Unknown):
         return sizes
     kind = dtype_name(dtype, "float64")
-    return run.calls.call(function, [Array(sizes, kind) for _ in sizes], {})
+    return run.interp.call(function, [Array(sizes, kind) for _ in sizes], {})
 
 
 def _resized(run: Run, value: Value, shape: Value) -> Value:

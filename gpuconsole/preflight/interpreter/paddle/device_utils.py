@@ -86,7 +86,7 @@ def _unique() -> Namespace:
 
 
 def _imported(run: Run, name: Value, *_: Value) -> Value:
-    return run.calls.imports.named(name)
+    return run.interp.imports.named(name)
 
 
 def _utils() -> Namespace:

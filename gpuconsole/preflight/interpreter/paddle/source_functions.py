@@ -19,7 +19,7 @@ def sourced(folder: str, name: str) -> Callable[..., Value]:
         found = run.sources.get(folder)
         if found is None:
             found = run.sources[folder] = Written(run, _HOMES[folder], folder)
-        return run.calls.call(found.find(name), list(args), kwargs)
+        return run.interp.call(found.find(name), list(args), kwargs)
 
     return call
 

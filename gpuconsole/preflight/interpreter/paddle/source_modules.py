@@ -104,7 +104,7 @@ class Written(Namespace):
         if stem not in self.scopes:
             scope = self.scopes[stem] = Scope(None, "module")
             names = {"__name__": f"{self.name}.{stem}"}
-            self.run.calls.imports.run_module(_tree(self.folder, stem), "", scope, names)
+            self.run.interp.imports.run_module(_tree(self.folder, stem), "", scope, names)
         return self.scopes[stem]
 
     def public(self) -> list[str]:

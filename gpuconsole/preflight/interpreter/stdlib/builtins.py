@@ -56,8 +56,8 @@ MAX_PLACES = 400
 _BITS_PER_STEP = 2**14
 
 
-def _iterating(calls: Interpreter) -> dict[str, Callable[..., Value]]:
-    run_iter = calls.iterate
+def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
+    run_iter = interp.iterate
 
     def enumerate_(run: Run, items: Value, start: Value = 0) -> Value:
         first = int(start)
@@ -72,7 +72,7 @@ def _iterating(calls: Interpreter) -> dict[str, Callable[..., Value]]:
 
     def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
         if any(isinstance(one, More) for one in parts):
-            return _columns(calls, parts)
+            return _columns(interp, parts)
         sizes = [total_of(one) for one in parts]
         known = [one for one in sizes if one is not None]
         total = min(known) if known and len(known) == len(sizes) else None
@@ -83,59 +83,59 @@ def _iterating(calls: Interpreter) -> dict[str, Callable[..., Value]]:
         zipped = zip_(run, *parts)
 
         def walk() -> Iterator[Value]:
-            turns, here, rows = Turns(calls, zipped), calls.here, iter(run_iter(zipped))
+            turns, here, rows = Turns(interp, zipped), interp.here, iter(run_iter(zipped))
             for one in rows:
                 turns.count += 1
                 more = lengths.rest(one)
-                yield calls.call(function, list(lengths.likeness(one)), {})
+                yield interp.call(function, list(lengths.likeness(one)), {})
                 if more is not None:
                     yield more
-                elif turns.enough(calls, (), here):
+                elif turns.enough(interp, (), here):
                     for one in turns.telling(rows):
                         turns.count += 1
-                        yield calls.call(function, list(one), {})
-                    yield from _others(calls, turns, one, function)
+                        yield interp.call(function, list(one), {})
+                    yield from _others(interp, turns, one, function)
                     return
 
         return python_values.Lazy(walk(), total_of(zipped))
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [one for one in run_iter(items)
-                if calls.truth(one if function is None else calls.call(function, [one], {}))
+                if interp.truth(one if function is None else interp.call(function, [one], {}))
                 is not False]  # fmt: skip
 
     return {
         "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_,
         "iter": lambda run, items: python_values.Lazy(run_iter(items)),
-        "next": lambda run, items, *d: _next(calls, items, *d),
+        "next": lambda run, items, *d: _next(interp, items, *d),
         "list": lambda run, items=(): list(run_iter(items)),
         "tuple": lambda run, items=(): tuple(run_iter(items)),
         "set": lambda run, items=(): (
             set(items) if isinstance(items, str) else _set(run, list(run_iter(items)))),
-        "dict": lambda run, items=(), /, **k: _dict(calls, items, k),
-        "sorted": lambda run, items, **k: _sorted(calls, items, k),
+        "dict": lambda run, items=(), /, **k: _dict(interp, items, k),
+        "sorted": lambda run, items, **k: _sorted(interp, items, k),
         "reversed": lambda run, items: list(run_iter(items))[::-1],
-        "len": lambda run, value: _len(calls, value), "range": _range,
-        "sum": lambda run, items, start=0: _sum(calls, items, start),
-        "max": lambda run, *a, **k: _extreme(calls, max, a, k),
-        "min": lambda run, *a, **k: _extreme(calls, min, a, k),
-        "any": lambda run, items: _any(calls, items, True),
-        "all": lambda run, items: _any(calls, items, False),
+        "len": lambda run, value: _len(interp, value), "range": _range,
+        "sum": lambda run, items, start=0: _sum(interp, items, start),
+        "max": lambda run, *a, **k: _extreme(interp, max, a, k),
+        "min": lambda run, *a, **k: _extreme(interp, min, a, k),
+        "any": lambda run, items: _any(interp, items, True),
+        "all": lambda run, items: _any(interp, items, False),
     }  # fmt: skip
 
 
-def _scalars(calls: Interpreter) -> dict[str, Callable[..., Value]]:
+def _scalars(interp: Interpreter) -> dict[str, Callable[..., Value]]:
     return {
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bytes": _bytes,
-        "bool": lambda run, x=False: _bool(calls, x),
-        "abs": lambda run, x: _abs(calls, x),
+        "bool": lambda run, x=False: _bool(interp, x),
+        "abs": lambda run, x: _abs(interp, x),
         "round": _round, "divmod": lambda run, a, b: divmod(a, b),
-        "pow": lambda run, a, b, *m: _power(calls, a, b, *m),
-        "isinstance": lambda run, x, wanted: isinstance_checks.is_instance(calls, x, wanted),
-        "hasattr": lambda run, x, name: _hasattr(calls, x, name),
-        "getattr": lambda run, x, name, *d: _getattr(calls, x, name, d),
-        "setattr": lambda run, x, name, value: _setattr(calls, x, name, value),
+        "pow": lambda run, a, b, *m: _power(interp, a, b, *m),
+        "isinstance": lambda run, x, wanted: isinstance_checks.is_instance(interp, x, wanted),
+        "hasattr": lambda run, x, name: _hasattr(interp, x, name),
+        "getattr": lambda run, x, name, *d: _getattr(interp, x, name, d),
+        "setattr": lambda run, x, name, value: _setattr(interp, x, name, value),
         "callable": lambda run, x: isinstance(
             x, (Function, BoundMethod, NativeFunction, NativeClass, UserClass, Native)),
         "repr": _str, "hash": _hash, "slice": lambda run, *a: slice(*a),
@@ -143,14 +143,14 @@ def _scalars(calls: Interpreter) -> dict[str, Callable[..., Value]]:
     }  # fmt: skip
 
 
-def builtins(calls: Interpreter) -> dict[str, Value]:
+def builtins(interp: Interpreter) -> dict[str, Value]:
     """Return the built-in names of a script."""
-    table = {**_iterating(calls), **_scalars(calls)}
+    table = {**_iterating(interp), **_scalars(interp)}
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     names["open"] = NativeClass(Open, "open")
     names["object"] = NativeClass(Native, "object")
     names["__name__"] = "__main__"
-    names.update(introspection.names(calls))
+    names.update(introspection.names(interp))
     names.update(exceptions.names())
     return names
 
@@ -159,47 +159,47 @@ def _exit(run: Run, *args: Value) -> Value:
     raise Exit
 
 
-def _columns(calls: Interpreter, rows: tuple[Value, ...]) -> Value:
+def _columns(interp: Interpreter, rows: tuple[Value, ...]) -> Value:
     """Return `zip(*rows)` of rows of which nobody knows how many there are."""
     more = next(one for one in rows if isinstance(one, More))
-    known = [list(calls.iterate(one)) for one in rows if not isinstance(one, More)]
+    known = [list(interp.iterate(one)) for one in rows if not isinstance(one, More)]
     if not known:
         return plain(more)
     return python_values.Lazy(iter([(*one, more) for one in zip(*known, strict=False)]))
 
 
 def _others(
-    calls: Interpreter, turns: Turns, last: tuple[Value, ...], function: Value
+    interp: Interpreter, turns: Turns, last: tuple[Value, ...], function: Value
 ) -> Iterator[Value]:
     """Give what a function makes of the items that are left: like what it makes of the last."""
     left = turns.left()
-    turns.finish(calls, (), calls.here)
-    like = calls.call(function, list(last), {})
+    turns.finish(interp, (), interp.here)
+    like = interp.call(function, list(last), {})
     if left is not None and left <= lengths.MAX_KNOWN:
         yield from [like] * left
     else:
-        yield lengths.fewer(calls.run, None)
+        yield lengths.fewer(interp.run, None)
 
 
 def _hashable(value: Value) -> bool:
     return python_values.is_key(value)
 
 
-def _next(calls: Interpreter, items: Value, *default: Value) -> Value:
-    for item in calls.iterate(items):
+def _next(interp: Interpreter, items: Value, *default: Value) -> Value:
+    for item in interp.iterate(items):
         return item
-    return default[0] if default else calls.run.unknown("next() of an iterator that has ended")
+    return default[0] if default else interp.run.unknown("next() of an iterator that has ended")
 
 
-def _dict(calls: Interpreter, items: Value, more: dict[str, Value]) -> Value:
+def _dict(interp: Interpreter, items: Value, more: dict[str, Value]) -> Value:
     if isinstance(items, Unknown):
         return items
     known = mappings.mapping_of(items)
     made: dict[Value, Value] = dict(known) if known is not None else {}
-    for pair in () if known is not None else calls.iterate(items):
-        key, value = tuple(calls.iterate(pair))
+    for pair in () if known is not None else interp.iterate(items):
+        key, value = tuple(interp.iterate(pair))
         if isinstance(key, Unknown):
-            lengths.open_up(calls.run, made, key)
+            lengths.open_up(interp.run, made, key)
         elif _hashable(key):
             made[key] = value
     made.update(more)
@@ -222,16 +222,16 @@ def _set(run: Run, items: list[Value]) -> set[Value]:
     return known
 
 
-def _sorted(calls: Interpreter, items: Value, options: dict[str, Value]) -> Value:
-    found = list(calls.iterate(items))
+def _sorted(interp: Interpreter, items: Value, options: dict[str, Value]) -> Value:
+    found = list(interp.iterate(items))
     if lengths.more_in(found) is not None:
         return found
-    made = sorting.in_order(calls, list(found), options)
+    made = sorting.in_order(interp, list(found), options)
     # What cannot be put in order keeps its length.
     return found if isinstance(made, Unknown) else made
 
 
-def _len(calls: Interpreter, value: Value) -> Value:
+def _len(interp: Interpreter, value: Value) -> Value:
     length = lengths.length_of(value)
     if length is not None:
         return length
@@ -246,11 +246,11 @@ def _len(calls: Interpreter, value: Value) -> Value:
         return len(members)
     method = value.cls.find("__len__") if getattr(value, "cls", None) is not None else MISSING
     if isinstance(method, Function):
-        return calls.call(BoundMethod(method, value), [], {})
+        return interp.call(BoundMethod(method, value), [], {})
     size = getattr(value, "count", None)
     if callable(size):
-        return size(calls)
-    return calls.run.unknown("a length that reading cannot tell")
+        return size(interp)
+    return interp.run.unknown("a length that reading cannot tell")
 
 
 def _range(run: Run, *args: Value) -> Value:
@@ -268,9 +268,9 @@ def _range(run: Run, *args: Value) -> Value:
     return unknown if unknown is not None else range(*args)
 
 
-def _abs(calls: Interpreter, value: Value) -> Value:
+def _abs(interp: Interpreter, value: Value) -> Value:
     if isinstance(value, Tensor):
-        return calls.call(calls.get_attr(value, "abs"), [], {})
+        return interp.call(interp.get_attr(value, "abs"), [], {})
     return abs(value) if isinstance(value, (int, float)) else value
 
 
@@ -280,23 +280,23 @@ def _round(run: Run, value: Value, places: Value = None) -> Value:
     return round(value, places)
 
 
-def _sum(calls: Interpreter, items: Value, start: Value) -> Value:
+def _sum(interp: Interpreter, items: Value, start: Value) -> Value:
     total = start
-    for item in calls.iterate(items):
-        total = calls.binary(ast.Add, total, item)
+    for item in interp.iterate(items):
+        total = interp.binary(ast.Add, total, item)
     return total
 
 
 def _extreme(
-    calls: Interpreter, pick: Any, args: tuple[Value, ...], options: dict[str, Value]
+    interp: Interpreter, pick: Any, args: tuple[Value, ...], options: dict[str, Value]
 ) -> Value:
-    items = list(calls.iterate(args[0])) if len(args) == 1 else list(args)
+    items = list(interp.iterate(args[0])) if len(args) == 1 else list(args)
     if not items and "default" in options:
         return options["default"]
     if options.get("key") is not None:
-        ordered = sorting.in_order(calls, items, {"key": options["key"]})
+        ordered = sorting.in_order(interp, items, {"key": options["key"]})
         return ordered if isinstance(ordered, Unknown) else ordered[0 if pick is min else -1]
-    told = lengths.extreme(calls.run, pick is min, [one for one in items if type(one) is not More])
+    told = lengths.extreme(interp.run, pick is min, [one for one in items if type(one) is not More])
     if told is not None:
         return told
     unknown = first_unknown(items)
@@ -307,17 +307,17 @@ def _extreme(
         or all(isinstance(one, str) for one in items)
     ):
         return pick(items)
-    ordered = sorting.in_order(calls, items, {}) if items else items
+    ordered = sorting.in_order(interp, items, {}) if items else items
     if ordered and isinstance(ordered, list):
         return ordered[0 if pick is min else -1]
-    return calls.run.unknown("an extreme that reading cannot tell")
+    return interp.run.unknown("an extreme that reading cannot tell")
 
 
-def _any(calls: Interpreter, items: Value, wanted: bool) -> Value:
-    for item in calls.iterate(items):
-        truth = calls.truth(item)
+def _any(interp: Interpreter, items: Value, wanted: bool) -> Value:
+    for item in interp.iterate(items):
+        truth = interp.truth(item)
         if truth is None:
-            return calls.run.unknown("a condition that is not known")
+            return interp.run.unknown("a condition that is not known")
         if truth is wanted:
             return wanted
     return not wanted
@@ -354,7 +354,7 @@ def _read_int(run: Run, value: str, base: Value) -> Value:
     try:
         number = int(value[:64], base)
     except ValueError:
-        return run.calls.lacking(f"{value[:40]!r} is not a whole number", "ValueError")
+        return run.interp.lacking(f"{value[:40]!r} is not a whole number", "ValueError")
     place = getattr(value, "file", None)
     if place is None:
         return number
@@ -372,7 +372,7 @@ def _float(run: Run, value: Value = 0.0) -> Value:
 def _str(run: Run, value: Value = "") -> Value:
     if isinstance(value, (int, float, bool)) or value is None:
         return str(value)
-    return value if isinstance(value, str) else strings.shown(run.calls, value)
+    return value if isinstance(value, str) else strings.shown(run.interp, value)
 
 
 def _hash(run: Run, value: Value) -> Value:
@@ -382,12 +382,12 @@ def _hash(run: Run, value: Value) -> Value:
     return SomeInt(run.file, run.line, "a hash, which differs from run to run")
 
 
-def _power(calls: Interpreter, base: Value, exponent: Value, *modulus: Value) -> Value:
+def _power(interp: Interpreter, base: Value, exponent: Value, *modulus: Value) -> Value:
     numbers = (base, exponent, *modulus)
     if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
-        calls.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
+        interp.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
         return pow(*numbers)
-    return calls.binary(ast.Pow, base, exponent)
+    return interp.binary(ast.Pow, base, exponent)
 
 
 def _bytes(run: Run, value: Value = b"", encoding: Value = "utf-8", *_: Value) -> Value:
@@ -399,20 +399,20 @@ def _bytes(run: Run, value: Value = b"", encoding: Value = "utf-8", *_: Value) -
         if isinstance(value, int) and 0 <= value <= python_values.MAX_LENGTH:
             return bytes(value)
     except (LookupError, UnicodeError):
-        return run.calls.lacking("a text that cannot be encoded", "UnicodeEncodeError")
+        return run.interp.lacking("a text that cannot be encoded", "UnicodeEncodeError")
     return first_unknown(value) or run.unknown("bytes out of something")
 
 
-def _bool(calls: Interpreter, value: Value) -> Value:
-    truth = calls.truth(value)
-    return calls.run.unknown("a condition that is not known") if truth is None else truth
+def _bool(interp: Interpreter, value: Value) -> Value:
+    truth = interp.truth(value)
+    return interp.run.unknown("a condition that is not known") if truth is None else truth
 
 
-def _getattr(calls: Interpreter, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
+def _getattr(interp: Interpreter, value: Value, name: Value, default: tuple[Value, ...]) -> Value:
     if not isinstance(name, str):
-        return first_unknown(name) or calls.run.unknown("a name that is not known")
+        return first_unknown(name) or interp.run.unknown("a name that is not known")
     try:
-        found = calls.get_attr(value, name)
+        found = interp.get_attr(value, name)
     except Raised:
         if not default:
             raise
@@ -422,15 +422,15 @@ def _getattr(calls: Interpreter, value: Value, name: Value, default: tuple[Value
     return found
 
 
-def _setattr(calls: Interpreter, target: Value, name: Value, value: Value) -> None:
+def _setattr(interp: Interpreter, target: Value, name: Value, value: Value) -> None:
     if isinstance(name, str):
-        calls.set_attr(target, name, value)
+        interp.set_attr(target, name, value)
 
 
-def _hasattr(calls: Interpreter, value: Value, name: Value) -> Value:
+def _hasattr(interp: Interpreter, value: Value, name: Value) -> Value:
     if not isinstance(name, str):
-        return first_unknown(name) or calls.run.unknown("a name that is not known")
+        return first_unknown(name) or interp.run.unknown("a name that is not known")
     try:
-        return not isinstance(calls.get_attr(value, name), Unknown)
+        return not isinstance(interp.get_attr(value, name), Unknown)
     except Raised:
         return False

@@ -102,14 +102,14 @@ class Deque(list[Value]):
 
 
 def _ordered(run: Run, items: Value = None, /, **more: Value) -> Value:
-    return run.calls.call(run.calls.builtins["dict"], [] if items is None else [items], more)
+    return run.interp.call(run.interp.builtins["dict"], [] if items is None else [items], more)
 
 
 def _defaultdict(run: Run, factory: Value = None, items: Value = None, /, **more: Value) -> Value:
     made = Defaults(mapping_of(items) or {}, **more)
-    calls = run.calls
+    interp = run.interp
     if factory is not None:
-        made.make = lambda: calls.call(factory, [], {})
+        made.make = lambda: interp.call(factory, [], {})
     return made
 
 
@@ -122,17 +122,17 @@ def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
     """Count items into a counter; the unknown that keeps it from being known, if one does."""
     if isinstance(items, dict):
         for key, times in items.items():
-            made[key] = run.calls.binary(ast.Add, made[key], run.calls.binary(
+            made[key] = run.interp.binary(ast.Add, made[key], run.interp.binary(
                 ast.Mult, times, sign))  # fmt: skip
         return None
     if isinstance(items, (str, list, tuple)) and all(type(one) is str for one in items):
         found = Count(items)
-        run.calls.tick(len(items) // 16)
+        run.interp.tick(len(items) // 16)
         if len(found) <= MAX_PLAIN and all(type(made[one]) is int for one in found):
             for one, times in found.items():
                 made[one] += sign * times
             return None
-    for one in run.calls.iterate(items):
+    for one in run.interp.iterate(items):
         if isinstance(one, DrawnText) and one.between is None:
             made.update(dict.fromkeys(one.words, run.number("a count of words drawn at random")))
             continue
@@ -148,7 +148,7 @@ def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
 def _deque(run: Run, items: Value = (), maxlen: Value = None) -> Value:
     made = Deque()
     made.most = maxlen if isinstance(maxlen, int) else None
-    made.extend(run.calls.iterate(items))
+    made.extend(run.interp.iterate(items))
     return made
 
 
@@ -180,17 +180,17 @@ def _lazy(make: Callable[..., Iterator[Value]]) -> Callable[..., Value]:
 
 
 def _listed(run: Run, parts: tuple[Value, ...]) -> list[list[Value]]:
-    return [list(run.calls.iterate(one)) for one in parts]
+    return [list(run.interp.iterate(one)) for one in parts]
 
 
 def _chain(run: Run, *parts: Value) -> Iterator[Value]:
     for one in parts:
-        yield from run.calls.iterate(one)
+        yield from run.interp.iterate(one)
 
 
 def _chain_all(run: Run, parts: Value) -> Iterator[Value]:
-    for one in run.calls.iterate(parts):
-        yield from run.calls.iterate(one)
+    for one in run.interp.iterate(parts):
+        yield from run.interp.iterate(one)
 
 
 def _product(run: Run, *parts: Value, repeat: Value = 1) -> Iterator[Value]:
@@ -200,7 +200,7 @@ def _product(run: Run, *parts: Value, repeat: Value = 1) -> Iterator[Value]:
 
 def _count(run: Run, start: Value = 0, step: Value = 1) -> Iterator[Value]:
     while True:
-        run.calls.tick()
+        run.interp.tick()
         yield start
         start = start + step
 
@@ -208,9 +208,9 @@ def _count(run: Run, start: Value = 0, step: Value = 1) -> Iterator[Value]:
 def _cycle(run: Run, items: Value) -> Iterator[Value]:
     # Walked over again, not kept: what a loader gives must not live longer than a turn.
     while True:
-        run.calls.tick()
+        run.interp.tick()
         empty = True
-        for one in run.calls.iterate(items):
+        for one in run.interp.iterate(items):
             empty = False
             yield one
             one = None
@@ -221,13 +221,13 @@ def _cycle(run: Run, items: Value) -> Iterator[Value]:
 def _repeat(run: Run, value: Value, times: Value = None) -> Iterator[Value]:
     count = 0
     while times is None or count < times:
-        run.calls.tick()
+        run.interp.tick()
         count += 1
         yield value
 
 
 def _islice(run: Run, items: Value, *ends: Value) -> Iterator[Value]:
-    return itertools.islice(run.calls.iterate(items), *ends)
+    return itertools.islice(run.interp.iterate(items), *ends)
 
 
 def _longest(run: Run, *parts: Value, fillvalue: Value = None) -> Iterator[Value]:
@@ -236,49 +236,49 @@ def _longest(run: Run, *parts: Value, fillvalue: Value = None) -> Iterator[Value
 
 def _accumulate(run: Run, items: Value, function: Value = None, **_: Value) -> Iterator[Value]:
     total: Value = MISSING
-    for one in run.calls.iterate(items):
+    for one in run.interp.iterate(items):
         if total is MISSING:
             total = one
         elif function is None:
-            total = run.calls.binary(ast.Add, total, one)
+            total = run.interp.binary(ast.Add, total, one)
         else:
-            total = run.calls.call(function, [total, one], {})
+            total = run.interp.call(function, [total, one], {})
         yield total
 
 
 def _takewhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
-    for one in run.calls.iterate(items):
-        if run.calls.truth(run.calls.call(test, [one], {})) is False:
+    for one in run.interp.iterate(items):
+        if run.interp.truth(run.interp.call(test, [one], {})) is False:
             return
         yield one
 
 
 def _dropwhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
     dropping = True
-    for one in run.calls.iterate(items):
-        dropping = dropping and run.calls.truth(run.calls.call(test, [one], {})) is not False
+    for one in run.interp.iterate(items):
+        dropping = dropping and run.interp.truth(run.interp.call(test, [one], {})) is not False
         if not dropping:
             yield one
 
 
 def _filterfalse(run: Run, test: Value, items: Value) -> Iterator[Value]:
-    for one in run.calls.iterate(items):
-        value = one if test is None else run.calls.call(test, [one], {})
-        if run.calls.truth(value) is not True:
+    for one in run.interp.iterate(items):
+        value = one if test is None else run.interp.call(test, [one], {})
+        if run.interp.truth(value) is not True:
             yield one
 
 
 def _compress(run: Run, items: Value, kept: Value) -> Iterator[Value]:
-    for one, keep in zip(run.calls.iterate(items), run.calls.iterate(kept), strict=False):
-        if run.calls.truth(keep) is not False:
+    for one, keep in zip(run.interp.iterate(items), run.interp.iterate(kept), strict=False):
+        if run.interp.truth(keep) is not False:
             yield one
 
 
 def _grouped(run: Run, items: Value, key: Value = None) -> Iterator[Value]:
     group: list[Value] = []
     now: Value = MISSING
-    for one in run.calls.iterate(items):
-        value = one if key is None else run.calls.call(key, [one], {})
+    for one in run.interp.iterate(items):
+        value = one if key is None else run.interp.call(key, [one], {})
         if now is MISSING or same(now, value):
             group.append(one)
         else:
@@ -290,17 +290,17 @@ def _grouped(run: Run, items: Value, key: Value = None) -> Iterator[Value]:
 
 
 def _tee(run: Run, items: Value, n: Value = 2) -> Value:
-    found = list(run.calls.iterate(items))
+    found = list(run.interp.iterate(items))
     return tuple(Lazy(iter(found)) for _ in range(min(n, 64)))
 
 
 def _combinations(run: Run, items: Value, size: Value) -> Iterator[Value]:
-    return itertools.islice(itertools.combinations(list(run.calls.iterate(items)), size),
+    return itertools.islice(itertools.combinations(list(run.interp.iterate(items)), size),
                             MAX_COMBINATIONS)  # fmt: skip
 
 
 def _with_replacement(run: Run, items: Value, size: Value) -> Iterator[Value]:
-    found = itertools.combinations_with_replacement(list(run.calls.iterate(items)), size)
+    found = itertools.combinations_with_replacement(list(run.interp.iterate(items)), size)
     return itertools.islice(found, MAX_COMBINATIONS)
 
 
@@ -317,9 +317,9 @@ class Chain(Native):
         """Keep the parts."""
         self.parts = parts
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the items of all."""
-        return _chain(calls.run, *self.parts)
+        return _chain(interp.run, *self.parts)
 
     static_from_iterable = staticmethod(_lazy(_chain_all))
 
@@ -332,11 +332,11 @@ def itertools_module() -> Namespace:
              "filterfalse": _filterfalse, "compress": _compress, "groupby": _grouped,
              "combinations_with_replacement": _with_replacement, "combinations": _combinations,
              "starmap": lambda run, function, items: iter(
-                 [run.calls.call(function, list(one), {}) for one in run.calls.iterate(items)]),
+                 [run.interp.call(function, list(one), {}) for one in run.interp.iterate(items)]),
              "permutations": lambda run, items, size=None: itertools.islice(
-                 itertools.permutations(list(run.calls.iterate(items)), size), MAX_COMBINATIONS),
+                 itertools.permutations(list(run.interp.iterate(items)), size), MAX_COMBINATIONS),
              "tee": _tee,
-             "pairwise": lambda run, items: itertools.pairwise(run.calls.iterate(items)),
+             "pairwise": lambda run, items: itertools.pairwise(run.interp.iterate(items)),
              }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(_lazy(v), k) for k, v in table.items()}
     return Namespace("itertools", {**names, "chain": NativeClass(Chain, "chain")})
@@ -355,9 +355,9 @@ class Partial(Native):
         self.function, self.args, self.kwargs = function, args, kwargs
         self.attrs.update(func=function, args=args, keywords=kwargs)
 
-    def call(self, calls: Any, /, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Any, /, *args: Value, **kwargs: Value) -> Value:
         """Call with both."""
-        return calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+        return interp.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 
 
 def _keep(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
@@ -373,8 +373,8 @@ def _wraps(run: Run, *_: Value, **__: Value) -> Value:
 
 def _reduce(run: Run, function: Value, items: Value, *initial: Value) -> Value:
     total: Value = initial[0] if initial else MISSING
-    for one in run.calls.iterate(items):
-        total = one if total is MISSING else run.calls.call(function, [total, one], {})
+    for one in run.interp.iterate(items):
+        total = one if total is MISSING else run.interp.call(function, [total, one], {})
     return run.unknown("reduce() of nothing") if total is MISSING else total
 
 

@@ -90,7 +90,7 @@ class Config(Native):
             return made
         if fallback:
             return fallback[0]
-        return self.lost or run.calls.lacking(f"there is no {section}.{name}", "KeyError")
+        return self.lost or run.interp.lacking(f"there is no {section}.{name}", "KeyError")
 
     def do_get(self, run: Run, section: Value, option: Value, *_: Value, **more: Value) -> Value:
         """Give text."""
@@ -131,15 +131,15 @@ class Config(Native):
         if self.lost is not None:
             return self.lost
         if section is None:
-            return [(name, self.item(run.calls, name)) for name in self.parser.sections()]
+            return [(name, self.item(run.interp, name)) for name in self.parser.sections()]
         return [(name, self._take(run, section, name, [])) for name in self.parser.options(section)]
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a section."""
         if isinstance(key, Unknown):
             return key
         if not self.parser.has_section(key) and key != "DEFAULT":
-            return self.lost or calls.lacking(f"there is no section {key}", "KeyError")
+            return self.lost or interp.lacking(f"there is no section {key}", "KeyError")
         made = Section()
         made.owner, made.name = self, key
         return made
@@ -159,9 +159,9 @@ class Section(Native):
         self.owner = Config()
         self.name = ""
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give text."""
-        return self.owner._take(calls.run, self.name, key, [])
+        return self.owner._take(interp.run, self.name, key, [])
 
     def contains(self, key: Value) -> bool:
         """Whether there is an entry."""

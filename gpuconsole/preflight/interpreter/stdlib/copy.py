@@ -13,14 +13,14 @@ _STEPS = 4
 """Steps that copying one value takes about as long as."""
 
 
-def copied(calls: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
+def copied(interp: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
     """Copy a value; layers get parameters of their own, as in Paddle, when `deep`."""
-    calls.tick(_STEPS)
+    interp.tick(_STEPS)
     if depth > MAX_DEPTH:
-        return calls.run.unknown("a copy of something nested too deep")
+        return interp.run.unknown("a copy of something nested too deep")
 
     def inner(one: Value) -> Value:
-        return copied(calls, one, depth=depth + 1) if deep else one
+        return copied(interp, one, depth=depth + 1) if deep else one
 
     if isinstance(value, (list, tuple, set)) and type(value) in (list, tuple, set, Deque):
         made = type(value)(inner(one) for one in value)
@@ -38,7 +38,7 @@ def copied(calls: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Va
         return value
     clone = getattr(value, "clone", None)
     if clone is not None and deep:
-        return clone(calls.run)
+        return clone(interp.run)
     if clone is not None or type(value).__init__ is not Native.__init__:
         return value if deep else _shallow(value)
     made_object = _shallow(value)

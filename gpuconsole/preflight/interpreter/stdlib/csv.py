@@ -77,7 +77,7 @@ class Table(Native):
         """Keep what gives the lines; an unknown where the format is not known."""
         form = {name: options[name] for name in FORMAT if name in options}
         if isinstance(dialect, UserClass) and dialect.native is Dialect:
-            dialect = run.calls.call(dialect, [], {})
+            dialect = run.interp.call(dialect, [], {})
         if isinstance(dialect, Dialect):
             dialect, form = "excel", {**dialect.form(), **form}
         try:
@@ -87,10 +87,10 @@ class Table(Native):
         self.walk = _rows(run, lines, dialect, form)
         return None
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the rows that are left; leaving early does not end the reader."""
         for row in self.walk:
-            calls.tick()
+            interp.tick()
             yield row
 
 
@@ -119,7 +119,7 @@ class NamedRows(Table):
              restkey: Value = None, restval: Value = None, dialect: Value = "excel",
              **options: Value) -> Value:  # fmt: skip
         """Keep what gives the lines, and the names where they are given."""
-        self.names = None if fieldnames is None else list(run.calls.iterate(fieldnames))
+        self.names = None if fieldnames is None else list(run.interp.iterate(fieldnames))
         self.spare = (restkey, restval)
         return self.opened(run, lines, dialect, options)
 
@@ -129,16 +129,16 @@ class NamedRows(Table):
             self.names = next(self.walk, None)
         return self.names
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the rows that are left."""
-        names = self.get_fieldnames(calls.run)
+        names = self.get_fieldnames(interp.run)
         if isinstance(names, Unknown):
-            yield from calls.iterate(names)
+            yield from interp.iterate(names)
             return
         if names is None:
             return
         rest, missing = self.spare
-        for row in super().iterate(calls):
+        for row in super().iterate(interp):
             if isinstance(row, Unknown):
                 yield row
             elif row:
@@ -153,7 +153,7 @@ def _rows(run: Run, lines: Value, dialect: Value, form: dict[str, Value]) -> Ite
     foreign: list[Value] = []
 
     def known() -> Iterator[str]:
-        for line in run.calls.iterate(lines):
+        for line in run.interp.iterate(lines):
             if not isinstance(line, str):
                 foreign.append(line)
                 return

@@ -75,17 +75,17 @@ def fields_of(cls: UserClass) -> dict[str, Value]:
     return found
 
 
-def default_of(calls: Any, value: Value) -> Value:
+def default_of(interp: Any, value: Value) -> Value:
     """Return a field's default, made anew where the field says how."""
     if isinstance(value, Field):
-        return calls.call(value.factory, [], {}) if value.factory is not MISSING else value.default
+        return interp.call(value.factory, [], {}) if value.factory is not MISSING else value.default
     return value
 
 
-def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
+def fill(interp: Any, made: Native, cls: UserClass, args: list[Value],
          kwargs: dict[str, Value]) -> Value:  # fmt: skip
     """Run a data class' own `__init__`; an unknown when the arguments are wrong."""
-    run: Run = calls.run
+    run: Run = interp.run
     fields = fields_of(cls)
     taking = [one for one, default in fields.items()
               if not (isinstance(default, Field) and not default.init_field)]  # fmt: skip
@@ -97,36 +97,36 @@ def fill(calls: Any, made: Native, cls: UserClass, args: list[Value],
         return run.fault(message)
     given.update(kwargs)
     for name, default in fields.items():
-        value = given[name] if name in given else default_of(calls, default)
+        value = given[name] if name in given else default_of(interp, default)
         if value is MISSING:
             value = run.fault(f"{cls.name}() needs a value for {name}")
         made.attrs[name] = value
     later = cls.find("__post_init__")
     if isinstance(later, Function):
-        calls.call(calls.bind(later, made), [], {})
+        interp.call(interp.bind(later, made), [], {})
     return None
 
 
-def equal(calls: Any, left: Value, right: Value) -> bool:
+def equal(interp: Any, left: Value, right: Value) -> bool:
     """Whether two instances of a data class have the same fields."""
-    calls.tick(_STEPS)
+    interp.tick(_STEPS)
     kind: UserClass = left.cls
     if not isinstance(kind, UserClass) or getattr(right, "cls", None) is not kind:
         return False
     names = list(fields_of(kind))
     pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in names)
-    return all(calls.truth(calls.compare(ast.Eq, a, b)) is True for a, b in pairs)
+    return all(interp.truth(interp.compare(ast.Eq, a, b)) is True for a, b in pairs)
 
 
 def _replace(run: Run, value: Value, /, **changes: Value) -> Value:
     if isinstance(value, Unknown):
         return value
     now = {name: value.attrs[name] for name in fields_of(value.cls)}
-    return run.calls.call(value.cls, [], {**now, **changes})
+    return run.interp.call(value.cls, [], {**now, **changes})
 
 
 def _as_dict(run: Run, value: Value, **_: Value) -> Value:
-    run.calls.tick(_STEPS)
+    run.interp.tick(_STEPS)
     if is_dataclass(value) and not isinstance(value, UserClass):
         return {name: _as_dict(run, value.attrs[name]) for name in fields_of(value.cls)}
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def _fields(run: Run, value: Value) -> Value:
              for k, v in one.attrs.get("__annotations__", {}).items()}  # fmt: skip
     for name, default in fields_of(cls).items():
         one = Native()
-        one.attrs.update(name=name, type=hints.get(name), default=default_of(run.calls, default))
+        one.attrs.update(name=name, type=hints.get(name), default=default_of(run.interp, default))
         made.append(one)
     return made
 
@@ -191,10 +191,10 @@ class Member(Native):
             for cls in self.cls.mro() for base in cls.bases
         ))  # fmt: skip
 
-    def operate(self, calls: Any, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Any, kind: Any, other: Value, *, first: bool) -> Value:
         """Compute with the value."""
         value = self.attrs["value"]
-        return calls.binary(kind, value, other) if first else calls.binary(kind, other, value)
+        return interp.binary(kind, value, other) if first else interp.binary(kind, other, value)
 
 
 class Counter(Native):
@@ -230,13 +230,13 @@ def member(run: Run, cls: UserClass, value: Value) -> Value:
     """Stand for `Color("red")`."""
     if isinstance(value, (Unknown, Member)):
         return value
-    refused = run.calls.too_much(value)
+    refused = run.interp.too_much(value)
     if refused is not None:
         return refused
     for one in (members_of(cls) or {}).values():
         if one.attrs["value"] == value:
             return one
-    return run.calls.lacking(f"{value!r} is not a value of {cls.name}"[:200], "ValueError")
+    return run.interp.lacking(f"{value!r} is not a value of {cls.name}"[:200], "ValueError")
 
 
 def enum() -> Namespace:
@@ -282,15 +282,15 @@ class Record(Native):
         """Return the values in order."""
         return [self.attrs[name] for name in names_of(self.cls)] if self.cls is not None else []
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a field by place."""
         return key if isinstance(key, Unknown) else tuple(self.values())[key]
 
-    def count(self, calls: Any) -> int:
+    def count(self, interp: Any) -> int:
         """Number of fields."""
         return len(self.values())
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the fields in order."""
         yield from self.values()
 
@@ -300,7 +300,7 @@ class Record(Native):
 
     def do__replace(self, run: Run, /, **changes: Value) -> Value:
         """Give another with some fields changed."""
-        return run.calls.call(self.cls, [], {**self.attrs, **changes})
+        return run.interp.call(self.cls, [], {**self.attrs, **changes})
 
 
 def names_of(cls: UserClass) -> list[str]:

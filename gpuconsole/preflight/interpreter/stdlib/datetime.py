@@ -97,16 +97,16 @@ class Moment(Native):
             return Method(self.known, name)
         return run.unknown(f"datetime.{name} is not known to the analysis")
 
-    def operate(self, calls: Any, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Any, kind: Any, other: Value, *, first: bool) -> Value:
         """Add and subtract."""
         value = other.known if isinstance(other, Moment) else other
         sides = (self.known, value) if first else (value, self.known)
         if isinstance(value, (Unknown, Silent)):
-            return _unknown_like(calls.run, self, other)
+            return _unknown_like(interp.run, self, other)
         try:
             return wrapped(_OPERATORS[kind](*sides))
         except (KeyError, *_FAILURES):
-            return calls.run.unknown("a time that cannot be computed")
+            return interp.run.unknown("a time that cannot be computed")
 
     @staticmethod
     def static_strptime(run: Run, text: Value, form: Value) -> Value:
@@ -116,7 +116,7 @@ class Moment(Native):
         try:
             return wrapped(real.datetime.strptime(text[:MAX_TEXT], form[:MAX_TEXT]))
         except ValueError:
-            return run.calls.lacking(f"{text[:40]!r} is no time as {form[:40]!r}", "ValueError")
+            return run.interp.lacking(f"{text[:40]!r} is no time as {form[:40]!r}", "ValueError")
 
     @staticmethod
     def static_combine(run: Run, day: Value, time: Value) -> Value:
@@ -157,7 +157,7 @@ def _reader(kind: type[Moment], name: str) -> Callable[..., Value]:
         try:
             return wrapped(getattr(kind.kind, name)(*args))
         except _FAILURES:
-            return run.calls.lacking(f"{str(args)[:60]} is no time", "ValueError")
+            return run.interp.lacking(f"{str(args)[:60]} is no time", "ValueError")
 
     return read
 
@@ -176,15 +176,15 @@ class Method(Native):
         super().__init__()
         self.known, self.name = known, name
 
-    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
         """Call it with plain values."""
         values = [*args, *kwargs.values()]
         if not all(isinstance(one, (int, str)) and len(str(one)) < MAX_TEXT for one in values):
-            return calls.run.unknown("a time that is not known", first_unknown(*values))
+            return interp.run.unknown("a time that is not known", first_unknown(*values))
         try:
             return wrapped(getattr(self.known, self.name)(*args, **kwargs))
         except _FAILURES:
-            return calls.run.unknown("a time that cannot be computed")
+            return interp.run.unknown("a time that cannot be computed")
 
 
 def wrapped(value: Any) -> Value:

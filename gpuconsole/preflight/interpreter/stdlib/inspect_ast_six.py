@@ -115,14 +115,14 @@ def _is(*kinds: type) -> Callable[..., Value]:
 
 
 def _members(run: Run, value: Value, test: Value = None) -> Value:
-    calls = run.calls
-    names = calls.call(calls.builtins["dir"], [value], {})
+    interp = run.interp
+    names = interp.call(interp.builtins["dir"], [value], {})
     if isinstance(names, Unknown):
         return names
-    pairs = [(name, calls.get_attr(value, name)) for name in names]
+    pairs = [(name, interp.get_attr(value, name)) for name in names]
     if test is None:
         return pairs
-    told = [(pair, calls.truth(calls.call(test, [pair[1]], {}))) for pair in pairs]
+    told = [(pair, interp.truth(interp.call(test, [pair[1]], {}))) for pair in pairs]
     if any(truth is None for _, truth in told):
         return run.unknown("the members of something")
     return [pair for pair, truth in told if truth]
@@ -137,7 +137,7 @@ def _literal(run: Run, text: Value) -> Value:
     try:
         return ast.literal_eval(text.strip())
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return run.calls.lacking("a text that is no literal", "ValueError")
+        return run.interp.lacking("a text that is no literal", "ValueError")
 
 
 def inspect() -> Namespace:
@@ -163,10 +163,10 @@ def syntax() -> Namespace:
 
 def six(run: Run) -> Namespace:
     """Return `six` on Python 3."""
-    known = run.calls.builtins
+    known = run.interp.builtins
     items: dict[str, Callable[..., Any]] = {
-        f"iter{name}": lambda run, one, name=name: run.calls.call(
-            run.calls.get_attr(one, name), [], {})
+        f"iter{name}": lambda run, one, name=name: run.interp.call(
+            run.interp.get_attr(one, name), [], {})
         for name in ("items", "keys", "values")
     }  # fmt: skip
     return Namespace("six", {

@@ -27,22 +27,22 @@ MAX_CODE = 10_000
 """Characters of a text that `eval` and `exec` follow."""
 
 
-def names(calls: Any) -> dict[str, Value]:
+def names(interp: Any) -> dict[str, Value]:
     """Return these built-ins."""
     table: dict[str, Callable[..., Value]] = {
-        "globals": lambda run: calls.here.module().names,
-        "locals": lambda run: dict(_local(calls.here)),
-        "vars": lambda run, *one: _vars(calls, *one),
-        "dir": lambda run, *one: _dir(calls, *one),
-        "eval": lambda run, text, *scopes: _eval(calls, text, *scopes),
-        "exec": lambda run, text, *scopes: _exec(calls, text, *scopes),
-        "__import__": lambda run, name, *_, **__: _import(calls, name),
+        "globals": lambda run: interp.here.module().names,
+        "locals": lambda run: dict(_local(interp.here)),
+        "vars": lambda run, *one: _vars(interp, *one),
+        "dir": lambda run, *one: _dir(interp, *one),
+        "eval": lambda run, text, *scopes: _eval(interp, text, *scopes),
+        "exec": lambda run, text, *scopes: _exec(interp, text, *scopes),
+        "__import__": lambda run, name, *_, **__: _import(interp, name),
         "property": _property, "staticmethod": _kind("static"), "classmethod": _kind("class"),
-        "type": lambda run, *args: _type(calls, *args), "delattr": _delattr,
+        "type": lambda run, *args: _type(interp, *args), "delattr": _delattr,
         "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
         "frozenset": lambda run, items=(): frozenset(
-            one for one in calls.iterate(items) if isinstance(one, (str, int, float, tuple))),
-        "format": lambda run, value, spec="": strings.shown(run.calls, value, spec),
+            one for one in interp.iterate(items) if isinstance(one, (str, int, float, tuple))),
+        "format": lambda run, value, spec="": strings.shown(run.interp, value, spec),
         "hex": _number(hex), "bin": _number(bin), "oct": _number(oct),
         "display": lambda run, *_, **__: None, "breakpoint": lambda run: None,
         "memoryview": lambda run, *_: run.unknown("raw memory"),
@@ -61,28 +61,28 @@ def _local(scope: Scope) -> dict[str, Value]:
     return {name: value for name, value in scope.names.items() if not name.endswith("?")}
 
 
-def _vars(calls: Any, *one: Value) -> Value:
-    return calls.get_attr(one[0], "__dict__") if one else dict(_local(calls.here))
+def _vars(interp: Any, *one: Value) -> Value:
+    return interp.get_attr(one[0], "__dict__") if one else dict(_local(interp.here))
 
 
-def _dir(calls: Any, *one: Value) -> Value:
+def _dir(interp: Any, *one: Value) -> Value:
     if not one:
-        return sorted(_local(calls.here))
+        return sorted(_local(interp.here))
     value = one[0]
     if isinstance(value, UserModule):
         return sorted(value.scope.names)
     if isinstance(value, UserClass):
         return sorted({name for cls in value.mro() for name in cls.attrs})
     if isinstance(value, Native) and value.cls is not None:
-        return sorted({*value.attrs, *_dir(calls, value.cls)})
-    return first_unknown(value) or calls.run.unknown("the names of something")
+        return sorted({*value.attrs, *_dir(interp, value.cls)})
+    return first_unknown(value) or interp.run.unknown("the names of something")
 
 
-def _scope(calls: Any, scopes: tuple[Value, ...]) -> Scope:
+def _scope(interp: Any, scopes: tuple[Value, ...]) -> Scope:
     """Return where code is run: the caller's place, or the dictionaries given."""
     found = [one for one in scopes if isinstance(one, dict)]
     if not found:
-        return calls.here  # type: ignore[no-any-return]
+        return interp.here  # type: ignore[no-any-return]
     scope = Scope(None, "module")
     scope.names = found[0]
     if len(found) > 1:
@@ -92,51 +92,53 @@ def _scope(calls: Any, scopes: tuple[Value, ...]) -> Scope:
     return scope
 
 
-def _code(calls: Any, text: Value, mode: str) -> Any:
+def _code(interp: Any, text: Value, mode: str) -> Any:
     if not isinstance(text, str):
-        return first_unknown(text) or calls.run.unknown("code that is not known")
+        return first_unknown(text) or interp.run.unknown("code that is not known")
     if len(text) > MAX_CODE:
-        return calls.run.unknown("code too long to follow")
+        return interp.run.unknown("code too long to follow")
     try:
         return ast.parse(text.strip() if mode == "eval" else text, "<text>", mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return calls.run.unknown("code that is not Python")
+        return interp.run.unknown("code that is not Python")
 
 
-def _eval(calls: Any, text: Value, *scopes: Value) -> Value:
+def _eval(interp: Any, text: Value, *scopes: Value) -> Value:
     # The expression is followed like the rest of the script: nothing is executed.
-    tree = _code(calls, text, "eval")
+    tree = _code(interp, text, "eval")
     if isinstance(tree, Unknown):
         return tree
-    return _placed(calls, tree, lambda: calls.eval(tree.body, _scope(calls, scopes)))
+    return _placed(interp, tree, lambda: interp.eval(tree.body, _scope(interp, scopes)))
 
 
-def _exec(calls: Any, text: Value, *scopes: Value) -> Value:
-    tree = _code(calls, text, "exec")
+def _exec(interp: Any, text: Value, *scopes: Value) -> Value:
+    tree = _code(interp, text, "exec")
     if isinstance(tree, Unknown):
-        calls.run.note_unknown(tree)
+        interp.run.note_unknown(tree)
         return None
-    return _placed(calls, tree, lambda: calls.exec_block(tree.body, _scope(calls, scopes)) and None)
+    return _placed(
+        interp, tree, lambda: interp.exec_block(tree.body, _scope(interp, scopes)) and None
+    )
 
 
-def _placed(calls: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
+def _placed(interp: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
     """Follow code of a text as if it stood at the line that runs it."""
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):
-            node.lineno = calls.run.line
-    calls.depth += 1
+            node.lineno = interp.run.line
+    interp.depth += 1
     try:
-        calls.check_depth()
+        interp.check_depth()
         return work()
     finally:
-        calls.depth -= 1
+        interp.depth -= 1
 
 
-def _import(calls: Any, name: Value) -> Value:
+def _import(interp: Any, name: Value) -> Value:
     if not isinstance(name, str):
-        return first_unknown(name) or calls.run.unknown("a module's name")
-    found = calls.imports.module(name)
-    return calls.imports.module(name.split(".")[0]) if "." in name else found
+        return first_unknown(name) or interp.run.unknown("a module's name")
+    found = interp.imports.module(name)
+    return interp.imports.module(name.split(".")[0]) if "." in name else found
 
 
 def _property(run: Run, getter: Value = None, *_: Value, **__: Value) -> Value:
@@ -155,9 +157,9 @@ def _as(function: Value, kind: str) -> Value:
     return made
 
 
-def _type(calls: Any, *args: Value) -> Value:
+def _type(interp: Any, *args: Value) -> Value:
     if len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
-        made = UserClass(args[0], tuple(class_bases(list(args[1]))), calls.run.line)
+        made = UserClass(args[0], tuple(class_bases(list(args[1]))), interp.run.line)
         made.attrs = dict(args[2])
         for value in made.attrs.values():
             if isinstance(value, Function) and value.owner is None:
@@ -166,8 +168,8 @@ def _type(calls: Any, *args: Value) -> Value:
     value = args[0]
     for kind in (bool, int, float, str, list, tuple, dict, set):
         if type(value) is kind or (kind is int and isinstance(value, int)):
-            return calls.builtins[kind.__name__]
-    return calls.get_attr(value, "__class__")
+            return interp.builtins[kind.__name__]
+    return interp.get_attr(value, "__class__")
 
 
 def _delattr(run: Run, value: Value, name: Value) -> None:

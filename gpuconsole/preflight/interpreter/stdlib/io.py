@@ -47,14 +47,14 @@ class Stream(Native):
         """Open and close are free."""
         return lambda: None
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the lines that are left, or lines nobody knows; leaving early keeps the place."""
-        text = self.whole(calls.run)
+        text = self.whole(interp.run)
         if isinstance(text, Unknown) or text.count("\n", self.at) > json_yaml.MAX_LINES:
-            yield from calls.iterate(calls.run.unknown(UNREAD_LINE, text))
+            yield from interp.iterate(interp.run.unknown(UNREAD_LINE, text))
             return
         while self.at < len(text):
-            calls.tick()
+            interp.tick()
             yield self.given(self._line(text))
 
     def _line(self, text: str) -> str:
@@ -81,7 +81,7 @@ class Stream(Native):
             return text
         begin, self.at = self.at, len(text)
         lines = text[begin:].splitlines(keepends=True)
-        run.calls.tick(len(lines) // 16)
+        run.interp.tick(len(lines) // 16)
         return [self.given(one) for one in lines]
 
     def do_readline(self, run: Run, *_: Value) -> Value:

@@ -35,19 +35,19 @@ _ABSTRACT: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _is_native(calls: Interpreter, value: Value, kind: NativeClass) -> bool:
+def _is_native(interp: Interpreter, value: Value, kind: NativeClass) -> bool:
     if kind.type is not Native:
         return isinstance(value, kind.type)
     if kind.name in ("object", "Any"):
         return True
     if kind.name == "Callable":
-        return calls.truth(calls.call(calls.builtins["callable"], [value], {})) is True
+        return interp.truth(interp.call(interp.builtins["callable"], [value], {})) is True
     if kind.name == "Iterable" and hasattr(value, "iterate"):
         return True
     return isinstance(value, _ABSTRACT.get(kind.name, ()))
 
 
-def is_instance(calls: Interpreter, value: Value, kinds: Value) -> Value:
+def is_instance(interp: Interpreter, value: Value, kinds: Value) -> Value:
     """Stand for `isinstance`; unknown where the value or a type is."""
     if isinstance(value, SomeInt) and getattr(kinds, "name", "") == "int":
         return True
@@ -60,7 +60,7 @@ def is_instance(calls: Interpreter, value: Value, kinds: Value) -> Value:
             if kind.name == "dict" and isinstance(value, mappings.Mapping):
                 return True
         elif isinstance(kind, NativeClass):
-            if _is_native(calls, value, kind):
+            if _is_native(interp, value, kind):
                 return True
         elif isinstance(kind, UserClass):
             cls = getattr(value, "cls", None)

@@ -51,8 +51,8 @@ def locate(run: Run, name: Value) -> Path | Unknown:
     text = path_text(name)
     if text is None:
         return run.unknown("a file whose name is not known")
-    root: Path = run.calls.imports.project
-    for start in (root, Path(run.calls.imports.search_start)):
+    root: Path = run.interp.imports.project
+    for start in (root, Path(run.interp.imports.search_start)):
         try:
             found = source.within(root, start / text)
             if found is not None and found.is_file():
@@ -72,7 +72,7 @@ def text_at(
     try:
         if found.stat().st_size > most:
             return run.unknown(f"the file {found.name} is too large to read")
-        run.calls.imports.read.add(str(found))
+        run.interp.imports.read.add(str(found))
         kind = encoding if encoding in ENCODINGS else "utf-8"
         text = found.read_text(kind, errors if errors in ("ignore", "replace") else None)
         return found, text.removeprefix("\ufeff")
@@ -152,7 +152,7 @@ def _value(run: Run, loader: yaml.SafeLoader, file: str, node: yaml.Node, depth:
     import yaml
 
     # Each reference to an anchor is read again: the budget bounds what that can grow to.
-    run.calls.tick()
+    run.interp.tick()
     if depth > MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(node, yaml.MappingNode):

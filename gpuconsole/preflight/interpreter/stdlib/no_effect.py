@@ -45,21 +45,21 @@ class Silent(Native):
         """Give whatever is asked for."""
         return Silent()
 
-    def call(self, calls: Any, *args: Value, **__: Value) -> Value:
+    def call(self, interp: Any, *args: Value, **__: Value) -> Value:
         """Give another; as a decorator, the function itself."""
         return args[0] if len(args) == 1 and isinstance(args[0], Function) else Silent()
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give something nobody knows."""
-        yield calls.run.unknown("what a module of no effect on memory gives")
+        yield interp.run.unknown("what a module of no effect on memory gives")
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give something nobody knows."""
-        return calls.run.unknown("what a module of no effect on memory gives")
+        return interp.run.unknown("what a module of no effect on memory gives")
 
-    def operate(self, calls: Any, *_: Value, **__: Value) -> Value:
+    def operate(self, interp: Any, *_: Value, **__: Value) -> Value:
         """Give something nobody knows."""
-        return calls.run.unknown("what a module of no effect on memory gives")
+        return interp.run.unknown("what a module of no effect on memory gives")
 
 
 class Bar(Silent):
@@ -75,13 +75,13 @@ class Bar(Silent):
         """Keep the items."""
         self.items = iterable
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the items; the bar holds none of them."""
-        return iter(calls.iterate(self.items))
+        return iter(interp.iterate(self.items))
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of items."""
-        return calls.call(calls.builtins["len"], [self.items], {})
+        return interp.call(interp.builtins["len"], [self.items], {})
 
 
 def tqdm() -> Namespace:
@@ -90,7 +90,7 @@ def tqdm() -> Namespace:
 
     def count(run: Run, *args: Value, **_: Value) -> Value:
         made = Bar()
-        made.items = run.calls.call(run.calls.builtins["range"], list(args), {})
+        made.items = run.interp.call(run.interp.builtins["range"], list(args), {})
         return made
 
     return Namespace("tqdm", {"tqdm": bar, "trange": NativeFunction(count, "trange"),

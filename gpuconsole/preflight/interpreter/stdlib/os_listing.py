@@ -28,8 +28,8 @@ def folder_of(run: Run, name: Value) -> Path | None:
     text = json_yaml.path_text(name)
     if text is None:
         return None
-    root: Path = run.calls.imports.project
-    for start in dict.fromkeys((root, Path(run.calls.imports.search_start))):
+    root: Path = run.interp.imports.project
+    for start in dict.fromkeys((root, Path(run.interp.imports.search_start))):
         try:
             found = source.within(root, start / text)
             if found is not None and found.is_dir():
@@ -51,7 +51,7 @@ def names_in(run: Run, folder: Path) -> list[str] | None:
                     found.append(one.name)
     except OSError:
         return None
-    run.calls.tick(len(found) // 4)
+    run.interp.tick(len(found) // 4)
     return sorted(found)
 
 

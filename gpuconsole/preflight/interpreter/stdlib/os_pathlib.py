@@ -40,9 +40,9 @@ class Place(Native):
         self.text = made if isinstance(made, str) else ""
         return made if isinstance(made, Unknown) else None
 
-    def operate(self, calls: Any, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Any, kind: Any, other: Value, *, first: bool) -> Value:
         """Join with `/`."""
-        made = joined(calls.run, self, other) if first else joined(calls.run, other, self)
+        made = joined(interp.run, self, other) if first else joined(interp.run, other, self)
         return Place(made) if isinstance(made, str) else made
 
     def equals(self, other: Value) -> bool:
@@ -166,7 +166,7 @@ class Place(Native):
     @staticmethod
     def static_cwd(run: Run) -> Value:
         """Give the folder that a job starts in."""
-        return Place(str(run.calls.imports.project))
+        return Place(str(run.interp.imports.project))
 
     @staticmethod
     def static_home(run: Run) -> Value:
@@ -189,7 +189,7 @@ def joined(run: Run, *parts: Value) -> Value:
 
 def absolute(run: Run, text: str) -> str:
     """Return a path below the folder that a job starts in; no disk is asked."""
-    return os.path.normpath(os.path.join(str(run.calls.imports.project), text))
+    return os.path.normpath(os.path.join(str(run.interp.imports.project), text))
 
 
 def exists(run: Run, path: Value) -> Value:
@@ -254,13 +254,13 @@ class Environ(Native):
         """Set many."""
         self.attrs.update(values)
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a variable."""
         if key in self.attrs:
             return self.attrs[key]
-        return calls.run.unknown(f"the environment variable {key}")
+        return interp.run.unknown(f"the environment variable {key}")
 
-    def store(self, calls: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Any, key: Value, value: Value) -> None:
         """Set a variable."""
         if isinstance(key, str):
             self.attrs[key] = value
@@ -276,7 +276,7 @@ def os_module() -> Namespace:
     table: dict[str, Any] = {
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
         "getenv": environ.do_get, "listdir": os_listing.listed, "walk": os_listing.walked,
-        "getcwd": lambda run: str(run.calls.imports.project),
+        "getcwd": lambda run: str(run.interp.imports.project),
         "fspath": lambda run, one: json_yaml.path_text(one) or run.unknown(ELSEWHERE),
     }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.{k}") for k, v in table.items()}

@@ -68,7 +68,7 @@ class Found(Native):
         """Give both."""
         return self._ask("span", args)
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a group."""
         return self._ask("group", (key,))
 
@@ -183,7 +183,7 @@ def _refused(
     steps = work(ready[1], len(text), whole=whole)
     if steps > MAX_WORK:
         return run.unknown("a pattern that could take long to search for")
-    run.calls.tick(int(steps) // _TRIED_PER_STEP + len(text) // _LETTERS_PER_STEP)
+    run.interp.tick(int(steps) // _TRIED_PER_STEP + len(text) // _LETTERS_PER_STEP)
     return None
 
 
@@ -204,7 +204,7 @@ def _substitute(run: Run, pattern: Value, by: Value, text: Value, count: Value =
     made: list[str] = []
     end = 0
     for found in ready[0].finditer(text):
-        put = run.calls.call(by, [Found(found)], {})
+        put = run.interp.call(by, [Found(found)], {})
         if not isinstance(put, str):
             return first_unknown(put) or run.unknown("text that is not known")
         made += [text[end : found.start()], put]

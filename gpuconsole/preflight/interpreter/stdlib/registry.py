@@ -128,7 +128,7 @@ def _math() -> Namespace:
              "hypot", "fmod", "copysign", "erf", "isqrt")  # fmt: skip
     table = {name: wrap(getattr(math, name)) for name in names}
     table["prod"] = lambda run, items: _product(run, items)
-    table["fsum"] = lambda run, items: run.calls.call(run.calls.builtins["sum"], [items], {})
+    table["fsum"] = lambda run, items: run.interp.call(run.interp.builtins["sum"], [items], {})
     table.update(factorial=bounded, comb=bounded, isfinite=usual("isfinite", True),
                  isnan=usual("isnan", False), isinf=usual("isinf", False))  # fmt: skip
     return _functions("math", table, pi=math.pi, e=math.e, inf=math.inf, tau=math.tau)
@@ -136,8 +136,8 @@ def _math() -> Namespace:
 
 def _product(run: Run, items: Value) -> Value:
     total: Value = 1
-    for one in run.calls.iterate(items):
-        total = run.calls.binary(ast.Mult, total, one)
+    for one in run.interp.iterate(items):
+        total = run.interp.binary(ast.Mult, total, one)
     return total
 
 
@@ -155,7 +155,7 @@ def _dumped(run: Run, value: Value, *_: Value, **__: Value) -> Value:
         made = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         return run.unknown("text made from a value that is not known")
-    run.calls.tick(len(made) // 64)
+    run.interp.tick(len(made) // 64)
     return made
 
 
@@ -215,8 +215,8 @@ def _copy() -> Namespace:
     return _functions(
         "copy",
         {
-            "copy": lambda run, value: run.calls.copied(value, deep=False),
-            "deepcopy": lambda run, value, *_: run.calls.copied(value),
+            "copy": lambda run, value: run.interp.copied(value, deep=False),
+            "deepcopy": lambda run, value, *_: run.interp.copied(value),
         },
     )
 
@@ -270,15 +270,15 @@ class Managed(Native):
         super().__init__()
         self.given: Value = None
 
-    def bound(self, calls: Any) -> Value:
+    def bound(self, interp: Any) -> Value:
         """Give what the function yields."""
-        return next(iter(calls.iterate(self.given)), None)
+        return next(iter(interp.iterate(self.given)), None)
 
     def enter(self, run: Run) -> Callable[[], None]:
         """Run the function to its end when the block is left."""
 
         def leave() -> None:
-            for one in run.calls.iterate(self.given):
+            for one in run.interp.iterate(self.given):
                 del one
 
         return leave if not isinstance(self.given, list) else lambda: None
@@ -299,7 +299,7 @@ class Stack(no_effect.Silent):
 
     def do_enter_context(self, run: Run, context: Value) -> Value:
         """Enter one more."""
-        value, leave = run.calls.entered(context)
+        value, leave = run.interp.entered(context)
         self.leaving.append(leave)
         return value
 
@@ -313,7 +313,7 @@ def _contextlib() -> Namespace:
     def manager(run: Run, function: Value) -> Value:
         def call(run: Run, *args: Value, **kwargs: Value) -> Value:
             made = Managed()
-            made.given = run.calls.call(function, list(args), kwargs)
+            made.given = run.interp.call(function, list(args), kwargs)
             return made
 
         return NativeFunction(call, "contextmanager")
@@ -344,7 +344,7 @@ def _asyncio() -> Namespace:
 
 def _importlib() -> Namespace:
     def load(run: Run, name: Value, package: Value = None) -> Value:
-        return run.calls.imports.named(name, package)
+        return run.interp.imports.named(name, package)
 
     util = _functions("importlib.util", {
         "find_spec": lambda run, *_: run.unknown("whether a module is installed"),

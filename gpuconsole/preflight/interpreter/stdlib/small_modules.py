@@ -41,7 +41,7 @@ def _all_of(parts: list[Value]) -> Value:
 
 def _item_getter(run: Run, *keys: Value) -> Value:
     def get(run: Run, value: Value) -> Value:
-        return _all_of([run.calls.subscript(value, key) for key in keys])
+        return _all_of([run.interp.subscript(value, key) for key in keys])
 
     return NativeFunction(get, "itemgetter")
 
@@ -49,7 +49,7 @@ def _item_getter(run: Run, *keys: Value) -> Value:
 def _attribute_getter(run: Run, *names: Value) -> Value:
     def one(run: Run, value: Value, path: str) -> Value:
         for name in path.split("."):
-            value = run.calls.get_attr(value, name)
+            value = run.interp.get_attr(value, name)
         return value
 
     def get(run: Run, value: Value) -> Value:
@@ -60,7 +60,7 @@ def _attribute_getter(run: Run, *names: Value) -> Value:
 
 def _method_caller(run: Run, name: Value, *args: Value, **kwargs: Value) -> Value:
     def call(run: Run, value: Value) -> Value:
-        return run.calls.call(run.calls.get_attr(value, name), list(args), kwargs)
+        return run.interp.call(run.interp.get_attr(value, name), list(args), kwargs)
 
     return NativeFunction(call, "methodcaller")
 
@@ -69,19 +69,19 @@ def operator() -> Namespace:
     """Return `operator`."""
 
     def binary(kind: type[ast.operator]) -> Callable[..., Value]:
-        return lambda run, a, b: run.calls.binary(kind, a, b)
+        return lambda run, a, b: run.interp.binary(kind, a, b)
 
     def compared(kind: type[ast.cmpop]) -> Callable[..., Value]:
-        return lambda run, a, b: run.calls.compare(kind, a, b)
+        return lambda run, a, b: run.interp.compare(kind, a, b)
 
     table = {name: binary(kind) for name, kind in _BINARY.items()}
     table.update({name: compared(kind) for name, kind in _COMPARED.items()})
     table.update(
         itemgetter=_item_getter, attrgetter=_attribute_getter, methodcaller=_method_caller,
-        getitem=lambda run, value, key: run.calls.subscript(value, key),
-        neg=lambda run, value: run.calls.binary(ast.Mult, value, -1),
-        contains=lambda run, box, item: run.calls.compare(ast.In, item, box),
-        truth=lambda run, value: run.calls.truth(value),
+        getitem=lambda run, value, key: run.interp.subscript(value, key),
+        neg=lambda run, value: run.interp.binary(ast.Mult, value, -1),
+        contains=lambda run, box, item: run.interp.compare(ast.In, item, box),
+        truth=lambda run, value: run.interp.truth(value),
     )  # fmt: skip
     return _functions("operator", table)
 
@@ -93,7 +93,7 @@ def _known(function: Callable[..., Any]) -> Callable[..., Value]:
         unknown = first_unknown(*args, *kwargs.values())
         if unknown is not None:
             return unknown
-        run.calls.tick(sum(len(one) for one in args if isinstance(one, (list, str, tuple))) // 16)
+        run.interp.tick(sum(len(one) for one in args if isinstance(one, (list, str, tuple))) // 16)
         return function(*args, **kwargs)
 
     return call
@@ -107,8 +107,8 @@ def bisect() -> Namespace:
 
 def _ranked(largest: bool) -> Callable[..., Value]:
     def call(run: Run, n: Value, items: Value, key: Value = None) -> Value:
-        found = list(run.calls.iterate(items))
-        made = sorting.in_order(run.calls, found, {"key": key, "reverse": largest})
+        found = list(run.interp.iterate(items))
+        made = sorting.in_order(run.interp, found, {"key": key, "reverse": largest})
         return made[:n] if isinstance(made, list) and isinstance(n, int) else (
             first_unknown(n, made) or run.unknown("the largest of data"))  # fmt: skip
 
@@ -125,10 +125,10 @@ def _pop(run: Run, heap: list[Value]) -> Value:
 
 
 def _settle(run: Run, heap: list[Value]) -> None:
-    made = sorting.in_order(run.calls, list(heap), {})
+    made = sorting.in_order(run.interp, list(heap), {})
     if isinstance(made, list):
         heap[:] = made
-        run.calls.tick(len(heap) // 16)
+        run.interp.tick(len(heap) // 16)
 
 
 def heapq() -> Namespace:
@@ -146,7 +146,7 @@ def statistics() -> Namespace:
         real = getattr(real_statistics, name)
 
         def call(run: Run, items: Value, *_: Value) -> Value:
-            found = list(run.calls.iterate(items))
+            found = list(run.interp.iterate(items))
             if first_unknown(found) is not None:
                 return run.number("a figure of data")
             return real(found)

@@ -15,7 +15,8 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, analysis, choices, report
 from gpuconsole.preflight.following import Outcome, follow
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Setting
+from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.reporting import LEFT_OUT
 from tests.waiting import BOUNDED_S
 

@@ -13,8 +13,8 @@ import pytest
 from gpuconsole.preflight.interpreter.domain.values import Scope, Unknown
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run, Setting
-from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 from tests.real.operator_rig import Case, in_interpreter, script
 
 HEAD = """
@@ -29,8 +29,6 @@ def follow(text: str) -> tuple[dict[str, Any], Run]:
     """Run a script's text and return its names."""
     run = Run(Setting("cpu"))
     machine = Interpreter(run, Path("case.py"), Path(), library(run))
-    machine.builtins = builtins(machine)
-    run.call, run.calls = machine.call, machine
     scope = Scope(None, "module")
     gc.disable()
     try:
@@ -44,8 +42,8 @@ def follow(text: str) -> tuple[dict[str, Any], Run]:
 def known(text: str) -> dict[str, Any]:
     """Run a text in which nothing may be unknown or wrong."""
     names, run = follow(text)
-    assert [one.reason for one in run.unknowns.values()] == []
-    assert [one.message for one in run.faults.values()] == []
+    assert [one.reason for one in run.findings.unknowns.values()] == []
+    assert [one.message for one in run.findings.faults.values()] == []
     return names
 
 
@@ -240,12 +238,12 @@ def test_own_cells_and_caches() -> None:
 def test_recurrent_nets_without_biases_do_not_run_on_the_cpu() -> None:
     call = "nn.GRU(24, 32, bias_ih_attr=False)(x)[0]"
     _, run = in_interpreter(script(Case("", call, "x=f(N,7,24)"), 8))
-    assert {one.message for one in run.faults.values()} == {
+    assert {one.message for one in run.findings.faults.values()} == {
         "GRU with bias_ih_attr=False: its kernel on the CPU fails for weights that are not there "
         "(Paddle 3.3.1)"
     }
     _, run = in_interpreter(script(Case("", call, "x=f(N,7,24)"), 8), "gpu")
-    assert not run.faults
+    assert not run.findings.faults
     names = known("""
     cell = nn.GRUCell(8, 4, bias_ih_attr=False)
     trained = [not one.stop_gradient for one in cell.parameters()]
@@ -275,7 +273,7 @@ def test_faults_inside_library_layers_are_told_at_the_scripts_own_line() -> None
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32), 2)
     encoder(paddle.rand([2, 7, 24]))
     """)
-    fault = next(iter(run.faults.values()))
+    fault = next(iter(run.findings.faults.values()))
     assert (Path(fault.file).name, fault.line) == ("case.py", 8)
     assert "16" in fault.message
     assert "24" in fault.message

@@ -116,8 +116,8 @@ def test_an_unknown_pretrained_model_is_said() -> None:
     from paddlenlp.transformers import AutoModel
     net = AutoModel.from_pretrained("nobody/knows-this")
     """)
-    assert run.blocking is not None
-    assert "nobody/knows-this" in run.blocking.reason
+    assert run.findings.blocking is not None
+    assert "nobody/knows-this" in run.findings.blocking.reason
 
 
 def test_tokenizers_give_the_longest_allowed() -> None:
@@ -128,9 +128,9 @@ def test_tokenizers_give_the_longest_allowed() -> None:
     size = len(tokenizer)
     """)
     assert (names["fixed"], names["size"]) == ((48,), 18000)
-    assert run.flags == set()
+    assert run.findings.flags == set()
     _, run = follow("""
     from paddlenlp.transformers import ErnieTokenizer
     ids = ErnieTokenizer.from_pretrained("ernie-1.0")("text", max_length=48)
     """)
-    assert run.flags == {"variable-shape"}
+    assert run.findings.flags == {"variable-shape"}

@@ -9,7 +9,9 @@ from importlib import resources
 import pytest
 
 from gpuconsole.preflight import Analysis
-from gpuconsole.preflight.interpreter.machine.run import Amp, Run, Setting
+from gpuconsole.preflight.interpreter.machine.modes import Amp
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
 from tests.real.operator_rig import Case, Moment, in_interpreter, script
@@ -23,8 +25,8 @@ def follow(expr: str, inputs: str, *, backend: str = "cpu") -> tuple[list[Moment
 
 def fault_of(expr: str, inputs: str) -> tuple[str, tuple[tuple[int, ...], ...]]:
     _, run = follow(expr, inputs)
-    assert run.faults, f"{expr} was taken as it is"
-    first = next(iter(run.faults.values()))
+    assert run.findings.faults, f"{expr} was taken as it is"
+    first = next(iter(run.findings.faults.values()))
     return first.message, first.shapes
 
 
@@ -89,13 +91,13 @@ def test_cpu_temporaries_are_not_a_cards() -> None:
 )  # fmt: skip
 def test_bytes_held_after_forward(expr: str, inputs: str, held: int) -> None:
     moments, run = follow(expr, inputs)
-    assert not run.unknowns
+    assert not run.findings.unknowns
     assert moments[1].live - moments[0].live == held
 
 
 def test_a_spectral_norm_works_on_copies_of_the_weight_and_on_its_vectors() -> None:
     (_, forward, backward, *_), run = follow("nn.SpectralNorm([16, 64], 0, 2)(x)", "x=f(16,64)")
-    assert not run.unknowns
+    assert not run.findings.unknowns
     weight, vectors = 4 * KIB, (16 + 64) * 4
     # The layer's own vectors live on the way forward; backward hold x, y and their gradients.
     assert forward.peak == 2 * weight + vectors + (2 * weight + vectors)
@@ -111,7 +113,7 @@ def test_flash_attention_takes_no_square_on_a_card() -> None:
     half = half.replace("paddle.rand([N, 512, 2, 16])", "paddle.rand([N, 512, 2, 16]).half()")
     square = 8 * 2 * 512 * 512 * 2
     moments, run = in_interpreter(half, "gpu")
-    assert not run.unknowns
+    assert not run.findings.unknowns
     assert moments[1].peak - moments[0].live < square
     on_cpu, _ = in_interpreter(text, "cpu")
     assert on_cpu[1].peak - on_cpu[0].live > square
@@ -119,7 +121,7 @@ def test_flash_attention_takes_no_square_on_a_card() -> None:
 
 def test_mixed_precision_goes_by_paddles_lists() -> None:
     run = Run(Setting("gpu"))
-    run.amp = Amp("O1")
+    run.mode.amp = Amp("O1")
     x, w = run.tensor((4, 8)), run.tensor((8, 4))
     product = ops.matmul(run, x, w)
     assert product.dtype == "float16"
@@ -127,7 +129,7 @@ def test_mixed_precision_goes_by_paddles_lists() -> None:
     assert ops.unary(run, "relu", product).dtype == "float16"
     image = run.tensor((1, 2, 3, 3), "float16")
     for level in ("O1", "O2"):
-        run.amp = Amp(level)
+        run.mode.amp = Amp(level)
         assert ops.apply(run, "bilinear_interp", (image,), (1, 2, 6, 6)).dtype == "float32"
 
 
@@ -135,7 +137,7 @@ def test_operators_count_the_bytes_that_they_move() -> None:
     run = Run(Setting("gpu"))
     x = run.tensor((4, 8))
     ops.unary(run, "relu", x)
-    assert run.bytes == 2 * 4 * 8 * 4
+    assert run.tape.bytes == 2 * 4 * 8 * 4
 
 
 # -- shapes that cannot be
@@ -189,7 +191,7 @@ def test_putting_the_wrong_shape_into_a_slice_is_a_fault() -> None:
     case = Case("", "put(x * 1.0, z)", "x=f(N,8) z=f(N,3)", "y",
                 "def put(t, v):\n    t[:, :2] = v\n    return t")  # fmt: skip
     _, run = in_interpreter(script(case, 8))
-    assert next(iter(run.faults.values())).shapes == ((8, 3), (8, 2))
+    assert next(iter(run.findings.faults.values())).shapes == ((8, 3), (8, 2))
 
 
 # -- what is not modelled
@@ -207,7 +209,7 @@ def test_putting_the_wrong_shape_into_a_slice_is_a_fault() -> None:
 )
 def test_what_is_not_modelled_is_named(expr: str, words: str) -> None:
     _, run = follow(expr, "x=f(N,8)")
-    assert any(words in one.reason for one in run.unknowns.values())
+    assert any(words in one.reason for one in run.findings.unknowns.values())
 
 
 def test_a_step_tells_the_bytes_that_it_moves(

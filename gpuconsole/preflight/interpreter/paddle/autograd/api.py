@@ -34,7 +34,7 @@ def backward(
         return
     losses = _tensors(tensors)
     given = list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [None] * len(losses)
-    run.backwards += 1
+    run.progress.backwards += 1
     autograd_backward.backward_all(run, losses, given, retain=retain_graph is True)
 
 
@@ -52,8 +52,8 @@ def grad(run: Run, outputs: Value, inputs: Value, grad_outputs: Value = None,
     given += [None] * (len(losses) - len(given))
     graph = create_graph is True
     if graph:
-        run.flags.add("double-backward")
-    run.backwards += 1
+        run.findings.flags.add("double-backward")
+    run.progress.backwards += 1
     return autograd_backward.gradients(run, losses, targets, given[: len(losses)],
                             retain=retain_graph is True, graph=graph)  # fmt: skip
 
@@ -121,11 +121,11 @@ class PyLayer(Native):
     def class_apply(run: Run, cls: UserClass, *args: Value, **kwargs: Value) -> Value:
         """Run the user's forward without a graph, and hang the user's backward behind it."""
         context = Context()
-        before, run.grad_enabled = run.grad_enabled, False
+        before, run.mode.grad_enabled = run.mode.grad_enabled, False
         try:
-            out = run.calls.call(cls.find("forward"), [context, *args], kwargs)
+            out = run.interp.call(cls.find("forward"), [context, *args], kwargs)
         finally:
-            run.grad_enabled = before
+            run.mode.grad_enabled = before
         inputs = _tensors([*args, *kwargs.values()])
         outputs = _tensors(out)
         for one in outputs:
@@ -152,11 +152,11 @@ def _go_back(
             storage = run.tensor(shape, dtype).storage if grad is None else grad.storage
             given.append(Tensor(shape, dtype, storage))
             del grad, storage
-        before, run.grad_enabled = run.grad_enabled, False
+        before, run.mode.grad_enabled = run.mode.grad_enabled, False
         try:
-            made = run.calls.call(cls.find("backward"), [context, *given], {})
+            made = run.interp.call(cls.find("backward"), [context, *given], {})
         finally:
-            run.grad_enabled = before
+            run.mode.grad_enabled = before
         if isinstance(made, Unknown):
             run.block(made)
             return None

@@ -96,8 +96,8 @@ class _Pass:
         if not roots:
             return
         run = self.run
-        run.ledger.backwards.append(len(run.ledger.events))
-        around, run.moment = (run.moment, run.layer), "backward"
+        run.tape.ledger.backwards.append(len(run.tape.ledger.events))
+        around, run.tape.moment = (run.tape.moment, run.tape.layer), "backward"
         degrees = _in_degrees(roots)
         needed = self._needed(roots)
         ready = deque(one for one in roots if not degrees[id(one)])
@@ -105,7 +105,7 @@ class _Pass:
         while ready:
             run.steps += 6
             node = ready.popleft()
-            run.layer = node.layer
+            run.tape.layer = node.layer
             if node.mode not in ("view", "strided"):
                 self.count += 1
                 while self.updating and self.updating[0][0] < self.count:
@@ -113,12 +113,12 @@ class _Pass:
             results = self._step(node)
             self._let_go(node)
             self._pass_on(node, results, degrees, needed, ready)
-        for one in run.full_gradients if self.targets is None else ():
+        for one in run.mode.full_gradients if self.targets is None else ():
             if one.grad is not None and one.grad.dtype != "float32":
                 one.grad = run.tensor(one.shape, "float32", "gradients")
         for node in self.done:
             node.saved.clear()
-        run.moment, run.layer = around
+        run.tape.moment, run.tape.layer = around
 
     def _let_go(self, node: Node) -> None:
         """Free what a node saved; `paddle.grad` works on a copy of the graph and frees at the end.
@@ -200,7 +200,7 @@ class _Pass:
             slots[slot] = self._joined(before, grad)
         elif self.graph:
             slots[slot] = summed(self.run, before, grad)
-        elif self.run.in_program:
+        elif self.run.mode.in_program:
             key = edge.key if edge.node is None else id(edge.node)
             self.parts.setdefault((key, slot), []).append(grad)
 
@@ -230,12 +230,12 @@ class _Pass:
             if _where(leaf) in self.wanted:
                 self.found[_where(leaf)] = grad
             return
-        if id(leaf) in self.run.reduced:
+        if id(leaf) in self.run.mode.reduced:
             self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
-        if self.run.at_once:
+        if self.run.mode.at_once:
             self.updating.append((self.count + BESIDE, grad.storage))
             return
-        if self.run.kept is not None and id(leaf) not in self.run.kept:
+        if self.run.mode.kept is not None and id(leaf) not in self.run.mode.kept:
             # It travels to the process that owns it once the buffer is full.
             self.groups.append(grad.storage)
             if sum(one.nbytes for one in self.groups) > TRAVELLING:
@@ -332,7 +332,7 @@ def _hooked(run: Run, hook: object, grad: Gradient | None, nbytes: int) -> Gradi
     if grad is None:
         return None
     shown = Tensor((nbytes // 4,), "float32", grad.storage)
-    made = run.calls.call(hook, [shown], {})
+    made = run.interp.call(hook, [shown], {})
     if not isinstance(made, Tensor):
         return grad
     changed = Gradient(made.storage)

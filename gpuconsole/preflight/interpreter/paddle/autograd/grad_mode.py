@@ -31,14 +31,14 @@ class NoGrad(Native):
 
     def do___enter__(self, run: Run) -> None:
         """Switch, and keep what was before."""
-        self.before = run.grad_enabled
-        run.grad_enabled = self.enabled
+        self.before = run.mode.grad_enabled
+        run.mode.grad_enabled = self.enabled
 
     def do___exit__(self, run: Run, *_: Value) -> None:
         """Switch back to what was before."""
-        run.grad_enabled = self.before
+        run.mode.grad_enabled = self.before
 
-    def call(self, calls: Any, function: Value) -> Value:
+    def call(self, interp: Any, function: Value) -> Value:
         """`paddle.no_grad()(function)`."""
         return Wrapped(function, self)
 
@@ -68,24 +68,24 @@ def innermost(value: Value) -> Value:
     return value
 
 
-def within(calls: Any, target: Wrapped, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def within(interp: Any, target: Wrapped, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a function in its context; a generator is in it from its first item to its end."""
     inside = innermost(target.function)
     function = getattr(inside, "function", inside)  # a method's
     if isinstance(function, Function) and function.generator:
-        made = calls.call(target.function, args, kwargs)
+        made = interp.call(target.function, args, kwargs)
         if hasattr(made, "walk"):
-            made.walk = _kept(calls, target.context, made.walk)
+            made.walk = _kept(interp, target.context, made.walk)
         return made
-    leave = calls.enter(target.context)
+    leave = interp.enter(target.context)
     try:
-        return calls.call(target.function, args, kwargs)
+        return interp.call(target.function, args, kwargs)
     finally:
         leave()
 
 
-def _kept(calls: Any, context: Native, walk: Iterator[Value]) -> Iterator[Value]:
-    leave = calls.enter(context)
+def _kept(interp: Any, context: Native, walk: Iterator[Value]) -> Iterator[Value]:
+    leave = interp.enter(context)
     try:
         yield from walk
     finally:

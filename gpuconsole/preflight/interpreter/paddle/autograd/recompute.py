@@ -29,32 +29,32 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
     kwargs.pop("offload_indices", None)
     if hybrid:
         return _hooked(run, function, list(args), kwargs)
-    calls = run.calls
-    before, run.grad_enabled = run.grad_enabled, False
+    interp = run.interp
+    before, run.mode.grad_enabled = run.mode.grad_enabled, False
     try:
-        out = calls.call(function, list(args), kwargs)
+        out = interp.call(function, list(args), kwargs)
     finally:
-        run.grad_enabled = before
+        run.mode.grad_enabled = before
     if isinstance(out, Unknown) or not before:
         return out
     inputs = _tensors([*args, *kwargs.values()])
     node = ops.attach(run, inputs, _tensors(out), [one.storage for one in inputs], "new")
     if node is not None:
-        amp = run.amp
+        amp = run.mode.amp
 
         def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
-            around, run.amp = run.amp, amp
+            around, run.mode.amp = run.mode.amp, amp
             again_args = [_apart(one) for one in args]
             again_kwargs = {name: _apart(one) for name, one in kwargs.items()}
-            flops = run.flops
-            again = calls.call(function, list(again_args), dict(again_kwargs))
+            flops = run.tape.flops
+            again = interp.call(function, list(again_args), dict(again_kwargs))
             # A step counts three forwards, of which this one more is a third.
-            run.flops = flops + (run.flops - flops) / 3
-            run.amp = around
-            moment = run.moment
+            run.tape.flops = flops + (run.tape.flops - flops) / 3
+            run.mode.amp = around
+            moment = run.tape.moment
             outputs = [one for one in _tensors(again) if one.node is not None]
             backward_all(run, outputs, [None] * len(outputs))
-            run.moment = moment
+            run.tape.moment = moment
             given = [one for one in _tensors([*again_args, *again_kwargs.values()])
                      if one.needs_grad]  # fmt: skip
             return [one.grad.storage if one.grad is not None else None for one in given]
@@ -74,9 +74,9 @@ def _apart(one: Value) -> Value:
 
 def _hooked(run: Run, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`use_reentrant=False`: the graph stays, what it saved is made anew at its first use."""
-    before, run.nodes = run.nodes, []
-    out = run.calls.call(function, args, dict(kwargs))
-    made, run.nodes = run.nodes, before
+    before, run.mode.nodes = run.mode.nodes, []
+    out = run.interp.call(function, args, dict(kwargs))
+    made, run.mode.nodes = run.mode.nodes, before
     if isinstance(out, Unknown) or not made:
         return out
     held = [one.storage for one in _tensors([*args, *kwargs.values()])]
@@ -95,19 +95,19 @@ class _Refill:
         waiting: list[tuple[Node, int]], held: list[Storage],
     ) -> None:  # fmt: skip
         self.run, self.function, self.args, self.kwargs = run, function, args, kwargs
-        self.waiting, self.held, self.amp = waiting, held, run.amp
+        self.waiting, self.held, self.amp = waiting, held, run.mode.amp
 
     def __call__(self) -> None:
         run, nodes = self.run, [node for node, _ in self.waiting]
         if not nodes:
             return
-        around, run.amp = run.amp, self.amp
-        before, run.nodes = run.nodes, []
-        flops = run.flops
-        run.calls.call(self.function, [_apart(one) for one in self.args], dict(self.kwargs))
-        run.flops = flops + (run.flops - flops) / 3
-        again, run.nodes = run.nodes, before
-        run.amp = around
+        around, run.mode.amp = run.mode.amp, self.amp
+        before, run.mode.nodes = run.mode.nodes, []
+        flops = run.tape.flops
+        run.interp.call(self.function, [_apart(one) for one in self.args], dict(self.kwargs))
+        run.tape.flops = flops + (run.tape.flops - flops) / 3
+        again, run.mode.nodes = run.mode.nodes, before
+        run.mode.amp = around
         for old, new in zip(nodes, again, strict=False):
             old.saved = list(new.saved)
             old.first = None
@@ -131,7 +131,7 @@ def sequential(run: Run, ctx: Value, functions: Value, *args: Value, **kwargs: V
 def _chain(run: Run, layers: list[Value]) -> NativeFunction:
     def go(_run: Run, value: Value) -> Value:
         for one in layers:
-            value = run.calls.call(one, [value], {})
+            value = run.interp.call(one, [value], {})
         return value
 
     return NativeFunction(go, "segment")

@@ -37,32 +37,32 @@ class Pictures(Library):
             elif one in ("train", "test", "valid"):
                 self.mode = one
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give a transformed picture and its label."""
-        run: Run = calls.run
+        run: Run = interp.run
         image: Value = Picture(*self.picture)
         if self.arrays and None not in self.picture:
             image = Array(image.pixels(), "uint8")
         if self.transform is not None:
-            image = calls.call(self.transform, [image], {})
+            image = interp.call(self.transform, [image], {})
         if self.arrays and isinstance(image, Array):
-            image = Array(image.shape, run.dtype)
+            image = Array(image.shape, run.mode.dtype)
         if self.label_shape is None:
             return [image]
         return (image, Array(self.label_shape, "int64"))
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples."""
         size = self.sizes[0 if self.mode == "train" else 1]
-        return size or calls.run.unknown("the size of a data set on disk")
+        return size or interp.run.unknown("the size of a data set on disk")
 
 
 class Segmented(Pictures):
     """`VOC2012`: a picture and its map of classes; the transform is for the picture alone."""
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give a transformed picture and a map of an unknown size."""
-        image, _ = super().sample(calls)
+        image, _ = super().sample(interp)
         return (image, Picture(None, None, 1))
 
 
@@ -81,9 +81,9 @@ class Texts(Library):
         self.grams = data_type
         self.options = options
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give a field each."""
-        run: Run = calls.run
+        run: Run = interp.run
         made: list[Value] = []
         for shape, dtype in self.fields:
             if shape is None:
@@ -92,20 +92,20 @@ class Texts(Library):
                 made.append(Array(shape, dtype))
         return tuple(made)
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples."""
         size = self.sizes[0 if self.mode == "train" else 1]
-        return size or calls.run.unknown(f"the size of {self.label}")
+        return size or interp.run.unknown(f"the size of {self.label}")
 
 
 class Grams(Texts):
     """`Imikolov`: n-grams of words, each a number, or whole sentences."""
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give as many numbers as the window is wide."""
         if self.grams == "NGRAM" and isinstance(self.window, int) and self.window > 0:
             return tuple(Array((), "int64") for _ in range(self.window))
-        why: Unknown = calls.run.unknown("how long the sentences of Imikolov are")
+        why: Unknown = interp.run.unknown("how long the sentences of Imikolov are")
         return (why, why)
 
 

@@ -23,7 +23,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import questions
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
-from gpuconsole.preflight.interpreter.machine.run import CYCLES, Queue, Run
+from gpuconsole.preflight.interpreter.machine.batches import Queue
+from gpuconsole.preflight.interpreter.machine.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
 from gpuconsole.preflight.interpreter.paddle.io import catalogue
 from gpuconsole.preflight.interpreter.paddle.io.dataset import (
@@ -61,20 +63,22 @@ class Sampler(Native):
         self.attrs["data_source"] = source
         self.draws = num_samples
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples drawn."""
         if isinstance(self.draws, int) and not isinstance(self.draws, bool):
             return self.draws
-        return calls.call(calls.builtins["len"], [self.source], {})
+        return interp.call(interp.builtins["len"], [self.source], {})
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the index of a sample, as often as there are samples."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if isinstance(own, Function):
-            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            yield from interp.iterate(interp.call(interp.bind(own, self), [], {}))
             return
-        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
-        yield from calls.iterate(lengths.opened(index, lengths.some(calls.run, "how many samples")))
+        index = SomeInt(interp.run.file, interp.run.line, "the index of a sample")
+        yield from interp.iterate(
+            lengths.opened(index, lengths.some(interp.run, "how many samples"))
+        )
 
 
 class BatchSampler(Native):
@@ -97,43 +101,43 @@ class BatchSampler(Native):
     def do_set_epoch(self, run: Run, *_: Value) -> None:
         """Change no sizes."""
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of batches."""
-        return batches(calls, self.dataset, self.batch_size, self.drop_last)
+        return batches(interp, self.dataset, self.batch_size, self.drop_last)
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the indexes of a batch, as often as there are batches."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if isinstance(own, Function):
-            yield from calls.iterate(calls.call(calls.bind(own, self), [], {}))
+            yield from interp.iterate(interp.call(interp.bind(own, self), [], {}))
             return
-        index = SomeInt(calls.run.file, calls.run.line, "the index of a sample")
+        index = SomeInt(interp.run.file, interp.run.line, "the index of a sample")
         one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
-        yield from calls.iterate(lengths.opened(one, lengths.some(calls.run, "how many batches")))
+        yield from interp.iterate(lengths.opened(one, lengths.some(interp.run, "how many batches")))
 
-    def size(self, calls: Any) -> Value:
+    def size(self, interp: Any) -> Value:
         """Return the number of samples in a batch."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if not isinstance(own, Function):
             return self.batch_size
-        return own_size(calls, self)
+        return own_size(interp, self)
 
 
-def own_size(calls: Any, sampler: Value) -> Value:
+def own_size(interp: Any, sampler: Value) -> Value:
     """Return the size of the batches that a sampler of the script's own gives."""
     given = sampler.attrs.get("batch_size") if isinstance(sampler, Native) else None
     if isinstance(given, int):
         return given
-    first = first_of(calls, sampler)
+    first = first_of(interp, sampler)
     if isinstance(first, Unknown):
         return first
     size = lengths.length_of(first)
-    return size if size is not None else calls.run.unknown("a sampler of its own")
+    return size if size is not None else interp.run.unknown("a sampler of its own")
 
 
-def batches(calls: Any, dataset: Value, batch_size: Value, drop_last: Value = False) -> Value:
+def batches(interp: Any, dataset: Value, batch_size: Value, drop_last: Value = False) -> Value:
     """Return how many batches a data set gives, or an unknown."""
-    size = calls.call(calls.builtins["len"], [dataset], {})
+    size = interp.call(interp.builtins["len"], [dataset], {})
     unknown = first_unknown(size, batch_size)
     if unknown is not None or not batch_size:
         return unknown or 0
@@ -155,62 +159,62 @@ class Loader(Native):
         self.drop_last = drop_last
         self.attrs.update(dataset=dataset, batch_sampler=batch_sampler)
         if isinstance(batch_sampler, BatchSampler):
-            self.batch_size = batch_sampler.size(run.calls)
+            self.batch_size = batch_sampler.size(run.interp)
             self.drop_last = batch_sampler.drop_last
         elif batch_sampler is not None:
-            self.batch_size = own_size(run.calls, batch_sampler)
+            self.batch_size = own_size(run.interp, batch_sampler)
         self.place = (run.file, run.line)
 
-    def call(self, calls: Any) -> Value:
+    def call(self, interp: Any) -> Value:
         """`loader()` is the loader."""
         return self
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of batches."""
-        return batches(calls, self.dataset, self.batch_size, self.drop_last)
+        return batches(interp, self.dataset, self.batch_size, self.drop_last)
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give batches, closing a cycle whenever the next one is asked for after a step."""
-        run: Run = calls.run
-        run.walking += 1
+        run: Run = interp.run
+        run.progress.walking += 1
         try:
-            yield from self._as_given(calls) if self.batch_size is None else self._epoch(calls)
+            yield from self._as_given(interp) if self.batch_size is None else self._epoch(interp)
         finally:
-            run.walking -= 1
+            run.progress.walking -= 1
 
-    def _epoch(self, calls: Any) -> Iterator[Value]:
-        run: Run = calls.run
+    def _epoch(self, interp: Any) -> Iterator[Value]:
+        run: Run = interp.run
         names = questions.loop_names(run.loop) if run.loop is not None else ()
-        run.loaders += 1
-        batch = run.batch_now = self._present(calls, self._size(run))
-        fed = run.batch_met or (batch, run.file, run.line)
-        sample = calls.guard(lambda run: self._sample(calls), "a sample of the data set")
-        ahead, left = self._ahead(calls, batch)
+        run.batch.loaders += 1
+        batch = run.batch.now = self._present(interp, self._size(run))
+        fed = run.batch.met or (batch, run.file, run.line)
+        sample = interp.guard(lambda run: self._sample(interp), "a sample of the data set")
+        ahead, left = self._ahead(interp, batch)
         waiting: deque[Value] = deque()
-        around, run.queue = run.queue, Queue(ahead)
+        around, run.batch.queue = run.batch.queue, Queue(ahead)
 
         def make() -> Value:
-            made = calls.guard(lambda run: self._batch(calls, sample, batch), "collation")
+            made = interp.guard(lambda run: self._batch(interp, sample, batch), "collation")
             return self._named(run, names, made)
 
-        run.feeding.append(fed)
+        run.batch.feeding.append(fed)
         try:
             yield from self._queued(run, waiting, make, ahead, left)
         except GeneratorExit:
-            if not run.cutting:
+            if not run.batch.cutting:
                 # Measured: what waits when a loop is left early is never let go.
-                run.abandoned += [waiting, run.queue]
+                run.batch.abandoned += [waiting, run.batch.queue]
             raise
         finally:
-            run.queue = around
-            run.feeding.remove(fed)
+            run.batch.queue = around
+            run.batch.feeding.remove(fed)
 
     def _queued(
         self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int
     ) -> Iterator[Value]:
         """Give the batches of an epoch, with so many waiting and so many after the first."""
         used: list[Storage] = []
-        before, count = run.backwards, 0
+        before, count = run.progress.backwards, 0
         while not self._enough(run, count, before):
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
@@ -218,46 +222,46 @@ class Loader(Native):
             if isinstance(waiting[0], Tensor):
                 # Paddle's reader leaves a bare batch in a cycle of references behind.
                 used.append(waiting[0].storage)
-                if USED_BATCHES not in run.notes:
-                    run.notes.append(USED_BATCHES)
+                if USED_BATCHES not in run.findings.notes:
+                    run.findings.notes.append(USED_BATCHES)
             yield waiting.popleft()
 
-    def _as_given(self, calls: Any) -> Iterator[Value]:
+    def _as_given(self, interp: Any) -> Iterator[Value]:
         """Give samples as they are: without a batch size the data set makes the batches."""
-        for one in calls.iterate(self.dataset):
-            yield self._tensors(calls.run, one)
+        for one in interp.iterate(self.dataset):
+            yield self._tensors(interp.run, one)
 
-    def _sample(self, calls: Any) -> Value:
-        sample = sample_of(calls, self.dataset)
+    def _sample(self, interp: Any) -> Value:
+        sample = sample_of(interp, self.dataset)
         # Samples are gone once they are collated: one that is kept here must not hold memory.
         return sample if self.collate is not None else _weightless(sample)
 
-    def _present(self, calls: Any, batch: int) -> int:
+    def _present(self, interp: Any, batch: int) -> int:
         """Return the size of a batch: no more than there are samples."""
-        if self.drop_last is True or calls.run.setting.endless:
+        if self.drop_last is True or interp.run.setting.endless:
             return batch
-        size = _length(calls, self.dataset)
+        size = _length(interp, self.dataset)
         if not size or size >= batch:
             return batch
-        calls.run.short_epochs = True
+        interp.run.batch.short_epochs = True
         return size
 
-    def _ahead(self, calls: Any, batch: int) -> tuple[int, int]:
+    def _ahead(self, interp: Any, batch: int) -> tuple[int, int]:
         """Return how many batches wait beside the current one, and how many follow the first.
 
         Measured: an epoch's first step has min(5, n - 1) of its n batches waiting, and later
         epochs begin so too, when gradients and states exist. Where there is but one epoch, its
         second step is the first that has these.
         """
-        run: Run = calls.run
+        run: Run = interp.run
         full = terms(run.setting.backend).waiting_batches
-        size = None if run.setting.endless else _length(calls, self._drawn_from())
+        size = None if run.setting.endless else _length(interp, self._drawn_from())
         if size is None:
             return full, MAX_FETCHES + full
         count = size // batch if self.drop_last is True else -(-size // batch)
         if count > full + (CYCLES - 1 if not run.repeats else 0):
             return full, MAX_FETCHES + full
-        run.short_epochs = True
+        run.batch.short_epochs = True
         ahead = min(full, max(0, count - 1))
         # What a single epoch has left goes down; a first step alone shows the whole of it.
         return ahead, max(count - 1, 1) if not run.repeats else MAX_FETCHES + full
@@ -273,13 +277,13 @@ class Loader(Native):
     def _enough(self, run: Run, count: int, before: int) -> bool:
         if count:
             run.close_cycle()
-        if count and run.cycles >= CYCLES:
+        if count and run.progress.cycles >= CYCLES:
             return True
-        if count >= 2 and run.blocking is not None:
+        if count >= 2 and run.findings.blocking is not None:
             return True
         # No backward in two batches while something is trained: an evaluation.
         return count >= MAX_FETCHES or (
-            count >= 2 and run.optimizers > 0 and run.backwards == before
+            count >= 2 and run.progress.optimizers > 0 and run.progress.backwards == before
         )
 
     def _size(self, run: Run) -> int:
@@ -304,10 +308,10 @@ class Loader(Native):
             raise Blocked(failed)
         return int(size)
 
-    def _batch(self, calls: Any, sample: Value, batch: int) -> Value:
-        run: Run = calls.run
+    def _batch(self, interp: Any, sample: Value, batch: int) -> Value:
+        run: Run = interp.run
         if self.collate is not None:
-            made = calls.call(self.collate, [[sample] * batch], {})
+            made = interp.call(self.collate, [[sample] * batch], {})
             return self._tensors(run, made)
         return stacked(run, sample, batch)
 
@@ -339,7 +343,7 @@ class Loader(Native):
         return made
 
 
-def _length(calls: Any, source: Value) -> int | None:
+def _length(interp: Any, source: Value) -> int | None:
     """Return how many samples there are, None where the script does not tell."""
     if source is None or isinstance(source, Unknown):
         return None
@@ -347,7 +351,7 @@ def _length(calls: Any, source: Value) -> int | None:
         method = source.cls.find("__len__") if source.cls is not None else None
         if not isinstance(method, Function):
             return None
-    size = calls.guard(lambda run: calls.call(calls.builtins["len"], [source], {}), "len")
+    size = interp.guard(lambda run: interp.call(interp.builtins["len"], [source], {}), "len")
     return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 

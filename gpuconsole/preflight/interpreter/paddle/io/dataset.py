@@ -26,42 +26,42 @@ class Dataset(Native):
 
     label = "Dataset"
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Return one sample: what `__getitem__` gives for an index that nobody knows."""
         cls = self.cls
-        run: Run = calls.run
+        run: Run = interp.run
         if cls is None:
             return run.unknown("a sample of this data set")
         getter = cls.find("__getitem__")
         if isinstance(getter, Function):
             index = lengths.some(run, "the index of a sample")
-            return calls.call(calls.bind(getter, self), [index], {})
+            return interp.call(interp.bind(getter, self), [index], {})
         walker = cls.find("__iter__")
         if isinstance(walker, Function):
-            return first_of(calls, calls.call(calls.bind(walker, self), [], {}))
+            return first_of(interp, interp.call(interp.bind(walker, self), [], {}))
         return run.unknown(f"class {cls.name} has no __getitem__")
 
 
 class Library(Dataset):
     """A data set of the library: it can be indexed and walked over as well."""
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Give a sample."""
-        return self.sample(calls)
+        return self.sample(interp)
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give one sample, which stands for all."""
-        yield self.sample(calls)
-        size = self.count(calls)
+        yield self.sample(interp)
+        size = self.count(interp)
         if size == 1:
             return
-        why = calls.run.unknown("how many samples a data set has", size)
+        why = interp.run.unknown("how many samples a data set has", size)
         yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why),
-                   self.sample(calls))  # fmt: skip
+                   self.sample(interp))  # fmt: skip
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples."""
-        return calls.run.unknown("the size of a data set")
+        return interp.run.unknown("the size of a data set")
 
 
 class TensorDataset(Library):
@@ -75,11 +75,11 @@ class TensorDataset(Library):
         if any(not isinstance(one, (Tensor, Array)) for one in self.tensors):
             raise TypeError("a TensorDataset of something else than tensors")
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give one row of each."""
         return tuple(Array(one.shape[1:], one.dtype) for one in self.tensors)
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of rows."""
         return self.tensors[0].shape[0]
 
@@ -94,15 +94,15 @@ class Subset(Library):
         self.dataset = dataset
         self.attrs["dataset"] = dataset
         known = indices is not None and not isinstance(indices, Unknown)
-        self.size = run.calls.call(run.calls.builtins["len"], [indices], {}) if known else indices
+        self.size = run.interp.call(run.interp.builtins["len"], [indices], {}) if known else indices
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give a sample of it."""
-        return sample_of(calls, self.dataset)
+        return sample_of(interp, self.dataset)
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples."""
-        return super().count(calls) if self.size is None else self.size
+        return super().count(interp) if self.size is None else self.size
 
 
 class Concatenated(Library):
@@ -112,15 +112,15 @@ class Concatenated(Library):
 
     def init(self, run: Run, datasets: Value, *_: Value) -> None:
         """Keep the data sets."""
-        self.datasets = list(run.calls.iterate(datasets))
+        self.datasets = list(run.interp.iterate(datasets))
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give a sample of the first."""
-        return sample_of(calls, self.datasets[0])
+        return sample_of(interp, self.datasets[0])
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Sum of the numbers of samples."""
-        sizes = [calls.call(calls.builtins["len"], [one], {}) for one in self.datasets]
+        sizes = [interp.call(interp.builtins["len"], [one], {}) for one in self.datasets]
         return first_unknown(*sizes) or sum(sizes)
 
 
@@ -131,49 +131,49 @@ class Composed(Library):
 
     def init(self, run: Run, datasets: Value, *_: Value) -> None:
         """Keep the data sets."""
-        self.datasets = list(run.calls.iterate(datasets))
+        self.datasets = list(run.interp.iterate(datasets))
 
-    def sample(self, calls: Any) -> Value:
+    def sample(self, interp: Any) -> Value:
         """Give the fields of a sample of each."""
         fields: list[Value] = []
         for one in self.datasets:
-            sample = sample_of(calls, one)
+            sample = sample_of(interp, one)
             fields.extend(sample if isinstance(sample, (list, tuple)) else [sample])
         return tuple(fields)
 
-    def count(self, calls: Any) -> Value:
+    def count(self, interp: Any) -> Value:
         """Number of samples of each."""
-        return calls.call(calls.builtins["len"], [self.datasets[0]], {})
+        return interp.call(interp.builtins["len"], [self.datasets[0]], {})
 
 
-def first_of(calls: Any, items: Value) -> Value:
+def first_of(interp: Any, items: Value) -> Value:
     """Return the first item of a walk."""
-    for one in calls.iterate(items):
+    for one in interp.iterate(items):
         return lengths.likeness(one)
-    return calls.run.unknown("a sample of a data set that gives none")
+    return interp.run.unknown("a sample of a data set that gives none")
 
 
-def sample_of(calls: Any, dataset: Value) -> Value:
+def sample_of(interp: Any, dataset: Value) -> Value:
     """Return one sample of anything that serves as a data set."""
     if isinstance(dataset, Dataset):
-        return dataset.sample(calls)
+        return dataset.sample(interp)
     if isinstance(dataset, Unknown):
         return dataset
     if isinstance(dataset, (list, tuple)) and dataset:
-        index = calls.run.unknown("the index of a sample")
-        return lengths.likeness(calls.subscript(dataset, index))
+        index = interp.run.unknown("the index of a sample")
+        return lengths.likeness(interp.subscript(dataset, index))
     if isinstance(dataset, Array) and dataset.shape:
         return Array(dataset.shape[1:], dataset.dtype)
     cls = getattr(dataset, "cls", None)
     getter = cls.find("__getitem__") if cls is not None else MISSING
     if isinstance(getter, Function):
-        run: Run = calls.run
+        run: Run = interp.run
         index = lengths.some(run, "the index of a sample")
-        return calls.call(calls.bind(getter, dataset), [index], {})
+        return interp.call(interp.bind(getter, dataset), [index], {})
     item = getattr(dataset, "item", None)
     if item is not None and not isinstance(dataset, Tensor):
-        return item(calls, SomeInt(calls.run.file, calls.run.line, "the index of a sample"))
-    return calls.run.unknown("a sample of this data set")
+        return item(interp, SomeInt(interp.run.file, interp.run.line, "the index of a sample"))
+    return interp.run.unknown("a sample of this data set")
 
 
 def random_split(run: Run, dataset: Value, lengths: Value, *_: Value, **__: Value) -> Value:
@@ -184,7 +184,7 @@ def random_split(run: Run, dataset: Value, lengths: Value, *_: Value, **__: Valu
         part.init(run, dataset)
         part.size = size
         if isinstance(size, float):
-            whole = run.calls.call(run.calls.builtins["len"], [dataset], {})
+            whole = run.interp.call(run.interp.builtins["len"], [dataset], {})
             part.size = int(whole * size) if isinstance(whole, int) else whole
         made.append(part)
     return made

@@ -29,7 +29,7 @@ def _creator(walk: Callable[[Run], Iterator[Value]]) -> Value:
 
 
 def _items(run: Run, reader: Value) -> Iterator[Value]:
-    return run.calls.iterate(run.calls.call(reader, [], {}))  # type: ignore[no-any-return]
+    return run.interp.iterate(run.interp.call(reader, [], {}))
 
 
 def batch(run: Run, reader: Value, batch_size: Value, drop_last: Value = False) -> Value:
@@ -46,11 +46,11 @@ def batch(run: Run, reader: Value, batch_size: Value, drop_last: Value = False) 
             raise Blocked(unknown)
         run.found_batch(size)
         samples = list(islice((lengths.likeness(one) for one in _items(run, reader)), 1))
-        before = run.backwards
+        before = run.progress.backwards
         for count in range(MAX_BATCHES if samples else 0):
-            if count >= MAX_UNUSED and run.optimizers and run.backwards == before:
+            if count >= MAX_UNUSED and run.progress.optimizers and run.progress.backwards == before:
                 break
-            run.calls.tick(size // 16)
+            run.interp.tick(size // 16)
             yield samples * size
         why = run.unknown("how many batches a reader gives")
         yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
@@ -84,7 +84,7 @@ def _compose(run: Run, *readers: Value, **_: Value) -> Value:
 def _mapped(run: Run, function: Value, *readers: Value) -> Value:
     def walk(run: Run) -> Iterator[Value]:
         for parts in zip(*(_items(run, one) for one in readers), strict=False):
-            yield run.calls.call(function, list(parts), {})
+            yield run.interp.call(function, list(parts), {})
 
     return _creator(walk)
 

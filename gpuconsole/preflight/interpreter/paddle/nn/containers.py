@@ -25,7 +25,7 @@ class Ordered(Layer):
             del self.attrs[name]
         self.attrs.update({str(place): one for place, one in enumerate(members)})
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Index, slice, or take by name."""
         if isinstance(key, str):
             return self.attrs[key]
@@ -37,15 +37,15 @@ class Ordered(Layer):
         made.refill(found)
         return made
 
-    def store(self, calls: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Any, key: Value, value: Value) -> None:
         """Replace a member."""
         self.attrs[key if isinstance(key, str) else self.held()[key]] = value
 
-    def count(self, calls: Any) -> int:
+    def count(self, interp: Any) -> int:
         """Return how many members there are."""
         return len(self.held())
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the members."""
         for name in self.held():
             yield self.attrs[name]
@@ -59,7 +59,7 @@ class Ordered(Layer):
 
     def do_extend(self, run: Run, members: Value) -> Value:
         """Add several."""
-        for one in run.calls.iterate(members):
+        for one in run.interp.iterate(members):
             self.do_append(run, one)
         return self
 
@@ -95,16 +95,16 @@ class Sequential(Ordered):
                 run.block(layer)
             self.attrs[str(one[0]) if named else str(place)] = layer
 
-    def pass_on(self, calls: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    def pass_on(self, interp: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
         """Run the layers one after the other."""
         if self.cls is not None and self.cls.find("forward") is not MISSING:
-            return super().pass_on(calls, args, kwargs)
-        return self.forward(calls.run, *args)
+            return super().pass_on(interp, args, kwargs)
+        return self.forward(interp.run, *args)
 
     def forward(self, run: Run, x: Value) -> Value:
         """Run the layers one after the other."""
         for name in self.held():
-            x = run.calls.call(self.attrs[name], [x], {})
+            x = run.interp.call(self.attrs[name], [x], {})
         return x
 
 
@@ -147,19 +147,19 @@ class LayerDict(Layer):
         for name, one in dict(members or {}).items():
             self.attrs[str(name)] = one
 
-    def item(self, calls: Any, key: Value) -> Value:
+    def item(self, interp: Any, key: Value) -> Value:
         """Take by name."""
         return self.attrs[key]
 
-    def store(self, calls: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Any, key: Value, value: Value) -> None:
         """Set by name."""
         self.attrs[key] = value
 
-    def count(self, calls: Any) -> int:
+    def count(self, interp: Any) -> int:
         """Return how many members there are."""
         return len(self.attrs)
 
-    def iterate(self, calls: Any) -> Iterator[Value]:
+    def iterate(self, interp: Any) -> Iterator[Value]:
         """Give the names."""
         yield from list(self.attrs)
 

@@ -88,18 +88,18 @@ def function_layer(name: str, function: Any, base: type[Layer] = Function) -> Na
 
 def layer_classes() -> dict[str, NativeClass]:
     """Return the parameterless layers of `paddle.nn`."""
-    calls = {layer: FUNCTIONS[name] for name, layer in functional_kernels.ACTIVATIONS.items()}
-    calls.update({layer: FUNCTIONS[name] for layer, name in {**_LOSSES, **_SHAPERS}.items()})
-    calls["BCEWithLogitsLoss"] = _bce_logits
-    calls["CTCLoss"] = _ctc
+    interp = {layer: FUNCTIONS[name] for name, layer in functional_kernels.ACTIVATIONS.items()}
+    interp.update({layer: FUNCTIONS[name] for layer, name in {**_LOSSES, **_SHAPERS}.items()})
+    interp["BCEWithLogitsLoss"] = _bce_logits
+    interp["CTCLoss"] = _ctc
     for rank in (1, 2, 3):
         for kind in ("Max", "Avg"):
             low = kind.lower()
-            calls[f"{kind}Pool{rank}D"] = FUNCTIONS[f"{low}_pool{rank}d"]
-            calls[f"Adaptive{kind}Pool{rank}D"] = FUNCTIONS[f"adaptive_{low}_pool{rank}d"]
-        calls[f"Pad{rank}D"] = FUNCTIONS["pad"]
-        calls[f"ZeroPad{rank}D"] = FUNCTIONS["pad"]
-    made = {name: function_layer(name, call) for name, call in calls.items()}
+            interp[f"{kind}Pool{rank}D"] = FUNCTIONS[f"{low}_pool{rank}d"]
+            interp[f"Adaptive{kind}Pool{rank}D"] = FUNCTIONS[f"adaptive_{low}_pool{rank}d"]
+        interp[f"Pad{rank}D"] = FUNCTIONS["pad"]
+        interp[f"ZeroPad{rank}D"] = FUNCTIONS["pad"]
+    made = {name: function_layer(name, call) for name, call in interp.items()}
     dropouts = {"Dropout": "dropout", "Dropout2D": "dropout2d", "Dropout3D": "dropout3d",
                 "AlphaDropout": "alpha_dropout"}  # fmt: skip
     for name, function in dropouts.items():

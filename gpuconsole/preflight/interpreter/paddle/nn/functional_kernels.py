@@ -241,7 +241,7 @@ def attention(run: Run, query: Tensor, key: Tensor, value: Tensor, attn_mask: Va
             f"attention of queries {list(query.shape)} and keys {list(key.shape)}",
             query.shape, key.shape,
         )  # fmt: skip
-    if not run.on_cpu and (query.dtype in ("float16", "bfloat16") or run.amp.level != "O0"):
+    if not run.on_cpu and (query.dtype in ("float16", "bfloat16") or run.mode.amp.level != "O0"):
         flops = 4.0 * query.size * key.shape[1]
         return ops.apply(run, "flash_attn", (query, key, value), query.shape, flops=flops)
     if isinstance(attn_mask, Tensor) and attn_mask.dtype == "bool":

@@ -55,8 +55,8 @@ ORDERS = {
 
 def functional(run: Run, name: str, *args: Value, **kwargs: Value) -> Value:
     """Call a function of `paddle.nn.functional`."""
-    space = run.calls.imports.library("paddle.nn.functional")
-    return run.calls.call(run.calls.get_attr(space, name), list(args), kwargs)
+    space = run.interp.imports.library("paddle.nn.functional")
+    return run.interp.call(run.interp.get_attr(space, name), list(args), kwargs)
 
 
 class Called(Layer):

@@ -14,7 +14,8 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import LayerCall, Run
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.tape import LayerCall
 from gpuconsole.preflight.interpreter.paddle.nn.layer_tree import Branch
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     FLOATS,
@@ -44,49 +45,49 @@ class Layer(Branch):
         """Set the mode."""
         self.training = value is True
 
-    def call(self, calls: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
         """Run the layer's forward."""
-        run: Run = calls.run
+        run: Run = interp.run
         unknown = next((one for one in args if isinstance(one, Unknown)), None)
         if unknown is not None and (self.cls is None or self.cls.find("forward") is MISSING):
             run.block(unknown)
             return unknown
         if self.before:
-            args = self.prepared(calls, args)
+            args = self.prepared(interp, args)
         # What is run without gradients beside training, to act or to judge, is no batch of it.
-        aside = run.loaders or (run.optimizers and not run.grad_enabled)
+        aside = run.batch.loaders or (run.progress.optimizers and not run.mode.grad_enabled)
         for one in () if aside else args:
             if isinstance(one, Tensor) and one.shape:
                 run.found_batch(one.shape[0])
-        around, flops, place = run.layer, run.flops, (run.file, run.line)
-        run.networks += not around
+        around, flops, place = run.tape.layer, run.tape.flops, (run.file, run.line)
+        run.findings.networks += not around
         if not around and not self.path:
             self.name_all()
-        run.layer = self.path
-        out = self.pass_on(calls, args, kwargs)
+        run.tape.layer = self.path
+        out = self.pass_on(interp, args, kwargs)
         for hook in self.after:
-            given = calls.call(hook, [self, args, out], {})
+            given = interp.call(hook, [self, args, out], {})
             out = out if given is None or isinstance(given, Unknown) else given
             del given
-        run.layer = around
+        run.tape.layer = around
         if isinstance(out, Unknown):
             self.lose(run, out)
         elif not around:
-            run.forwards += 1
-        self.note_call(run, place, out, run.flops - flops)
+            run.findings.forwards += 1
+        self.note_call(run, place, out, run.tape.flops - flops)
         return out
 
     def lose(self, run: Run, out: Unknown) -> None:
         """Give the memory up where a layer with parameters is trained and its output not known."""
-        if run.lost is None:
-            run.lost = out
-        if run.grad_enabled and any(one.trainable for _, one in self.parameters()):
+        if run.findings.lost is None:
+            run.findings.lost = out
+        if run.mode.grad_enabled and any(one.trainable for _, one in self.parameters()):
             run.block(out)
 
-    def prepared(self, calls: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
+    def prepared(self, interp: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the inputs as the hooks before a forward pass leave them."""
         for hook in self.before:
-            given = calls.call(hook, [self, args], {})
+            given = interp.call(hook, [self, args], {})
             if given is not None and not isinstance(given, Unknown):
                 args = given if isinstance(given, tuple) else (given,)
         return args
@@ -99,22 +100,22 @@ class Layer(Branch):
 
     def note_call(self, run: Run, place: tuple[str, int], out: Value, flops: float) -> None:
         """Remember the call for the table of layers."""
-        if run.moment != "forward" or not self.path:
+        if run.tape.moment != "forward" or not self.path:
             return
         first = out[0] if isinstance(out, (list, tuple)) and out else out
         shape = first.shape if isinstance(first, Tensor) else ()
         own = sum(one.nbytes for one in self.attrs.values() if isinstance(one, Parameter))
         kind = self.cls.name if self.cls is not None else self.label
-        run.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
+        run.tape.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
 
-    def pass_on(self, calls: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    def pass_on(self, interp: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
         """Run the forward that the script or Paddle defines."""
-        run: Run = calls.run
+        run: Run = interp.run
         forward = self.cls.find("forward") if self.cls is not None else MISSING
         if isinstance(forward, Function):
-            return calls.call(BoundMethod(forward, self), list(args), kwargs)
+            return interp.call(BoundMethod(forward, self), list(args), kwargs)
         if forward is not MISSING:
-            return calls.call(calls.bind(forward, self), list(args), kwargs)
+            return interp.call(interp.bind(forward, self), list(args), kwargs)
         native = getattr(self, "forward", None)
         if native is None:
             return run.unknown(f"{self.label} has no forward")
@@ -122,7 +123,7 @@ class Layer(Branch):
             return native(run, *args, **kwargs)
         except ShapeFault as fault:
             failed = run.fault(fault.message, fault.shapes)
-            if not run.faults:
+            if not run.findings.faults:
                 run.block(failed)
                 return failed
             return self.recover(run, *args)
@@ -147,7 +148,7 @@ class Layer(Branch):
 
     def get__dtype(self, run: Run) -> Value:
         """Give the type of new parameters."""
-        return run.dtype
+        return run.mode.dtype
 
     def do_parameters(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all parameters."""
@@ -256,10 +257,10 @@ class Layer(Branch):
 
     def do_apply(self, run: Run, fn: Value) -> Value:
         """Call a function on each layer, innermost first; what it draws has no part in memory."""
-        blocking = run.blocking
+        blocking = run.findings.blocking
         for _, one in reversed(list(self.walk())):
-            run.calls.call(fn, [one], {})
-        run.blocking = blocking
+            run.interp.call(fn, [one], {})
+        run.findings.blocking = blocking
         return self
 
     def do_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
@@ -276,7 +277,7 @@ class Layer(Branch):
 
     def do_forward(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Run the forward pass alone, without hooks."""
-        return self.pass_on(run.calls, args, kwargs)
+        return self.pass_on(run.interp, args, kwargs)
 
     def do_extra_repr(self, run: Run) -> Value:
         """Give no more text."""

@@ -60,7 +60,7 @@ _FILLERS = (
 def note_length(run: Run, length: Value) -> None:
     """Flag a long sequence."""
     if isinstance(length, int) and length > LONG_SEQUENCE:
-        run.flags.add("long-sequence")
+        run.findings.flags.add("long-sequence")
 
 
 def _filled(run: Run, tensor: Value, *_: Value, **__: Value) -> Value:

@@ -86,7 +86,7 @@ class SyncBatchNorm(Normed):
     @staticmethod
     def static_convert_sync_batchnorm(run: Run, layer: Value) -> Value:
         """Exchange figures between cards: the sizes stay."""
-        run.flags.add("distributed")
+        run.findings.flags.add("distributed")
         return layer
 
 

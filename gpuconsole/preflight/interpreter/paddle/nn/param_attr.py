@@ -17,5 +17,5 @@ class Attr(Native):
         """Keep whether the parameter is trained."""
         self.frozen = trainable is False
 
-    def call(self, calls: Any, *_: Value) -> None:
+    def call(self, interp: Any, *_: Value) -> None:
         """Initialisers can be called on a parameter."""

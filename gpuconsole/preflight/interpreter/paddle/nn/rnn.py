@@ -75,7 +75,7 @@ class Recurrent(Layer):
         """Run over the sequence; gives (output, final states)."""
         if _CELLS in self.attrs:
             given = [x, initial_states, sequence_length]
-            return run.calls.call(self.attrs[_CELLS], given, {})
+            return run.interp.call(self.attrs[_CELLS], given, {})
         if self.lacking and run.on_cpu:
             run.fault(
                 f"{self.label} with {self.lacking[0]}=False: its kernel on the CPU fails for "
@@ -97,8 +97,8 @@ class Recurrent(Layer):
         kept.append(run.storage(room.dropped))
         if run.on_cpu:
             run.scratch(room.forward)
-        run.flops += self._flops(steps * batch)
-        if run.grad_enabled:
+        run.tape.flops += self._flops(steps * batch)
+        if run.mode.grad_enabled:
             kept += [one.storage for one in (out, *start, *lengths)]
             weights = [one for _, one in self.parameters()]
             work = room.backward if run.on_cpu else 0
@@ -113,12 +113,12 @@ class Recurrent(Layer):
         self, run: Run, sizes: tuple[Value, ...], proj_size: Value, attrs: dict[str, Value]
     ) -> None:
         """Run cell by cell, as Paddle does with a projection, which its kernel does not know."""
-        calls = run.calls
-        space = calls.imports.module("paddle.nn")
-        cell = calls.get_attr(space, f"{self.label}Cell")
+        interp = run.interp
+        space = interp.imports.module("paddle.nn")
+        cell = interp.get_attr(space, f"{self.label}Cell")
         options = {**attrs, **({"proj_size": proj_size} if proj_size else {})}
         made = [cell, *sizes, self.states, proj_size, options]
-        self.attrs[_CELLS] = calls.call(calls.get_attr(space, "CellByCell"), made, {})
+        self.attrs[_CELLS] = interp.call(interp.get_attr(space, "CellByCell"), made, {})
 
     def _start(self, run: Run, given: Value, batch: int) -> list[Tensor]:
         """Return the states before the first step: those given, or zeros."""

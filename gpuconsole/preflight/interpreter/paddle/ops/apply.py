@@ -32,7 +32,7 @@ def attach(
     work: float = 0.0,
 ) -> Node | None:
     """Hang a backward node behind `outputs` when a gradient would flow to any input."""
-    if not run.grad_enabled or not any(one.needs_grad for one in inputs):
+    if not run.mode.grad_enabled or not any(one.needs_grad for one in inputs):
         return None
     if all(one.dtype not in FLOATS and not one.dtype.startswith("complex") for one in outputs):
         return None
@@ -40,9 +40,9 @@ def attach(
     if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
         mode = "new"
     node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
-    node.layer = run.layer
-    if run.nodes is not None:
-        run.nodes.append(node)
+    node.layer = run.tape.layer
+    if run.mode.nodes is not None:
+        run.mode.nodes.append(node)
     for slot, one in enumerate(outputs):
         one.node, one.slot, one.stop_gradient = node, slot, False
     return node
@@ -55,9 +55,9 @@ def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
 
 def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor], name: str = "") -> list[Tensor]:
     """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
-    if run.amp.level == "O0" or run.on_cpu:
+    if run.mode.amp.level == "O0" or run.on_cpu:
         return list(inputs)
-    wanted = amp_casting.wanted(run.amp, name, amp, [one.dtype for one in inputs])
+    wanted = amp_casting.wanted(run.mode.amp, name, amp, [one.dtype for one in inputs])
     if wanted is None:
         return list(inputs)
     many = 1 if amp_casting.only_first(name) else len(inputs)
@@ -98,22 +98,22 @@ def apply(
     With `copied`, and for `COPIED`, the backward node keeps the copy of a strided view.
     """
     rule = rules()[name]
-    if run.amp.level != "O0":
+    if run.mode.amp.level != "O0":
         inputs = amp_inputs(run, rule.amp, inputs, name)
     copies = contiguous(run, inputs)
     out = run.tensor(tuple(shape), dtype or (inputs[0].dtype if inputs else ""))
     extra += count(rule.extra, inputs, out, groups)
-    saved = [run.storage(extra)] if extra and run.grad_enabled else []
+    saved = [run.storage(extra)] if extra and run.mode.grad_enabled else []
     if run.on_cpu:
         temp += count(rule.temp, inputs, out, groups)
         work += count(rule.work, inputs, out, groups)
-    run.scratch(temp + (0 if run.grad_enabled else extra))
+    run.scratch(temp + (0 if run.mode.grad_enabled else extra))
     views = [id(one) for one in inputs if one.strided]
     kept_copies = dict(zip(views, copies, strict=True)) if copied or name in COPIED else {}
     del copies
-    run.flops += flops
-    run.bytes += out.nbytes + sum(one.nbytes for one in inputs)
-    if run.grad_enabled:
+    run.tape.flops += flops
+    run.tape.bytes += out.nbytes + sum(one.nbytes for one in inputs)
+    if run.mode.grad_enabled:
         places = dict(zip(("x", "y", "z"), inputs, strict=False))
         places["out"] = out
         if second is not None:
@@ -136,7 +136,7 @@ def view(
 
     The executor of static programs has no views: each is a tensor of its own.
     """
-    if run.drafting is not None:
+    if run.program.drafting is not None:
         out = run.tensor(tuple(shape), x.dtype)
         out.high = x.high
         attach(run, [x], [out], (), "new" if order else "view")

@@ -65,7 +65,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
             x.shape,
             weight.shape,
         )
-    in_program = rank == 1 and run.drafting is not None
+    in_program = rank == 1 and run.program.drafting is not None
     if in_program:
         # A program runs it as a 2-D one, between two views that are tensors of their own.
         x = ops.view(run, x, x.shape)
@@ -127,7 +127,7 @@ def workspace(run: Run, x: Tensor, unfold: int) -> int:
     if run.on_cpu:
         return unfold
     if unfold:
-        run.widest_conv = max(run.widest_conv, x.nbytes)
+        run.tape.widest_conv = max(run.tape.widest_conv, x.nbytes)
     return 0
 
 
@@ -245,7 +245,7 @@ def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) ->
             f"embedding looks up whole numbers, {ids.dtype} arrives", ids.shape, weight.shape
         )
     (weight,) = ops.amp_inputs(run, "full", (weight,), "embedding")
-    run.bytes += ids.nbytes + 2 * prod(ids.shape) * weight.shape[1] * ITEM_BYTES[weight.dtype]
+    run.tape.bytes += ids.nbytes + 2 * prod(ids.shape) * weight.shape[1] * ITEM_BYTES[weight.dtype]
     shape = (*ids.shape, weight.shape[1])
     out = run.tensor(shape, weight.dtype)
     node = ops.attach(run, (weight,), [out], (ids.storage,), "new")
@@ -268,8 +268,8 @@ def cross_entropy_kernel(
     softmax = run.tensor(logits.shape, logits.dtype)
     out = run.tensor(shape, logits.dtype)
     del copies
-    run.flops += 5.0 * logits.size
-    run.bytes += 2 * logits.nbytes + out.nbytes
+    run.tape.flops += 5.0 * logits.size
+    run.tape.bytes += 2 * logits.nbytes + out.nbytes
     ops.attach(run, (logits,), [out], (softmax.storage, label.storage), "saved")
     return softmax, out
 

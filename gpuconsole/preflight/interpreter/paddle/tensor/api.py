@@ -61,7 +61,7 @@ def binary(name: str) -> Callable[..., Value]:
         _of_known(x, y)
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             if name == "divide" and x.dtype not in FLOATS and y.dtype not in FLOATS:
-                x, y = ops.cast(run, x, run.dtype), ops.cast(run, y, run.dtype)
+                x, y = ops.cast(run, x, run.mode.dtype), ops.cast(run, y, run.mode.dtype)
             return ops.binary(run, name, x, y)
         tensor = x if isinstance(x, Tensor) else y
         if name in ("add", "subtract", "multiply", "divide"):
@@ -77,7 +77,7 @@ def unary(name: str) -> Callable[..., Value]:
 
     def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
         if x.dtype not in FLOATS and name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos"):
-            x = ops.cast(run, x, run.dtype)
+            x = ops.cast(run, x, run.mode.dtype)
         return ops.unary(run, name, x)
 
     return call
@@ -124,7 +124,7 @@ def lerp(run: Run, x: Tensor, y: Tensor, weight: Value, *_: Value) -> Value:
 def cast(run: Run, x: Tensor, dtype: Value, *_: Value) -> Value:
     """`paddle.cast`: a copy even where the type stays; `x.astype` is free then."""
     out = run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
-    run.bytes += x.nbytes + out.nbytes
+    run.tape.bytes += x.nbytes + out.nbytes
     ops.attach(run, (x,), [out], (), "new")
     return out
 

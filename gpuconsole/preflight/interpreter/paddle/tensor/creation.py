@@ -33,7 +33,7 @@ def dtype_of(run: Run, value: Value, default: str = "") -> str:
         return name if name in ITEM_BYTES else {"float": "float32", "int": "int32"}.get(name, name)
     if isinstance(value, NativeFunction):
         return {"float": "float32", "int": "int64", "bool": "bool"}.get(value.name, default)
-    return default or run.dtype
+    return default or run.mode.dtype
 
 
 def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
@@ -47,7 +47,7 @@ def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
         return run.tensor((), dtype_of(run, dtype)) if known else data
     shape, found = shape_of(data)
     if not isinstance(data, Array) and found == "float64":
-        found = run.dtype
+        found = run.mode.dtype
     out = run.tensor(shape, dtype_of(run, dtype, found))
     out.stop_gradient = stop_gradient is not False
     out.high = int_bounds.high_of(data) if out.dtype not in FLOATS else None
@@ -120,7 +120,7 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
         return unknown
     whole = all(isinstance(one, int) for one in (start, end, step))
     length = max(0, -int(-(end - start) // step))
-    made = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.dtype))
+    made = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.mode.dtype))
     if whole and length and step > 0:
         made.high = int(start + (length - 1) * step)
     return made

@@ -28,7 +28,7 @@ def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Val
     """`paddle.where`: the condition stays saved; what is smaller is expanded first."""
     if x is None and y is None:
         return run.unknown("places that depend on data")
-    like = next((one.dtype for one in (x, y) if isinstance(one, Tensor)), run.dtype)
+    like = next((one.dtype for one in (x, y) if isinstance(one, Tensor)), run.mode.dtype)
     sides = [_as_tensor(run, one, like) for one in (x, y)]
     shape = condition.shape
     for one in sides:
@@ -44,7 +44,7 @@ def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Val
     dtype = ops.promote(first, second)
     first, second = ops.cast(run, first, dtype), ops.cast(run, second, dtype)
     out = run.tensor(shape, dtype)
-    run.bytes += 3 * out.nbytes + condition.nbytes
+    run.tape.bytes += 3 * out.nbytes + condition.nbytes
     ops.attach(run, (first, second), [out], (condition.storage,), "new")
     return out
 

@@ -61,7 +61,7 @@ def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
     inputs = [before, other] if other is not None else [before]
     kept = [one.storage for word, one in (("out", x), ("y", other))
             if one is not None and word in rules()[row].save]  # fmt: skip
-    run.bytes += 2 * x.nbytes
+    run.tape.bytes += 2 * x.nbytes
     ops.attach(run, inputs, [x], kept, rules()[row].grad)
     return x
 
@@ -101,7 +101,7 @@ def placed(name: str) -> Callable[..., Value]:
 def along(run: Run, x: Tensor, indices: Tensor, values: Value, axis: Value, *args: Value,
           **kwargs: Value) -> Tensor:  # fmt: skip
     """`x.put_along_axis_(…)`."""
-    if not run.grad_enabled or not (x.needs_grad or _needing([values])):
+    if not run.mode.grad_enabled or not (x.needs_grad or _needing([values])):
         return x
     put = sourced("tensor", "put_along_axis")
     return _put(x, put(run, x, indices, values, axis, *args, **kwargs))

@@ -39,13 +39,13 @@ def _numpy(run: Run, x: Tensor, *_: Value) -> Array:
 
 
 def _tolist(run: Run, x: Tensor) -> Value:
-    return run.calls.call(run.calls.get_attr(_numpy(run, x), "tolist"), [], {})
+    return run.interp.call(run.interp.get_attr(_numpy(run, x), "tolist"), [], {})
 
 
 def _backward(run: Run, x: Tensor, grad_tensor: Value = None, retain_graph: Value = False) -> None:
-    if x.node is None and run.faults:
+    if x.node is None and run.findings.faults:
         return
-    run.backwards += 1
+    run.progress.backwards += 1
     given = grad_tensor if isinstance(grad_tensor, Tensor) else None
     backward_all(run, [x], [given], retain=retain_graph is True)
 
@@ -129,7 +129,7 @@ def _strides(x: Tensor) -> list[int]:
 
 def _mapped(run: Run, x: Tensor, function: Value) -> Value:
     """`x.apply(f)`: what the function makes of a tensor without a gradient."""
-    return run.calls.call(function, [x], {})
+    return run.interp.call(function, [x], {})
 
 
 _NOT_METHODS = ("to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty",

@@ -45,7 +45,7 @@ def binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Ten
 
 def _of_two(run: Run, kind: type[ast.operator], left: Tensor, right: Tensor) -> Tensor:
     if kind is ast.Div and left.dtype not in FLOATS and right.dtype not in FLOATS:
-        left, right = (ops.cast(run, one, run.dtype) for one in (left, right))
+        left, right = (ops.cast(run, one, run.mode.dtype) for one in (left, right))
     if kind in ROWS:
         return ops.binary(run, ROWS[kind], left, right)
     if kind not in _LOGIC:
@@ -69,7 +69,7 @@ def _with_scalar(
 ) -> Tensor:
     dtype = x.dtype
     if dtype not in FLOATS and (isinstance(scalar, float) or kind is ast.Div):
-        dtype = run.dtype
+        dtype = run.mode.dtype
     x = ops.cast(run, x, dtype)
     if kind is ast.Pow and tensor_first:
         return ops.unary(run, "pow", x)
@@ -143,7 +143,7 @@ def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
     piece = prod(pick.shape) * ITEM_BYTES[target.dtype]
     run.scratch(piece)
     inputs = [one for one in (target, value) if isinstance(one, Tensor)]
-    if not run.grad_enabled or not any(one.needs_grad for one in inputs):
+    if not run.mode.grad_enabled or not any(one.needs_grad for one in inputs):
         return
     before = Tensor(target.shape, target.dtype, target.storage)
     before.node, before.slot, before.stop_gradient = target.node, target.slot, False

@@ -25,7 +25,7 @@ def reduction(name: str) -> Callable[..., Value]:
             keepdim = True
         if x.dtype not in FLOATS:
             if name == "mean":
-                x = ops.cast(run, x, run.dtype)
+                x = ops.cast(run, x, run.mode.dtype)
             elif name in ("sum", "prod") and x.dtype in ("bool", "int32", "uint8", "int8"):
                 x = ops.cast(run, x, "int64")
         return ops.reduce(run, name, x, axis, keepdim is True)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.interpreter.machine.run import Amp, Run
+from gpuconsole.preflight.interpreter.machine.modes import Amp
+from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
@@ -49,10 +50,10 @@ class AutoCast(Native):
 
     def enter(self, run: Run) -> Callable[[], None]:
         """Switch mixed precision on until left."""
-        before, run.amp = run.amp, self.state
+        before, run.mode.amp = run.mode.amp, self.state
 
         def leave() -> None:
-            run.amp = before
+            run.mode.amp = before
 
         return leave
 
@@ -117,7 +118,7 @@ def decorate(run: Run, models: Value, optimizers: Value = None, level: Value = "
             if isinstance(one, Optimizer):
                 one.master = master_weight is not False
                 if master_grad is True:
-                    run.full_gradients.extend(one.parameters())
+                    run.mode.full_gradients.extend(one.parameters())
     return models if optimizers is None else (models, optimizers)
 
 

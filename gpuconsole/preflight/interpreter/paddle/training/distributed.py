@@ -28,9 +28,9 @@ def world(run: Run) -> int:
 
 def flag(run: Run) -> None:
     """Mark a run as distributed."""
-    run.flags.add("distributed")
-    if _UNPROVEN not in run.notes:
-        run.notes.append(_UNPROVEN)
+    run.findings.flags.add("distributed")
+    if _UNPROVEN not in run.findings.notes:
+        run.findings.notes.append(_UNPROVEN)
 
 
 def _init(run: Run, *_: Value, **__: Value) -> None:
@@ -46,7 +46,7 @@ def data_parallel(run: Run, layers: Value, *_: Value, **__: Value) -> Value:
     """`paddle.DataParallel`: with several processes the reducer copies gradients into groups."""
     flag(run)
     if world(run) > 1 and isinstance(layers, Layer):
-        run.reduced.update(id(one) for _, one in layers.parameters())
+        run.mode.reduced.update(id(one) for _, one in layers.parameters())
     return layers
 
 
@@ -62,7 +62,7 @@ def sharded(run: Run, model: Value, optimizer: Value, level: Value = "os", scale
 
 def _spawn(run: Run, function: Value, args: Value = (), *_: Value, **__: Value) -> Value:
     flag(run)
-    run.calls.call(function, list(args), {})
+    run.interp.call(function, list(args), {})
     return None
 
 

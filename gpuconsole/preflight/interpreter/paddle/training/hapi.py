@@ -109,7 +109,7 @@ class Model(Native):
                batch_size: Value = 1, epochs: Value = 1, *_: Value,
                accumulate_grad_batches: Value = 1, **__: Value) -> None:  # fmt: skip
         """Train on a data set or a loader, then evaluate."""
-        if run.drafting is not None:
+        if run.program.drafting is not None:
             run.block(run.unknown("paddle.Model over a static program is not followed"))
             return
         if not isinstance(self.network, Layer):
@@ -120,7 +120,7 @@ class Model(Native):
         step = 0
         repeats = int(epochs != 1)
         run.repeats += repeats
-        for data in self._loader(run, train_data, sizes[0]).iterate(run.calls):
+        for data in self._loader(run, train_data, sizes[0]).iterate(run.interp):
             parts = _flat(data)
             step += 1  # noqa: SIM113 - enumerate's tuple would keep a batch
             self._train(run, parts[: self.inputs], parts[self.inputs :], step % every == 0)
@@ -146,7 +146,7 @@ class Model(Native):
         self.network.do_train(run)
         labels = [_copied(run, one) for one in labels]
         leave = self.cast.enter(run) if self.cast is not None else None
-        outputs = _listed(run.calls.call(
+        outputs = _listed(run.interp.call(
             self.network, [_copied(run, one) for one in inputs], {}
         ))  # fmt: skip
         if leave is not None:
@@ -155,7 +155,7 @@ class Model(Native):
         if isinstance(loss, Tensor):
             if self.scaler is not None:
                 loss = self.scaler.do_scale(run, loss)
-            run.backwards += 1
+            run.progress.backwards += 1
             backward(run, loss)
         if update and isinstance(self.optimizer, Optimizer):
             self.optimizer.do_step(run)
@@ -163,7 +163,7 @@ class Model(Native):
         self._measure(run, outputs, labels)
 
     def _total(self, run: Run, parts: list[Value]) -> Value:
-        found = _listed(run.calls.call(self.loss, parts, {})) if self.loss is not None else parts
+        found = _listed(run.interp.call(self.loss, parts, {})) if self.loss is not None else parts
         losses = [one for one in found if isinstance(one, Tensor)]
         unknown = first_unknown(found)
         if unknown is not None:
@@ -172,13 +172,13 @@ class Model(Native):
             return None
         total = losses[0]
         for one in losses[1:]:
-            total = run.calls.binary(ast.Add, total, one)
+            total = run.interp.binary(ast.Add, total, one)
         return total
 
     def _measure(self, run: Run, outputs: list[Value], labels: list[Value]) -> None:
         for metric in self.metrics:
-            found = run.calls.call(run.calls.get_attr(metric, "compute"), [*outputs, *labels], {})
-            run.calls.call(run.calls.get_attr(metric, "update"), _listed(found), {})
+            found = run.interp.call(run.interp.get_attr(metric, "compute"), [*outputs, *labels], {})
+            run.interp.call(run.interp.get_attr(metric, "update"), _listed(found), {})
 
     def do_evaluate(self, run: Run, eval_data: Value = None, batch_size: Value = 1, *_: Value,
                     **__: Value) -> Value:  # fmt: skip
@@ -193,7 +193,7 @@ class Model(Native):
         return run.unknown("what a model predicts")
 
     def _walk(self, run: Run, data: Value, batch_size: Value, each: Callable[..., Value]) -> None:
-        for batch in self._loader(run, data, batch_size).iterate(run.calls):
+        for batch in self._loader(run, data, batch_size).iterate(run.interp):
             parts = _flat(batch)
             each(run, parts[: self.inputs], parts[self.inputs :])
 
@@ -202,7 +202,7 @@ class Model(Native):
         leave = NoGrad().enter(run)
         self.network.do_eval(run)
         labels = [_copied(run, one) for one in _listed(labels)]
-        outputs = _listed(run.calls.call(
+        outputs = _listed(run.interp.call(
             self.network, [_copied(run, one) for one in _listed(inputs)], {}
         ))  # fmt: skip
         loss = self._total(run, [*outputs, *labels]) if self.loss is not None else None
@@ -215,7 +215,7 @@ class Model(Native):
         """Predict one batch."""
         leave = NoGrad().enter(run)
         self.network.do_eval(run)
-        run.calls.call(self.network, [_copied(run, one) for one in _listed(inputs)], {})
+        run.interp.call(self.network, [_copied(run, one) for one in _listed(inputs)], {})
         leave()
         return [run.unknown("predicted values")]
 
@@ -239,12 +239,12 @@ def _arguments(network: Value) -> int:
 @contextmanager
 def aside(run: Run) -> Iterator[None]:
     """Run a forward that is no part of training: its batch size and operations do not count."""
-    kept = (run.batch_seen, run.batch_source, run.batch_key, run.flops, dict(run.layers))
-    run.batch_seen = -1
+    kept = (run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, dict(run.tape.layers))
+    run.batch.seen = -1
     try:
         yield
     finally:
-        run.batch_seen, run.batch_source, run.batch_key, run.flops, run.layers = kept
+        run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, run.tape.layers = kept
 
 
 def _made(run: Run, size: Value, dtype: Value) -> list[Value]:
@@ -281,9 +281,9 @@ def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None
     with aside(run):
         if input is not None:
             given, named = ([], input) if isinstance(input, dict) else (_listed(input), {})
-            out = run.calls.call(net, given, named)
+            out = run.interp.call(net, given, named)
         else:
-            out = run.calls.call(net, _made(run, input_size, dtypes), {})
+            out = run.interp.call(net, _made(run, input_size, dtypes), {})
     leave()
     if training:
         net.do_train(run)

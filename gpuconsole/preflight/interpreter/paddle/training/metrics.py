@@ -14,7 +14,7 @@ class Quiet(Native):
 
     label = "object"
 
-    def call(self, calls: Any, *_: Value, **__: Value) -> Value:
+    def call(self, interp: Any, *_: Value, **__: Value) -> Value:
         """Give nothing."""
         return None
 

@@ -74,8 +74,8 @@ def _amp() -> Namespace:
     names = {
         **_classes({"auto_cast": amp.AutoCast, "GradScaler": amp.GradScaler}),
         **_functions({
-            "is_autocast_enabled": lambda run, *_: run.amp.level != "O0",
-            "get_autocast_dtype": lambda run, *_: run.amp.dtype,
+            "is_autocast_enabled": lambda run, *_: run.mode.amp.level != "O0",
+            "get_autocast_dtype": lambda run, *_: run.mode.amp.dtype,
             "decorate": amp.decorate, "is_float16_supported": lambda run, *_: amp.active(run),
             "is_bfloat16_supported": lambda run, *_: amp.active(run),
         }),
@@ -107,8 +107,8 @@ def _unknown_path(what: str) -> Callable[..., Value]:
 def _to_static(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
     """`paddle.jit.to_static`, as a function or a decorator: followed as if not compiled."""
     note = "A network compiled by to_static is followed as the dynamic graph that it is made from."
-    if note not in run.notes:
-        run.notes.append(note)
+    if note not in run.findings.notes:
+        run.findings.notes.append(note)
     if function is None:
         return NativeFunction(lambda _run, one, *a, **k: one, "to_static")
     return function
@@ -155,7 +155,7 @@ def names(run: Run) -> dict[str, Value]:
         **_functions({
             "grad": autograd_api.grad, "summary": hapi.summary, "flops": hapi.flops,
             "DataParallel": distributed.data_parallel,
-            "is_grad_enabled": lambda run: run.grad_enabled,
+            "is_grad_enabled": lambda run: run.mode.grad_enabled,
             "CPUPlace": lambda run: "cpu",
             "CUDAPlace": lambda run, index=0: f"gpu:{index}",
         }),

@@ -82,9 +82,9 @@ class Optimizer(Native):
         self.state: dict[int, list[Tensor]] = {}
         self.owned: list[Tensor | Storage] = []
         self.stepped = False
-        run.optimizers += 1
-        self.number = len(run.steps_of)
-        run.steps_of.append(0)
+        run.progress.optimizers += 1
+        self.number = len(run.progress.steps_of)
+        run.progress.steps_of.append(0)
         variant = run.setting.variant
         self.master = self.master or (variant.amp == "O2" and not run.on_cpu)
         if variant.shard_level and variant.shards > 1:
@@ -188,7 +188,7 @@ class Optimizer(Native):
         if level != "p_g_os":
             self.mine = owned(parameters, shards)
             if level == "os_g":
-                run.kept = (run.kept or set()) | self.mine
+                run.mode.kept = (run.mode.kept or set()) | self.mine
             return
         self.slices, self.segment = shards, segment
         cut = [one for one in parameters if one.size > segment]
@@ -199,8 +199,8 @@ class Optimizer(Native):
 
     def do_minimize(self, run: Run, loss: Tensor, *_: Value, **__: Value) -> Value:
         """Step (the loss has been run backward by the script)."""
-        if run.drafting is not None:
-            run.draft.minimize(self, loss)
+        if run.program.drafting is not None:
+            run.program.draft.minimize(self, loss)
         else:
             self.do_step(run)
         return ([], [])
@@ -214,7 +214,7 @@ class Optimizer(Native):
     def count_step(self, run: Run) -> None:
         """Count a step that was done gradient by gradient."""
         run.stepped()
-        run.steps_of[self.number] += 1
+        run.progress.steps_of[self.number] += 1
 
     def do_backward(self, run: Run, loss: Value, *_: Value, **__: Value) -> Value:
         """Give the gradients there are: in dynamic mode nothing is run backward here."""
@@ -300,9 +300,9 @@ class Scheduler(Native):
         """Give how often it was stepped."""
         return run.number("the steps of a learning-rate scheduler")
 
-    def call(self, calls: Any, *_: Value) -> Value:
+    def call(self, interp: Any, *_: Value) -> Value:
         """Give the rate."""
-        return self.do_get_lr(calls.run)
+        return self.do_get_lr(interp.run)
 
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""

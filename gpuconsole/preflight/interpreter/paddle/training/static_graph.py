@@ -114,20 +114,20 @@ class Draft:
 
 def draft(run: Run) -> Draft:
     """Return the draft of a run in static mode; TypeError in dynamic mode."""
-    if not isinstance(run.draft, Draft):
+    if not isinstance(run.program.draft, Draft):
         raise TypeError("a static program in dynamic mode")
-    return run.draft
+    return run.program.draft
 
 
 def enable(run: Run) -> None:
     """`paddle.enable_static`."""
-    run.draft = run.draft or Draft()
-    run.drafting = run.draft.ledger
+    run.program.draft = run.program.draft or Draft()
+    run.program.drafting = run.program.draft.ledger
 
 
 def disable(run: Run) -> None:
     """`paddle.disable_static`."""
-    run.drafting = None
+    run.program.drafting = None
 
 
 class Guard(Native):
@@ -160,7 +160,7 @@ def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Valu
     if unknown is not None:
         run.block(unknown)
         return unknown
-    fed = run.fed.get(name, ())
+    fed = run.program.fed.get(name, ())
     extents = tuple(
         (fed[place] if place < len(fed) else run.setting.batch or 2) if one in (None, -1) else one
         for place, one in enumerate(shape)
@@ -191,14 +191,14 @@ class Executor(Native):
             return unknown
         chosen = program if isinstance(program, Program) else here.main
         wanted = list(fetch_list) if isinstance(fetch_list, (list, tuple)) else []
-        with_real_blocks, run.drafting = run.drafting, None
+        with_real_blocks, run.program.drafting = run.program.drafting, None
         try:
             _persist(run, here)
             if chosen.spans and (feed is not None or wanted):
                 here.close(chosen)
                 _Replay(run, here, chosen).go(_fed(run, chosen, feed), wanted)
         finally:
-            run.drafting = with_real_blocks
+            run.program.drafting = with_real_blocks
         return [_figure(run, one) for one in wanted]
 
 
@@ -214,10 +214,10 @@ def _fed(run: Run, program: Program, feed: Value) -> dict[str, Value]:
     given = {name: one for name, one in (feed or {}).items() if name in program.inputs}
     shapes = {name: tuple(one.shape) for name, one in given.items() if hasattr(one, "shape")}
     for name, shape in shapes.items():
-        if shape and not run.loaders:
+        if shape and not run.batch.loaders:
             run.found_batch(shape[0])
         if shape != program.inputs[name].shape:
-            raise OtherShapes({**run.fed, **shapes})
+            raise OtherShapes({**run.program.fed, **shapes})
     return given
 
 
@@ -242,9 +242,9 @@ class _Replay:
     def go(self, feed: dict[str, Value], wanted: Sequence[Value]) -> None:
         """Run forward, then backward where the program has a loss to minimise."""
         run, program = self.run, self.program
-        run.flags.add("static-graph")
-        if _NOTE not in run.notes:
-            run.notes.append(_NOTE)
+        run.findings.flags.add("static-graph")
+        if _NOTE not in run.findings.notes:
+            run.findings.notes.append(_NOTE)
         # Tensors of a loader are taken as they are; arrays are copied.
         inputs = [run.tensor(one.shape, one.dtype, "inputs")
                   for name, one in program.inputs.items()
@@ -288,11 +288,11 @@ class _Replay:
                           for one in node.saved]  # fmt: skip
         self.blocks.clear()
         at_once = not isinstance(optimizer.clip, Clip)
-        run.kept, run.at_once = (set() if at_once else None), at_once
-        run.backwards += 1
-        run.in_program = True
+        run.mode.kept, run.mode.at_once = (set() if at_once else None), at_once
+        run.progress.backwards += 1
+        run.mode.in_program = True
         backward(run, loss)
-        run.kept, run.at_once, run.in_program = None, False, False
+        run.mode.kept, run.mode.at_once, run.mode.in_program = None, False, False
         for node, saved in drafted:
             node.saved = saved
         optimizer.do_step(run)
@@ -311,7 +311,7 @@ def _apply(run: Run, kind: type[Layer], x: Tensor, act: Value, *args: Value,
            **kwargs: Value) -> Value:  # fmt: skip
     layer = kind()
     layer.init(run, *args, **kwargs)
-    return _activated(run, run.calls.call(layer, [x], {}), act)
+    return _activated(run, run.interp.call(layer, [x], {}), act)
 
 
 def fc(run: Run, x: Tensor, size: int, num_flatten_dims: int = 1, weight_attr: Value = None,
@@ -375,7 +375,7 @@ def namespace() -> Namespace:
         "fc": fc, "conv2d": conv2d, "batch_norm": batch_norm, "layer_norm": layer_norm,
         "embedding": embedding, "sparse_embedding": embedding,
     }  # fmt: skip
-    calls: dict[str, Callable[..., Value]] = {
+    interp: dict[str, Callable[..., Value]] = {
         "data": data, "default_main_program": lambda run: draft(run).main,
         "default_startup_program": lambda run: draft(run).startup, "accuracy": accuracy,
         "CompiledProgram": lambda run, program, *a, **k: program, "cpu_places": lambda run, *a: [0],
@@ -385,7 +385,7 @@ def namespace() -> Namespace:
             "append_backward", "gradients", "load_inference_model", "ExponentialMovingAverage")},
     }  # fmt: skip
     return Namespace("paddle.static", {
-        **{name: NativeFunction(call, name) for name, call in calls.items()},
+        **{name: NativeFunction(call, name) for name, call in interp.items()},
         **{name: NativeClass(kind, name) for name, kind in (
             ("InputSpec", InputSpec), ("Program", Program), ("program_guard", Guard),
             ("Executor", Executor), ("name_scope", Quiet), ("device_guard", Quiet),

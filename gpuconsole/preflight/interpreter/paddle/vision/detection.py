@@ -29,7 +29,7 @@ def roi_align(run: Run, x: Tensor, boxes: Tensor, boxes_num: Tensor, output_size
     """`roi_align`: a small map for each box; backward needs the boxes."""
     height, width = kernels.spread(output_size, 2)
     out = run.tensor((boxes.shape[0], x.shape[1], height, width), x.dtype)
-    run.flops += 16.0 * out.size
+    run.tape.flops += 16.0 * out.size
     ops.attach(run, (x,), [out], (boxes.storage, boxes_num.storage), "new")
     return out
 
@@ -46,7 +46,7 @@ def roi_pool(run: Run, x: Tensor, boxes: Tensor, boxes_num: Tensor, output_size:
 
 def nms(run: Run, boxes: Tensor, *_: Value, top_k: Value = None, **__: Value) -> Tensor:
     """`nms`: how many boxes are left is in the data; at most all, or `top_k`."""
-    run.flags.add("variable-shape")
+    run.findings.flags.add("variable-shape")
     count = boxes.shape[0]
     return run.tensor((min(count, top_k) if isinstance(top_k, int) else count,), "int64")
 
@@ -66,7 +66,7 @@ def deform_conv2d(run: Run, x: Tensor, offset: Tensor, weight: Tensor, bias: Val
     out = run.tensor((x.shape[0], weight.shape[0], *extents), x.dtype)
     columns = prod((x.shape[1], *weight.shape[2:], *extents)) * ITEM_BYTES[x.dtype]
     run.scratch(min(x.shape[0], IMAGES_AT_ONCE) * columns + out.nbytes)
-    run.flops += 2.0 * out.size * prod(weight.shape[1:])
+    run.tape.flops += 2.0 * out.size * prod(weight.shape[1:])
     ops.attach(run, taken, [out], [one.storage for one in taken], "new",
                columns + weight.nbytes)  # fmt: skip
     if not isinstance(bias, Tensor):

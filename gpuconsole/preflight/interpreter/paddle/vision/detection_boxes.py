@@ -34,7 +34,7 @@ def yolo_loss(run: Run, x: Tensor, gt_box: Tensor, gt_label: Tensor, anchors: Va
     scores = 0 if isinstance(gt_score, Tensor) else 4 * gt_label.size
     masks = [run.storage(4 * count * kinds * height * width), run.storage(4 * gt_label.size)]
     run.scratch(scores)
-    run.flops += 20.0 * x.size
+    run.tape.flops += 20.0 * x.size
     ops.attach(run, (x,), [out], (x.storage, gt_box.storage, gt_label.storage, *masks), "new",
                scores)  # fmt: skip
     return out
@@ -90,7 +90,7 @@ def distribute_fpn_proposals(run: Run, fpn_rois: Tensor, min_level: int, max_lev
                              refer_level: Value, refer_scale: Value, pixel_offset: Value = False,
                              rois_num: Value = None, name: Value = None) -> Value:  # fmt: skip
     """`distribute_fpn_proposals`: how many boxes a level gets is data; at most all."""
-    run.flags.add("variable-shape")
+    run.findings.flags.add("variable-shape")
     levels = range(min_level, max_level + 1)
     rows = fpn_rois.shape[0]
     parts = [run.tensor((Bound(rows), 4), fpn_rois.dtype) for _ in levels]
@@ -104,7 +104,7 @@ def generate_proposals(run: Run, scores: Tensor, bbox_deltas: Value, img_size: V
                        post_nms_top_n: int = 1000, *_: Value, return_rois_num: Value = False,
                        **__: Value) -> Value:  # fmt: skip
     """`generate_proposals`: at most so many boxes as are kept of each picture."""
-    run.flags.add("variable-shape")
+    run.findings.flags.add("variable-shape")
     count, kinds, height, width = scores.shape
     rows = Bound(count * min(post_nms_top_n, kinds * height * width))
     made = (run.tensor((rows, 4), scores.dtype), run.tensor((rows, 1), scores.dtype))
@@ -117,7 +117,7 @@ def matrix_nms(run: Run, bboxes: Tensor, scores: Tensor, score_threshold: Value,
                return_index: Value = False, return_rois_num: Value = True,
                **__: Value) -> Value:  # fmt: skip
     """`matrix_nms`: at most so many boxes as are kept of each picture."""
-    run.flags.add("variable-shape")
+    run.findings.flags.add("variable-shape")
     most = bboxes.shape[1] * scores.shape[1]
     rows = Bound(bboxes.shape[0] * (min(keep_top_k, most) if keep_top_k > 0 else most))
     out = run.tensor((rows, 6), bboxes.dtype)

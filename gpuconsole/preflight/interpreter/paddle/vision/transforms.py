@@ -77,7 +77,7 @@ class Picture(Native):
         """Cut out (left, upper, right, lower)."""
         if box is None:
             return self
-        sides = [run.calls.binary(ast.Sub, box[at + 2], box[at]) for at in (1, 0)]
+        sides = [run.interp.binary(ast.Sub, box[at + 2], box[at]) for at in (1, 0)]
         if first_unknown(sides) is not None or not all(
             isinstance(one, (int, float)) for one in sides
         ):
@@ -203,11 +203,11 @@ class Transform(Native):
         """Keep the arguments."""
         self.args, self.kwargs = args, kwargs
 
-    def call(self, calls: Any, value: Value) -> Value:
+    def call(self, interp: Any, value: Value) -> Value:
         """Transform."""
         if isinstance(value, Unknown):
             return value
-        return type(self).change(calls.run, value, *self.args, **self.kwargs)
+        return type(self).change(interp.run, value, *self.args, **self.kwargs)
 
 
 class BaseTransform(Native):
@@ -215,15 +215,15 @@ class BaseTransform(Native):
 
     label = "BaseTransform"
 
-    def call(self, calls: Any, value: Value) -> Value:
+    def call(self, interp: Any, value: Value) -> Value:
         """Transform a picture, or the picture at the front of a sample."""
         apply = self.cls.find("_apply_image") if self.cls is not None else None
         if not isinstance(apply, Function):
-            return calls.run.unknown("a transform of its own without _apply_image")
-        method = calls.bind(apply, self)
+            return interp.run.unknown("a transform of its own without _apply_image")
+        method = interp.bind(apply, self)
         if isinstance(value, (list, tuple)):
-            return (calls.call(method, [value[0]], {}), *value[1:])
-        return calls.call(method, [value], {})
+            return (interp.call(method, [value[0]], {}), *value[1:])
+        return interp.call(method, [value], {})
 
 
 class Compose(Native):
@@ -235,10 +235,10 @@ class Compose(Native):
         """Keep the parts."""
         self.parts = list(transforms)
 
-    def call(self, calls: Any, value: Value) -> Value:
+    def call(self, interp: Any, value: Value) -> Value:
         """Apply the parts in order."""
         for one in self.parts:
-            value = calls.call(one, [value], {})
+            value = interp.call(one, [value], {})
         return value
 
 

@@ -1,0 +1,69 @@
+"""What a run finds out about its script: unknowns, faults, and how certain they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuconsole.core.estimate import Ask, ScriptFault
+from gpuconsole.preflight.interpreter.domain.values import Unknown
+from gpuconsole.preflight.interpreter.frontend import questions
+
+
+@dataclass(slots=True)
+class Findings:
+    """Unknowns, faults, notes and flags of one run."""
+
+    asks: dict[str, Ask] = field(default_factory=dict)
+    tests: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Conditions that are not known and lead to different memory, by place, as written."""
+    mishap: str = ""
+    """An error of the analysis itself that ended the run, and where; "" without one."""
+    doubt: Unknown | None = None
+    """What the analysis first could not tell, or assumed: from then on no fault is certain."""
+    unsure: int = 0
+    """Conditions that are not known around what runs now, both sides of which are followed."""
+    networks: int = 0
+    """Calls of whole networks."""
+    forwards: int = 0
+    """Those that gave tensors."""
+    lost: Unknown | None = None
+    """What was called with a tensor, or stepped, without being known: it may be the network."""
+    unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
+    blocking: Unknown | None = None
+    """The first unknown on the memory path: the memory cannot be told."""
+    faults: dict[tuple[str, int, str], ScriptFault] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    lines_seen: set[tuple[str, int]] = field(default_factory=set)
+    lines_lost: set[tuple[str, int]] = field(default_factory=set)
+
+    def doubted(self, unknown: Unknown) -> None:
+        """Remember that what follows may rest on something unknown or assumed."""
+        if self.doubt is None:
+            self.doubt = unknown
+
+    def note_unknown(self, unknown: Unknown, file: str, line: int) -> None:
+        """List an unknown that was met at a line, whether or not it is on the memory path."""
+        self.doubted(unknown)
+        self.unknowns.setdefault((unknown.file, unknown.line, unknown.reason), unknown)
+        self.lines_lost.add((file, line))
+
+    def block(self, unknown: Unknown) -> None:
+        """Record that the memory cannot be told, and ask for what would settle that."""
+        question = questions.ask(unknown)
+        if question is not None and len(self.asks) < questions.MAX_ASKS:
+            self.asks.setdefault(question.name, question)
+        if self.blocking is None:
+            self.blocking = unknown
+
+    def accuse(self, fault: ScriptFault) -> None:
+        """Record a mistake that depends on nothing but what is written."""
+        self.faults.setdefault((fault.file, fault.line, fault.message), fault)
+
+    def why_unsure(self) -> str:
+        """Return what makes a fault uncertain."""
+        doubt = self.doubt
+        if doubt is None:
+            return "sizes vary with the data"
+        return f"{Path(doubt.file).name}:{doubt.line}: {doubt.reason[:120]}"
