@@ -5,12 +5,13 @@ A folder is locked as long as its process lives; the kernel lets go of the lock 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 Remove = Callable[[Path], None]
@@ -30,11 +31,17 @@ def claimed_folder(parent: Path, prefix: str, remove: Remove) -> Iterator[Path]:
         os.close(lock)
 
 
-@contextlib.contextmanager
-def scratch_folder(prefix: str) -> Iterator[Path]:
+@contextlib.asynccontextmanager
+async def scratch_folder(prefix: str) -> AsyncIterator[Path]:
     """Make a folder for temporary files, which is removed with all that is in it."""
-    with claimed_folder(Path(tempfile.gettempdir()), prefix, remove_tree) as folder:
-        yield folder
+    with contextlib.ExitStack() as stack:
+        claimed = claimed_folder(Path(tempfile.gettempdir()), prefix, remove_tree)
+        # There may be much to remove.
+        folder = await asyncio.to_thread(stack.enter_context, claimed)
+        try:
+            yield folder
+        finally:
+            await asyncio.to_thread(stack.close)
 
 
 def remove_tree(folder: Path) -> None:

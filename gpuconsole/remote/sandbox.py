@@ -20,7 +20,7 @@ import subprocess
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -79,12 +79,9 @@ class Sandbox:
 
     python: str = sys.executable
     limits: Limits = Limits()
-
-    @property
-    def bubblewrap(self) -> str | None:
-        """The path of bubblewrap, if this machine has it and it works here."""
-        found = shutil.which("bwrap")
-        return None if found is None or _fault(found) else found
+    bubblewrap: str | None = field(default_factory=lambda: _working_bubblewrap())
+    """The path of bubblewrap, if this machine has it and it works here. It is looked for once: what
+    holds a child is what its user was told."""
 
     @property
     def kind(self) -> Isolation:
@@ -229,7 +226,7 @@ class Sandbox:
         limits, tree = self.limits, usage.tree_of(pid)
         if tree.tasks > limits.processes + _OWN_TASKS:
             return f"The script started more than {limits.processes} processes and threads."
-        if tree.resident_mib > limits.memory_mib and (
+        if tree.taken_mib > limits.memory_mib and (
             usage.proportional_mib(tree) > limits.memory_mib
         ):
             return f"The script used more than {limits.memory_mib / 1024:g} GiB of memory."
@@ -265,6 +262,11 @@ def _is_root() -> bool:
     return os.geteuid() == 0
 
 
+def _working_bubblewrap() -> str | None:
+    found = shutil.which("bwrap")
+    return None if found is None or _fault(found) else found
+
+
 def _without_bubblewrap() -> str:
     """Return why there is no bubblewrap, as the rest of a sentence."""
     found = shutil.which("bwrap")
@@ -274,12 +276,22 @@ def _without_bubblewrap() -> str:
     )  # fmt: skip
 
 
-@functools.cache
 def _fault(bubblewrap: str) -> str:
     """Return what keeps a bubblewrap from holding a child, in its own words; "" where it works.
 
     Some systems let no user make namespaces; before 0.5 it could not limit a folder in memory.
     """
+    try:
+        _try(bubblewrap)
+    except OSError as error:
+        return clean(str(error), 200).strip()
+    return ""
+
+
+@functools.cache
+def _try(bubblewrap: str) -> None:
+    """Hold a child that does nothing. OSError where that does not work: that may pass, and is tried
+    again."""
     command = (
         bubblewrap, "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc",
         "--dev", "/dev", "--size", "65536", "--tmpfs", "/dev/shm", "true",
@@ -288,10 +300,11 @@ def _fault(bubblewrap: str) -> str:
         done = subprocess.run(
             command, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return clean(str(error), 200)
-    said = clean(done.stderr.decode("utf-8", "replace"), 200).strip()
-    return "" if done.returncode == 0 else said or f"it ended with code {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        raise OSError(str(error)) from None
+    if done.returncode != 0:
+        said = done.stderr[:2000].decode("utf-8", "replace")
+        raise OSError(said or f"it ended with code {done.returncode}")
 
 
 async def _end(process: Process) -> None:

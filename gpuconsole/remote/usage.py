@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.units import MIB
 
-_PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / MIB
-_PARENT, _THREADS, _PAGES = 1, 17, 21
+_PARENT, _THREADS = 1, 17
 """Fields of /proc/PID/stat, counted from the one after the name."""
 
 
@@ -22,51 +21,39 @@ class Tree:
     pids: tuple[int, ...]
     tasks: int
     """Processes and threads."""
-    resident_mib: float
-    """What is in memory; a page that several of them share is counted for each."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    parent: int
-    tasks: int
-    pages: int
+    taken_mib: float
+    """Memory and swap; a page that several of them share is counted for each."""
 
 
 def tree_of(root: int) -> Tree:
     """Return a process and its descendants; an empty tree when it has ended."""
-    rows = dict(_rows())
     children: dict[int, list[int]] = {}
-    for pid, row in rows.items():
-        children.setdefault(row.parent, []).append(pid)
-    found = [root] if root in rows else []
+    tasks = {}
+    for pid, parent, count in _processes():
+        children.setdefault(parent, []).append(pid)
+        tasks[pid] = count
+    found = [root] if root in tasks else []
     for pid in found:
         found += children.get(pid, ())
-    tasks = sum(rows[pid].tasks for pid in found)
-    return Tree(tuple(found), tasks, sum(rows[pid].pages for pid in found) * _PAGE_MIB)
+    taken = sum(_told_mib(f"/proc/{pid}/status", ("VmRSS:", "VmSwap:")) for pid in found)
+    return Tree(tuple(found), sum(tasks[pid] for pid in found), taken)
 
 
 def proportional_mib(tree: Tree) -> float:
-    """Return the memory of a tree in MiB, each shared page counted once. Slow for large processes.
+    """Return the memory and swap of a tree in MiB, each shared page counted once.
 
-    Where the kernel does not tell it of a process, its pages count in full.
+    Slow for large processes. A process of which the kernel tells no shares counts in full.
     """
-    rows: Mapping[int, _Row] = dict(_rows())
-    total = 0.0
-    for pid in tree.pids:
-        share = _proportional_mib(pid)
-        row = rows.get(pid)
-        total += share if share is not None else row.pages * _PAGE_MIB if row else 0.0
-    return total
+    return sum(
+        _told_mib(f"/proc/{pid}/smaps_rollup", ("Pss:", "SwapPss:"))
+        or _told_mib(f"/proc/{pid}/status", ("VmRSS:", "VmSwap:"))
+        for pid in tree.pids
+    )
 
 
 def available_mib() -> float:
     """Return the memory of this machine that is free or can be freed, in MiB."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) / 1024
-    return float("inf")
+    return _told_mib("/proc/meminfo", ("MemAvailable:",)) or float("inf")
 
 
 def folder_mib(folder: Path) -> float:
@@ -79,7 +66,8 @@ def folder_mib(folder: Path) -> float:
     return blocks * 512 / MIB
 
 
-def _rows() -> Iterator[tuple[int, _Row]]:
+def _processes() -> Iterator[tuple[int, int, int]]:
+    """Give each process of this machine with its parent and its number of threads."""
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -88,13 +76,13 @@ def _rows() -> Iterator[tuple[int, _Row]]:
             with open(f"/proc/{name}/stat", "rb") as file:
                 # The name stands in brackets, and may hold some itself.
                 fields = file.read().rpartition(b")")[2].split()
-            row = _Row(int(fields[_PARENT]), int(fields[_THREADS]), int(fields[_PAGES]))
-            yield int(name), row
+            yield int(name), int(fields[_PARENT]), int(fields[_THREADS])
 
 
-def _proportional_mib(pid: int) -> float | None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return None
+def _told_mib(file: str, names: Collection[str]) -> float:
+    """Return the sum of sizes in a file of /proc, in MiB; 0 where it tells none."""
+    try:
+        lines = [line.split() for line in Path(file).read_text().splitlines()]
+        return sum(int(line[1]) for line in lines if line and line[0] in names) / 1024
+    except (OSError, ValueError, IndexError):
+        return 0.0

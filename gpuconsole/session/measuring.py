@@ -54,7 +54,7 @@ async def here(
         outside = await asyncio.to_thread(named_outside, own, root, request["args"])
     overlay = Overlay(root, own, outside=outside)
     files = None if root in own else [str(path.relative_to(root)) for path in own]
-    with scratch_folder("gpuconsole-measure-") as folder:
+    async with scratch_folder("gpuconsole-measure-") as folder:
         scratch, probe = folder / "scratch", folder / "probe"
         scratch.mkdir()
         probe.mkdir()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -55,7 +56,10 @@ def _files(shown: Sequence[Path]) -> Iterator[Path]:
 
 def _text(file: Path) -> str:
     try:
-        with open(file, "rb") as opened:
+        # A pipe, say, would be waited for.
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                return ""
             return opened.read(_LONGEST_FILE).decode("utf-8", "replace")
     except OSError:
         return ""

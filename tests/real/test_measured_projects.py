@@ -17,7 +17,7 @@ from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import Desk
-from tests.real.test_measuring import TRAIN, WithoutBubblewrap, need_bubblewrap
+from tests.real.test_measuring import TRAIN, need_bubblewrap
 
 pytestmark = pytest.mark.real
 
@@ -103,7 +103,7 @@ async def test_a_project_is_measured_here_as_it_is_run_and_stays_as_it_was(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "plain":
-        monkeypatch.setattr(sandboxes, "Sandbox", WithoutBubblewrap)
+        monkeypatch.setattr(sandboxes, "_working_bubblewrap", lambda: None)
         # Root has no sandbox without bubblewrap.
         monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
     else:
@@ -148,7 +148,7 @@ async def test_nothing_is_written_through_links_of_a_project(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "plain":
-        monkeypatch.setattr(sandboxes, "Sandbox", WithoutBubblewrap)
+        monkeypatch.setattr(sandboxes, "_working_bubblewrap", lambda: None)
         # Root has no sandbox without bubblewrap.
         monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
     else:

@@ -118,18 +118,12 @@ async def test_bubblewrap_keeps_a_child_from_everything_but_its_scratch(tmp_path
     assert "bubblewrap" in sandbox.isolation
 
 
-class WithoutBubblewrap(Sandbox):
-    @property
-    def bubblewrap(self) -> None:
-        return None
-
-
 async def test_without_bubblewrap_the_network_is_cut_and_said_to_be_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Root has none without bubblewrap.
     monkeypatch.setattr(sandboxes, "_is_root", lambda: False)
-    sandbox = WithoutBubblewrap(limits=Limits(memory_mib=1024))
+    sandbox = Sandbox(limits=Limits(memory_mib=1024), bubblewrap=None)
     with listener() as port:
         found = await look(sandbox, tmp_path, port)
     assert found["network"] == "no"

@@ -81,11 +81,11 @@ def test_a_folder_that_another_took_for_left_is_made_again(
         assert folder.is_dir()
 
 
-def test_temporary_files_lie_where_the_system_has_them(
+async def test_temporary_files_lie_where_the_system_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with scratch_folder("gpuconsole-") as folder:
+    async with scratch_folder("gpuconsole-") as folder:
         assert folder.parent == tmp_path
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "file").touch()

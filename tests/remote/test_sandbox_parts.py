@@ -146,9 +146,9 @@ def test_a_tree_is_a_process_with_all_that_it_started() -> None:
             tree = usage.tree_of(child.pid)
             assert tree.pids[0] == child.pid
             assert (len(tree.pids), tree.tasks) == (3, 4)
-            assert tree.resident_mib > 128
+            assert tree.taken_mib > 128
             # Both have the 64 MiB, which are there but once.
-            assert 64 < usage.proportional_mib(tree) < tree.resident_mib - 32
+            assert 64 < usage.proportional_mib(tree) < tree.taken_mib - 32
         finally:
             for pid in usage.tree_of(child.pid).pids:
                 os.kill(pid, 9)
@@ -255,6 +255,19 @@ def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path) -> None:
         path.chmod(0o755)
         assert sandbox._fault(str(path)) == fault
     assert "No such file" in sandbox._fault(str(tmp_path / "none"))
+    # What keeps it from working may pass.
+    (tmp_path / "none").write_text("#!/bin/sh\n")
+    (tmp_path / "none").chmod(0o755)
+    assert sandbox._fault(str(tmp_path / "none")) == ""
+
+
+def test_what_holds_a_child_stays_as_its_user_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_working_bubblewrap", lambda: "/usr/bin/bwrap")
+    held = Sandbox()
+    monkeypatch.setattr(sandbox, "_working_bubblewrap", lambda: None)
+    assert held.kind == "bubblewrap"
+    assert "/usr/bin/bwrap" in held.command(["-c", ""], readable=[], scratch=Path("/tmp/x"))
+    assert Sandbox().kind == "files-open"
 
 
 def test_root_without_bubblewrap_is_refused_with_what_to_do(

@@ -19,7 +19,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote.sandbox import Sandbox
+from gpuconsole.remote import sandbox
 from gpuconsole.session import measuring
 from gpuconsole.session.measurements import Measurements, choose_host
 from gpuconsole.session.reading import inputs, recordings
@@ -83,7 +83,7 @@ async def test_nothing_runs_here_that_less_holds_than_the_user_agreed_to(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\n")
-    monkeypatch.setattr(Sandbox, "bubblewrap", None)
+    monkeypatch.setattr(sandbox, "_working_bubblewrap", lambda: None)
     monkeypatch.setattr(measuring, "here", None)
     with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)
@@ -108,7 +108,7 @@ async def test_only_what_was_measured_as_it_is_now_is_stored(
     task = Task("x", str(script))
     with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)
-        work = measurements.here(task, "meta", lambda share, stage: None, Sandbox().kind)
+        work = measurements.here(task, "meta", lambda share, stage: None, sandbox.Sandbox().kind)
         if not changed:
             await work
         else:

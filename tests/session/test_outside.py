@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ def test_folders_that_the_files_of_a_project_name_are_found(tmp_path: Path) -> N
     (project / "train.py").write_text('root = "/media/me/faces"\nlog("/etc/x", "/tmp/y", "a/b/c")')
     (project / "configs" / "a.yml").write_text("data: /data7/faces\nurl: https://host/path/x\n")
     (project / "picture.jpg").write_text("/jpg/x")
+    # Nobody writes to it.
+    os.mkfifo(project / "pipe.py")
     found = named_outside([project], project, ["--out", "/space0/run"])
     assert found == (Path("/data7"), Path("/media"), Path("/space0"), tmp_path)
 
