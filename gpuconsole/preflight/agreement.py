@@ -86,7 +86,8 @@ def _of_others(
     own: dict[str, float] = {}
     for voice, error in errors:
         own[voice] = farther(own.get(voice, error.value), error.value)
-    first = next((voice for voice in own if own[voice] == reduce(farther, own.values())), "")
+    farthest = reduce(farther, own.values(), next(iter(own.values()), 0.0))
+    first = next((voice for voice, value in own.items() if value == farthest), "")
     rest = [value for voice, value in own.items() if voice != first]
     second = reduce(farther, rest) if rest else 0.0
     return lambda voice: second if voice == first else own[first]
