@@ -7,9 +7,11 @@ soon as nothing of its own keeps it, and Slurm decides where and when it runs.
 
 from __future__ import annotations
 
+import posixpath
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import cast
 
 from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
@@ -30,7 +32,7 @@ from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.model import Waiting
 from gpuconsole.session.after import Order
 from gpuconsole.session.placing import Choice, Plan, Planner, Why
-from gpuconsole.session.spec import checkpoint_path, labels_of, start_path
+from gpuconsole.session.spec import WORKING_DIR, checkpoint_path, labels_of, start_path
 
 WORDS = ("partition", "qos", "constraint")
 """Other labels of such a task: options of sbatch."""
@@ -198,8 +200,9 @@ def batch_spec(
     if batch.link is not None:
         target = account.checkpoint_dir
         env["GPUCONSOLE_CHECKPOINT"] = target
-        path = batch.link[0].removeprefix("/workspace/")
-        batch = replace(batch, link=None if path.startswith("/") else (path, target))
+        path = PurePosixPath(batch.link[0])
+        inside = posixpath.relpath(path, start_path(job.task))
+        batch = replace(batch, link=(inside, target) if path.is_relative_to(WORKING_DIR) else None)
     return ContainerSpec(
         name=attempt.container_name,
         image=image,

@@ -13,6 +13,7 @@ from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
+from gpuconsole.core.projects import start_folder
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
@@ -56,6 +57,8 @@ def rendered(bench: Bench, job: Job, target: str, on: Sequence[Place] = ()) -> s
 
 def unqueued(task: Task, user: str, now: float, report: Report | None) -> Job:
     """Return a task as the job that it would be."""
+    if task.project:
+        task = replace(task, folder=start_folder(Path(task.project), task.folder, Path.cwd()))
     job = Job(UNNAMED, task, user, JobState.QUEUED, now)
     memory = report.estimate.memory if report is not None else None
     return job if memory is None else replace(job, estimate_mib=memory.high_mib)

@@ -145,12 +145,17 @@ def require_gang_network(task: Task, settings: LabSettings) -> None:
 def checkpoint_path(task: Task) -> str:
     """Return where a task finds its checkpoints in the container; "" when it keeps none.
 
-    A relative path counts from the project. UsageError for one that cannot be mounted.
+    A relative path counts from the folder in which its script starts. UsageError for one that
+    cannot be mounted.
     """
     if not task.checkpoint_dir:
         return ""
-    path = PurePosixPath(WORKING_DIR, task.checkpoint_dir)
-    if ".." in path.parts or len(path.parts) < 2 or str(path) in (WORKING_DIR, RESULTS_DIR):
+    path = PurePosixPath(start_path(task), task.checkpoint_dir)
+    if (
+        ".." in path.parts
+        or len(path.parts) < 2
+        or str(path) in (start_path(task), WORKING_DIR, RESULTS_DIR)
+    ):
         raise UsageError(
             "Wrong checkpoint folder",
             f"`checkpoint_dir: {clean(task.checkpoint_dir, 200)}` cannot be a folder of its own.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.batch import Script, batch_script
+from gpuconsole.core.batch import Batch, Script, batch_script
 from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.projects import start_folder
@@ -17,7 +17,8 @@ from gpuconsole.errors import UsageError
 from gpuconsole.lab.plan import script_fault
 from gpuconsole.placement import launch_command
 from gpuconsole.session.checkpoint import pack_parents
-from gpuconsole.session.spec import container_spec, start_path
+from gpuconsole.session.clusters import batch_spec
+from gpuconsole.session.spec import checkpoint_path, container_spec, start_path
 from gpuconsole.session.submission import Packed, pack_task
 
 TASK = Task("train", "/p/tools/train.py", args=("-c", "../x.yml"), project="/p", folder="tools")
@@ -73,6 +74,19 @@ def test_the_container_starts_there_and_its_home_stays() -> None:
     assert spec.env["HOME"] == "/workspace"
 
 
+def test_checkpoints_of_a_relative_folder_lie_there_too() -> None:
+    task = replace(TASK, checkpoint_dir="kept")
+    assert checkpoint_path(task) == "/workspace/tools/kept"
+    assert checkpoint_path(replace(task, folder="")) == "/workspace/kept"
+    attempt = Attempt(1, "slurm", container_name="gpuconsole-j-1-n")
+    job = Job("j", task, "ann", JobState.LAUNCHING, 0.0, attempts=(attempt,))
+    batch = Batch(link=(checkpoint_path(task), "/shared/j"))
+    account = HostAccount(1, 1, "/r")
+    spec = batch_spec(job, attempt, batch, image="", account=account, journal="J")
+    assert spec.batch is not None
+    assert spec.batch.link == ("kept", account.checkpoint_dir)
+
+
 @pytest.mark.parametrize("folder", ["..", "a/../..", "/etc"])
 def test_a_folder_outside_the_project_is_refused(folder: str) -> None:
     with pytest.raises(UsageError, match="working folder"):
@@ -84,7 +98,7 @@ def test_folders_that_nothing_was_packed_of_are_made(tmp_path: Path) -> None:
     assert not pack_parents(replace(TASK, folder=""), target)
     assert pack_parents(replace(TASK, folder="a/b", checkpoint_dir="c/d"), target)
     with tarfile.open(target) as tar:
-        assert tar.getnames() == ["a", "a/b", "c"]
+        assert tar.getnames() == ["a", "a/b", "a/b/c"]
 
 
 def test_a_run_of_slurm_starts_there() -> None:
