@@ -97,11 +97,19 @@ def test_a_function_that_is_trained_as_a_program_is_refused() -> None:
     assert "Unsupported: a function under to_static" in done.stderr
 
 
+MIXED = (
+    "paddle.bmm(paddle.rand([2, 3, 4]), paddle.ones([2, 4, 5], 'float64'))",
+    "paddle.nn.Linear(4, 3)(x.astype('float64'))",
+    "paddle.nn.Conv1D(2, 3, 1)(paddle.ones([1, 2, 4], 'float64'))",
+    "paddle.stack([x, x.astype('float64')])",
+)
+"""Real kernels refuse these."""
 BLAMED = (
     ("x.no_such_part()", "unsupported"),
     ("paddle.matmul(x, paddle.rand([3, 3]))", "script"),
     ("paddle.static.Executor().run()", "unsupported"),
     ("missing_name", "script"),
+    *((line, "script") for line in MIXED),
 )
 
 
@@ -155,6 +163,20 @@ def test_norms_over_all_ranks_hold_on_one_what_plain_ones_do(tmp_path: Path) -> 
         # Converting makes norms anew: small ones, before the first step.
         sizes.append(sorted(n for n in last["document"]["runs"][0]["sizes"] if n > 64))
     assert sizes[0] == sizes[1]
+
+
+def test_real_kernels_refuse_what_the_tier_refuses() -> None:
+    lines = "".join(f"    lambda: {line},\n" for line in MIXED)
+    code = (
+        f"import paddle\nx = paddle.rand([2, 4])\nfor call in (\n{lines}):\n"
+        "    try:\n        call()\n    except ValueError as error:\n"
+        "        print(str(error).split()[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S * 5,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["(InvalidArgument)"] * len(MIXED)
 
 
 COUNTED = """

@@ -25,7 +25,7 @@ from . import (
 )
 from .infer import Place, Spec
 from .ledger import Block
-from .sizes import count
+from .sizes import count, word
 from .state import STATE, Unsupported
 from .tensor import new
 
@@ -58,6 +58,12 @@ LISTS = frozenset({
 })  # fmt: skip
 """Those of them that are lists."""
 AS_TENSORS = frozenset({"linspace", "logspace"})
+OF_ONE_TYPE = frozenset({
+    "addmm", "baddbmm", "batch_norm", "bce_loss", "bmm", "conv2d", "conv2d_transpose", "conv3d",
+    "conv3d_transpose", "depthwise_conv2d", "depthwise_conv2d_transpose", "dot", "grid_sample",
+    "matmul", "mv", "nll_loss", "sigmoid_cross_entropy_with_logits", "stack",
+})  # fmt: skip
+"""Operators whose kernels refuse floats of 32 and of 64 bits together, which no shapes tell."""
 
 
 SPECIAL = {**composed.FUNCTIONS, **sparse.FUNCTIONS, **updates.FUNCTIONS, "rnn": recurrent.rnn}
@@ -84,6 +90,8 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     named = _placed(kwargs, tensors) if kwargs else kwargs
     if amp.active() and tensors:
         tensors = amp.cast(name, tensors, places)
+    if name in OF_ONE_TYPE:
+        _refuse_mixed(name, tensors)
     for one in tensors:
         if one.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
@@ -94,6 +102,16 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     result = Running(entry, tensors, name).go()
     _compute(name, args, kwargs, tensors, result)
     return _into(into, result) if into is not None else result
+
+
+def _refuse_mixed(name: Any, tensors: Any) -> None:
+    """Raise ValueError, as Paddle's kernels do, where floats of 32 and of 64 bits come together."""
+    kinds = {word(one.m_dtype) for one in tensors}
+    if {"float32", "float64"} <= kinds:
+        raise ValueError(
+            f"(InvalidArgument) {name} is given float32 and float64: the type of data we are "
+            "trying to retrieve does not match the type of data currently contained."
+        )
 
 
 _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip_by_norm",
@@ -374,9 +392,9 @@ def _given(inputs: Any) -> Any:
 
 def _partner(out: Any, names: Any, slot: Any) -> Any:
     """Return the operand in whose memory a result lies, by their names."""
-    for word in (out, out.removesuffix("_out"), out.replace("out_", "in_"), f"prev_{out}"):
-        if word in names:
-            return names.index(word)
+    for name in (out, out.removesuffix("_out"), out.replace("out_", "in_"), f"prev_{out}"):
+        if name in names:
+            return names.index(name)
     if slot == 0:
         return names.index("output") if "output" in names else 0
     return None
