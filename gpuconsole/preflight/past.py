@@ -257,7 +257,7 @@ def _seen(
     where = " of ".join(word for word in (known.device, known.host) if word)
     note = (
         f"History: this script ran {times} with these settings; at most "
-        f"{format_mib(known.peak_mib)} were taken (last on {day(known.at)}"
+        f"{format_mib(known.peak_mib)} were reported (last on {day(known.at)}"
         f"{', ' + where if where else ''})."
     )
     return replace(
