@@ -85,16 +85,19 @@ def pack_probe(target: Path, request: Mapping[str, Any]) -> None:
             tar.addfile(info, io.BytesIO(content))
 
 
-async def followed(log: AsyncIterator[bytes], progress: Progress) -> bytes:
-    """Return the document in the log of a measurement; RefusedError with what it said instead."""
+async def followed(log: AsyncIterator[bytes], progress: Progress, *, narrow: bool = False) -> bytes:
+    """Return the document in the log of a measurement; RefusedError with what it said instead.
+    `narrow` tells that another place may give it more memory."""
     async with (
         contextlib.aclosing(log) as chunks,  # type: ignore[type-var]
         contextlib.aclosing(lines(chunks)) as reading,
     ):
-        return await _answer(reading, progress)
+        return await _answer(reading, progress, (*_OF_PLACE, "memory") if narrow else _OF_PLACE)
 
 
-async def _answer(said: AsyncIterator[bytes], progress: Progress) -> bytes:
+async def _answer(
+    said: AsyncIterator[bytes], progress: Progress, of_place: Sequence[str] = _OF_PLACE
+) -> bytes:
     """Follow the answer to its end and return its document as it was written.
 
     What is no message is the script's own chatter. Nothing long is parsed here: the document is
@@ -109,7 +112,7 @@ async def _answer(said: AsyncIterator[bytes], progress: Progress) -> bytes:
         if message is None:
             last = clean(line[:_MOST_SAID].decode("utf-8", "replace"), 300).strip() or last
         elif isinstance(message.get("error"), dict):
-            raise _refused(message["error"])
+            raise _refused(message["error"], of_place)
         else:
             progress(_share(message.get("progress")), clean(_text(message.get("stage")), 80))
     raise RefusedError(
@@ -145,11 +148,11 @@ def _message(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _refused(error: Mapping[str, Any]) -> RefusedError:
+def _refused(error: Mapping[str, Any], of_place: Sequence[str]) -> RefusedError:
     file, line = _text(error.get("file")), error.get("line")
     place = f"{file}:{line if isinstance(line, int) else '?'}: " if file else ""
     said = clean(f"{place}{_text(error.get('message')) or 'no reason was given'}", 500)
     tail = [clean(line, 200) for line in _text(error.get("output")).splitlines() if line.strip()]
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
-    kind = NotHereError if error.get("kind") in _OF_PLACE else RefusedError
+    kind = NotHereError if error.get("kind") in of_place else RefusedError
     return kind("The script cannot be measured", said, hint)

@@ -260,7 +260,9 @@ async def in_container(
         async with shown(bench, (engine,)):
             filling = _filled(engine, container, asked)
             await _limited(bench, PREPARING_S, filling, f"{host.name} could not begin with it in")
-        answer = followed(engine.logs(container, follow=True), asked.progress)
+        narrow = (spec.memory_limit_mib or 0.0) < MEMORY_MIB
+        log = engine.logs(container, follow=True)
+        answer = followed(log, asked.progress, narrow=narrow)
         return await _limited(bench, wall_s, answer, f"On {host.name} it did not end in")
     finally:
         with contextlib.suppress(UnreachableError, EngineError):

@@ -109,6 +109,14 @@ async def test_hostile_lines_are_passed_over(line: bytes) -> None:
     assert found == {"runs": []}
 
 
+@pytest.mark.parametrize("narrow", [True, False])
+async def test_memory_that_a_busy_place_lacks_another_may_have(narrow: bool) -> None:
+    said = b'{"error":{"kind":"memory","message":"killed"}}'
+    with pytest.raises(RefusedError) as error:
+        await followed(given(said), lambda share, stage: None, narrow=narrow)
+    assert isinstance(error.value, NotHereError) is narrow
+
+
 async def test_an_end_without_an_answer_repeats_the_last_words() -> None:
     error = await refusal(b"Traceback", b"\x1b[31mKilled\x1b[0m", b"   \x00")
     assert error.title == "The measurement broke off"
