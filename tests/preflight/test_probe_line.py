@@ -6,6 +6,7 @@ import importlib.util
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +23,18 @@ def module(name: str) -> Any:
     return made
 
 
+sys.modules["probe_tree"] = module("probe_tree")
+ahead: Any = sys.modules.setdefault("probe_ahead", module("probe_ahead"))
 line: Any = module("probe_line")
 batch: Any = module("probe_batch")
+del sys.modules["probe_tree"], sys.modules["probe_ahead"]
 
 
 def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:
     born = list(range(len(blocks)))
     return {"batch": size, "events": [*born, *(~one for one in born)], "sizes": list(blocks),
-            "seconds": 2.0 + 0.5 * size, "readers": [], "own_batch": None, **more}  # fmt: skip
+            "seconds": 2.0 + 0.5 * size, "readers": [], "own_batch": None,
+            "loaders": True, **more}  # fmt: skip
 
 
 def test_lines_and_pairs_of_samples_are_straight() -> None:
@@ -105,10 +110,42 @@ def test_a_batch_sampler_of_the_scripts_own_gives_batches_of_this_runs_size(
     assert batch.own_of(Loader()) == 6
 
 
+def test_looking_at_the_arguments_is_asking_for_the_batch_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {
+        "batch": {"how": "argument", "args": ["--batch", "{batch}"]}, "size": 4, "ahead": 8,
+    }  # fmt: skip
+
+    def reached() -> None:
+        if asked.pop("ahead", None):
+            asked["size"] = 8
+
+    monkeypatch.setattr(ahead, "reached", reached)
+    words = batch.Words("train.py", asked)
+    assert words[0] == "train.py"
+    assert "ahead" in asked, "its name tells no batch size"
+    assert words[1:] == ["--batch", "8"]
+    words.append("more")
+    assert list(words) == ["train.py", "--batch", "8", "more"]
+
+
+def test_what_a_run_adds_to_a_project_is_thrown_away(tmp_path: Path) -> None:
+    tree = module("probe_tree")
+    (tmp_path / "train.py").touch()
+    before = tree.below(tmp_path)
+    (tmp_path / "output" / "log").mkdir(parents=True)
+    (tmp_path / "output" / "log" / "1.txt").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "train.py")
+    tree.without_new(tmp_path, before)
+    assert [one.name for one in tmp_path.iterdir()] == ["train.py"]
+
+
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "probe_line", line)
     monkeypatch.syspath_prepend(str(PROBE))
+    monkeypatch.setitem(sys.modules, "probe_ahead", ahead)
     return module("probe")
 
 
@@ -123,7 +160,7 @@ def answered(
         return answer(request["size"])
 
     monkeypatch.setattr(probe, "run", ran)
-    asked = {"batch": {"how": "loader", "value": None}, "batches": [2, 4]}
+    asked = {"mode": "meta", "batch": {"how": "loader", "value": None}, "batches": [2, 4]}
     return sizes, probe.at_its_own(asked, io.StringIO())
 
 

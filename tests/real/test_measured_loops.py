@@ -206,3 +206,53 @@ def test_an_optimizer_that_the_script_has_replaced_is_not_waited_for(
     last = messages(script, mode, batch={"how": "loader", "value": 16}, batches=[16])[-1]
     assert "document" in last, last
     assert [run["cycles_seen"] for run in last["document"]["runs"]] == [3]
+
+
+STARTED = """
+import argparse, os
+with open({count!r}, "a") as file:
+    file.write("x")
+"""
+FROM_ARGUMENTS = """
+words = argparse.ArgumentParser()
+words.add_argument("--batch", type=int)
+size = words.parse_args().batch
+"""
+FROM_A_FILE = """
+size = int(open("size.yml").read().split(": ")[1])
+"""
+WRITES = """
+assert not os.path.exists("output"), "the run before left something"
+os.makedirs("output")
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for x, y in paddle.io.DataLoader(Samples(), batch_size=size):
+    print(list(range(int(step(x, y)))))
+"""
+EDIT = {"file": "size.yml", "line": 1, "old": "batch: 16", "new": "batch: {batch}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [
+        (FROM_ARGUMENTS, {"how": "argument", "value": 16, "args": ["--batch", "{batch}"]}),
+        (FROM_A_FILE, {"how": "edit", "value": 16, "edit": EDIT}),
+        ("size = 16\n", {"how": "loader", "value": 16}),
+        ("size = 16\n", {"how": "loader", "value": None}),
+    ],
+)
+def test_a_script_is_started_once_for_all_its_runs(
+    tmp_path: Path, text: str, batch: dict[str, Any]
+) -> None:
+    project, count = tmp_path / "project", tmp_path / "count"
+    project.mkdir()
+    (project / "size.yml").write_text("batch: 16\n")
+    script = project / "train.py"
+    script.write_text(STARTED.format(count=str(count)) + HEAD + text + WRITES)
+    there = {"root": str(tmp_path / "copy"), "source": str(project)}
+    last = messages(script, "meta", batch=batch, batches=[16, 32], **there)[-1]
+    assert "document" in last, last
+    small, large = last["document"]["runs"]
+    assert (small["batch"], large["batch"]) == (16, 32)
+    assert (small["shapes"][0][0], large["shapes"][0][0]) == ([[16, 64], [16]], [[32, 64], [32]])
+    assert small["numbers_at"], "there was a third run, with another number of unknown data"
+    assert count.read_text() == "x"

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import Any
 
+import probe_ahead
 import probe_line
 import probe_reads
 
@@ -117,7 +118,9 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     runs: list[Any] = []
     for place, size in enumerate(sizes):
         asked = as_far(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
-        answer = run(asked, stages(out, size, place, len(sizes)))
+        if request["mode"] == "meta" and not runs and len(sizes) > 1:
+            asked["ahead"] = ahead(sizes[1])
+        answer = run(asked, stages(out, size, place, len(sizes), sizes[-1]))
         if "error" in answer:
             return answer
         runs.append(answer["run"])
@@ -159,7 +162,8 @@ def at_its_own(request: Any, out: Any) -> Any:
     tells it in a run of the script as it is written."""
     batch = request["batch"]
     if batch["how"] == "loader" and not batch.get("value"):
-        first = run(dict(request, size=None), stages(out, "of its own", 0, 2))
+        asked = dict(request, size=None, ahead=ahead(probe_ahead.DOUBLE))
+        first = run(asked, stages(out, "of its own", 0, 2, "twice its own"))
         if "error" in first and first["error"]["kind"] not in OF_SIZE:
             return first
         if "run" in first and not first["run"]["loaders"]:
@@ -224,12 +228,14 @@ def as_written(request: Any, out: Any) -> Any:
     return {"runs": [probe_line.fixed(first["run"])]}
 
 
-def stages(out: Any, size: Any, place: Any, count: Any) -> Any:
-    """Return what tells how far one run of several is."""
+def stages(out: Any, size: Any, place: Any, count: Any, later: Any = None) -> Any:
+    """Return what tells how far one run of several is. With a share of 1 to 2 it is the run at a
+    later size that follows from it, beyond that another at its own."""
 
     def forward(share: Any, stage: Any) -> None:
-        whole = (place + share) / count
-        say(out, {"progress": round(whole, 3), "stage": f"batch {size}, {stage}"})
+        whole = min(0.97, (place + share) / count)
+        shown = later if 1 < share < 2 else size
+        say(out, {"progress": round(whole, 3), "stage": f"batch {shown}, {stage}"})
 
     return forward
 
@@ -258,12 +264,46 @@ def document(request: Any, runs: Any) -> Any:
 
 
 def run(request: Any, forward: Any) -> Any:
-    """Run the script in a process of its own; return its last message."""
+    """Run the script in a process of its own; return its last message.
+
+    A run from which others followed leaves their answers to the next calls.
+    """
+    for place, (asked, answer) in enumerate(_AHEAD):
+        if asked == request:
+            del _AHEAD[place]
+            return answer
+    _AHEAD.clear()
     if request.get("source"):
         try:
             laid_out(request)
         except OSError as error:
             return {"error": fault("memory", f"The project could not be laid out: {error}")}
+    answers = said(request, forward)
+    changes: list[Any] = [{}]
+    further = request.pop("ahead", None)
+    if len(answers) > 1:
+        first = answers[0]["run"]
+        told = probe_ahead.told_of(first)
+        changes += probe_ahead.changes(request, further, *told)
+    for change, answer in zip(changes, answers):  # noqa: B905 - as old as Python 3.9
+        asked = dict(request, **change)
+        answer.get("run", {}).update(request=asked)
+        _AHEAD.append((asked, answer))
+    return _AHEAD.pop(0)[1]
+
+
+_AHEAD: list[Any] = []
+"""Further requests with their answers, which the last run gave as well."""
+
+
+def ahead(size: Any) -> Any:
+    """Return what follows a run from the same start: another size, and if the script asks for
+    numbers of unknown data, others in their place."""
+    return {"size": size, "number": OTHER_NUMBERS[0]}
+
+
+def said(request: Any, forward: Any) -> Any:
+    """Start a process that runs the script; return its answers, of which there is one at least."""
     here = os.path.abspath(__file__)
     child: Any = subprocess.Popen(
         [sys.executable, here, "--run"],
@@ -277,7 +317,7 @@ def run(request: Any, forward: Any) -> Any:
     )
     began = time.monotonic()
     kept: list[Any] = []
-    heard: list[Any] = []
+    heard: dict[Any, Any] = {}
     listener = threading.Thread(target=listen, args=(child.stdout, forward, heard), daemon=True)
     reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
     listener.start()
@@ -291,28 +331,30 @@ def run(request: Any, forward: Any) -> Any:
         os.killpg(child.pid, signal.SIGKILL)
     listener.join(LONGEST_ANSWER_S)
     reader.join(2)
-    answer = heard[-1] if heard else {}
-    if not answer:
-        answer = {"error": fault(*ended(child.returncode, request["mode"]))}
-    if "run" in answer:
-        answer["run"]["request"] = request
-        answer["run"]["seconds"] = round(time.monotonic() - began, 3)
-    if "error" in answer:
-        answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
-    return answer
+    answers = [heard[place] for place in sorted(heard)]
+    if not answers:
+        answers.append({"error": fault(*ended(child.returncode, request["mode"]))})
+    for answer in answers:
+        if "run" in answer:
+            answer["run"]["seconds"] = round(time.monotonic() - began, 3)
+        if "error" in answer:
+            answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
+    return answers
 
 
 def listen(stream: Any, forward: Any, heard: Any) -> None:
-    """Follow what a run says to the end of the stream: progress, and its last message."""
+    """Follow what runs say to the end of the stream: progress, and the last message of each."""
     for line in stream:
         try:
             message = json.loads(line)
         except ValueError as error:
-            message = {"error": fault("script", f"The measured process broke off: {error}")}
+            words = f"The measured process broke off: {error}"
+            message = {"error": fault("script", words), "place": max(heard, default=0)}
+        place = message.pop("place", 0)
         if "progress" in message:
-            forward(message["progress"], message["stage"])
+            forward(place + message["progress"], message["stage"])
         else:
-            heard.append(message)
+            heard[place] = message
 
 
 def with_output(error: Any, output: Any) -> Any:
@@ -379,7 +421,8 @@ def environment(request: Any) -> Any:
     folders = [os.path.join(request["root"], one) for one in request.get("path", ())]
     folders += [one for one in own.get("PYTHONPATH", "").split(os.pathsep) if one]
     own["PYTHONPATH"] = os.pathsep.join(folders)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+                 "OPENCV_FOR_THREADS_NUM"):  # fmt: skip
         own[name] = "1"
     if request["mode"] == "device":
         own["FLAGS_gpu_memory_limit_mb"] = str(request["limit_mib"])

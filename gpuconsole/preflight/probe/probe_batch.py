@@ -15,6 +15,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import probe_ahead
+
 MARK = "{batch}"
 """Stands in the request where the batch size of a run goes."""
 
@@ -28,24 +30,62 @@ def arguments(request: Any) -> Any:
     return [word.replace(MARK, str(request["size"])) for word in words]
 
 
+class Words(list):  # type: ignore[type-arg]
+    """The command line of this run. Who looks beyond the script's name asks for the batch size."""
+
+    def __init__(self, name: Any, request: Any) -> None:
+        super().__init__([name, *arguments(request)])
+        self.request = request
+
+    def _reached(self) -> None:
+        request = self.request
+        if request["batch"]["how"] == "argument" and request.get("ahead"):
+            probe_ahead.reached()
+            list.__setitem__(self, slice(1, None), arguments(request))
+
+    def __getitem__(self, key: Any) -> Any:
+        if key != 0:
+            self._reached()
+        return super().__getitem__(key)
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def _asking(name: Any) -> Any:
+    def asked(self: Any, *args: Any) -> Any:
+        self._reached()
+        return getattr(list, name)(self, *args)
+
+    return asked
+
+
+for _name in ("__iter__", "__reversed__", "__contains__", "__eq__", "__ne__", "__add__", "__repr__",
+              "__setitem__", "__delitem__", "__iadd__", "append", "copy", "count", "extend",
+              "index", "insert", "pop", "remove", "clear"):  # fmt: skip
+    setattr(Words, _name, _asking(_name))
+
+
 def install(request: Any, paddle: Any) -> None:
     """Arrange for the batch size of this run."""
     batch = request["batch"]
     if batch["how"] == "edit":
         edit = batch["edit"]
         path = os.path.realpath(os.path.join(request["root"], edit["file"]))
-        new = edit["new"].replace(MARK, str(request["size"]))
-        _EDITED[path] = (edit["line"], edit["old"], new)
+        _EDITED[path] = (edit, request)
         _serve_edits()
     elif batch["how"] == "loader":
-        _force(paddle, batch.get("value"), request["size"])
+        _force(paddle, request)
 
 
 _EDITED: dict[Any, Any] = {}
 
 
 def _text(path: Any) -> Any:
-    line, old, new = _EDITED[path]
+    edit, request = _EDITED[path]
+    probe_ahead.reached()
+    line, old = edit["line"], edit["old"]
+    new = edit["new"].replace(MARK, str(request["size"]))
     with _open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     if lines[line - 1].strip() == old.strip():
@@ -113,6 +153,19 @@ _SIZES: dict[Any, Any] = {}
 
 _REACHED: list[Any] = []
 """The script's own batch sizes of all loaders that were made."""
+
+_ASKED: list[Any] = []
+"""The request of this run, where loaders are given its batch size."""
+
+
+def _settle() -> None:
+    """A loader asks for the batch size of this run."""
+    if _ASKED:
+        probe_ahead.reached()
+        (request,) = _ASKED
+        _SIZES.update(value=request["batch"].get("value"), size=request["size"])
+
+
 _MAKING: list[Any] = []
 """The script's own batch sizes of the loaders that are being made."""
 
@@ -137,6 +190,7 @@ def sized(sampler: Any) -> Iterator[Any]:
 
     One that the script wrote itself never passed through the places where sizes are replaced.
     """
+    _settle()
     for indices in sampler:
         found = list(indices)
         if getattr(sampler, _OWN, None) is None:
@@ -158,9 +212,9 @@ def replaced(given: Any) -> Any:
     return size if own is None else max(1, round(size * given / own))
 
 
-def _force(paddle: Any, value: Any, size: Any) -> None:
+def _force(paddle: Any, request: Any) -> None:
     """Replace the batch sizes of loaders."""
-    _SIZES.update(value=value, size=size)
+    _ASKED.append(request)
     for name in ("DataLoader", "BatchSampler", "DistributedBatchSampler"):
         _replace(getattr(paddle.io, name))
 
@@ -170,6 +224,7 @@ def _replace(cls: Any) -> None:
     signature = inspect.signature(old)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        _settle()
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         if bound.arguments.get("batch_sampler") is not None:

@@ -9,6 +9,8 @@ import sys
 import traceback
 from typing import Any
 
+import probe_ahead
+
 
 class Channel:
     """Where answers go. The script's own standard output and error are one other stream."""
@@ -20,9 +22,17 @@ class Channel:
         os.set_inheritable(self.out.fileno(), False)
         os.dup2(2, 1)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        self.place = 0
+        """Which of the runs of one start this is."""
+        self.told: Any = None
+        """Where to tell the process that this one was copied from what it has to know."""
 
     def say(self, message: Any) -> None:
         """Write one line."""
+        message["place"] = self.place
+        if self.told is not None and "run" in message:
+            told = json.dumps(probe_ahead.told_of(message["run"])) + "\n"
+            os.write(self.told, told.encode())
         self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
         self.out.flush()
 
@@ -34,7 +44,7 @@ class Channel:
         # What the script forked would hold the stream open.
         for child in multiprocessing.active_children():
             child.kill()
-        os._exit(0)
+        os._exit(0 if "run" in message else 1)
 
     def progress(self, share: Any, stage: Any) -> None:
         """Tell how far the run is."""
@@ -93,7 +103,7 @@ def main() -> None:
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
-        meta.state.STATE.number = request.get("number", 1)
+        numbered(meta, request)
         session: Any = meta.session.Session(paddle, request, channel)
     else:
         watch = probe_device if request["mode"] == "device" else probe_hooks
@@ -101,8 +111,9 @@ def main() -> None:
     session.install()
     channel.reads = probe_reads.Reads(request)
     sys.addaudithook(channel.reads.heard)
+    probe_ahead.install(request, channel, lambda asked: numbered(meta, asked))
     try:
-        start(script, probe_batch.arguments(request), request["root"])
+        start(script, request)
     except SystemExit as left:
         if left.code not in (None, 0):
             session.broke()
@@ -118,6 +129,11 @@ def main() -> None:
         traceback.print_exc()
         channel.fail(*failure(error, meta), *place(error, request["root"]))
     session.ended()
+
+
+def numbered(meta: Any, request: Any) -> None:
+    """Set what numbers of unknown data are in this run."""
+    meta.state.STATE.number = request.get("number", 1)
 
 
 def failure(error: Any, meta: Any) -> Any:
@@ -178,16 +194,17 @@ def unsupported(meta: Any, error: Any) -> Any:
     return inside and isinstance(error, slips)
 
 
-def start(script: Any, args: Any, root: Any) -> None:
+def start(script: Any, request: Any) -> None:
     """Run the script as `python script args` would, typed in the working folder."""
-    sys.argv = [os.path.relpath(script), *args]
-    sys.path.insert(0, os.path.dirname(script))
-    # Last, as the folder of a package in development is.
-    sys.path += [one for one in (root, os.path.join(root, "src")) if os.path.isdir(one)]
     import types
 
     import probe_batch
 
+    root = request["root"]
+    sys.argv = probe_batch.Words(os.path.relpath(script), request)
+    sys.path.insert(0, os.path.dirname(script))
+    # Last, as the folder of a package in development is.
+    sys.path += [one for one in (root, os.path.join(root, "src")) if os.path.isdir(one)]
     module = types.ModuleType("__main__")
     module.__file__ = script
     module.__dict__["__builtins__"] = __builtins__

@@ -123,6 +123,23 @@ def cleared(root: Any, mounted: Any) -> None:
             os.unlink(entry.path)
 
 
+def below(root: Any) -> Any:
+    """Return the paths of what lies below a folder, links not followed."""
+    found: set[Any] = set()
+    for folder, folders, files in os.walk(root):
+        found.update(os.path.join(folder, name) for name in (*folders, *files))
+    return found
+
+
+def without_new(root: Any, before: Any) -> None:
+    """Throw away what is below a folder and was not before."""
+    for path in sorted(below(root) - before):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+
 def guard_links(source: Any) -> None:
     """From now on replace a link into the project when Python opens it for writing."""
     prefix = os.path.join(source, "")
