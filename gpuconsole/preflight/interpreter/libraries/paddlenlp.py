@@ -18,7 +18,6 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.libraries.hf_argparser import data_parsers
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.io.dataset import Library
@@ -229,7 +228,6 @@ def paddlenlp(run: Run) -> Namespace:
         "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,
     }  # fmt: skip
     return Namespace("paddlenlp", {
-        **data_parsers("paddlenlp").names,
         "transformers": Transformers(run, "paddlenlp.transformers", "nlp", names),
         "data": Written(run, "paddlenlp.data", "nlp_data"),
         "datasets": Namespace("paddlenlp.datasets", {

@@ -149,7 +149,6 @@ def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         **stdlib_registry.modules(run), "argparse": argparse.namespace,
         "click": lambda: _command_lines().click(run), "typer": lambda: _command_lines().typer(),
         "fire": lambda: _command_lines().fire(),
-        "transformers": lambda: _data_parsers("transformers"),
     }  # fmt: skip
 
 
@@ -158,12 +157,6 @@ def _command_lines() -> Any:
     from gpuconsole.preflight.interpreter.libraries import click_typer_fire
 
     return click_typer_fire
-
-
-def _data_parsers(root: str) -> Namespace:
-    from gpuconsole.preflight.interpreter.libraries import hf_argparser
-
-    return hf_argparser.data_parsers(root)
 
 
 def _set_up_with(name: str, run: Run) -> Namespace | None:

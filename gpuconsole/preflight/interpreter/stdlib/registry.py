@@ -62,7 +62,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
         "typing": _typing, "typing_extensions": _typing,
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
-        "importlib": _importlib, "configparser": _configparser, "glob": os_listing.glob,
+        "importlib": _importlib, "glob": os_listing.glob,
         "datetime": stdlib_datetime.namespace, "hashlib": hashlib_struct.hashlib,
         "zlib": hashlib_struct.zlib, "struct": hashlib_struct.struct,
         "base64": hashlib_struct.base64, "io": stdlib_io.io, "codecs": stdlib_io.codecs,
@@ -81,12 +81,6 @@ def _inspecting() -> Any:
     from gpuconsole.preflight.interpreter.stdlib import inspect_ast_six
 
     return inspect_ast_six
-
-
-def _configparser() -> Namespace:
-    from gpuconsole.preflight.interpreter.stdlib import configparser as stdlib_configparser
-
-    return stdlib_configparser.namespace()
 
 
 def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:

@@ -289,44 +289,6 @@ def test_data_classes(same: Same, use: str) -> None:
          40, 24)  # fmt: skip
 
 
-@pytest.mark.parametrize("library", ["paddlenlp.trainer", "transformers"])
-def test_data_classes_as_a_command_line(same: Same, library: str) -> None:
-    name = "PdArgumentParser" if "paddle" in library else "HfArgumentParser"
-    text = (
-        FIELDS
-        + f"""
-@dataclass
-class Other:
-    fast: bool = False
-    layers: List[int] = field(default_factory=list)
-    seed: Optional[int] = None
-from {library} import {name}
-config, other = {name}((Config, Other)).parse_args_into_dataclasses()
-assert other.fast is True and other.layers == [1, 2] and other.seed == 7 and config.name == 'x'
-fit(Net(config.width), config.batch)
-"""
-    )
-    words = "--name x --width 40 --fast --layers 1 2 --seed 7 --batch 24"
-    same(text, 40, 24, *words.split())
-
-
-def test_an_ini_file_named_on_the_command_line(same: Same) -> None:
-    text = """
-import configparser, sys
-conf = configparser.ConfigParser()
-conf.read(sys.argv[1])
-assert conf.getboolean('train', 'amp') is False and conf.has_section('model')
-assert conf['train'].getint('none', fallback=5) == 5 and conf.get('train', 'no', fallback='') == ''
-width = int(conf['model']['width'])
-fit(Net(width), conf.getint('train', 'batch'))
-"""
-    ini = "[train]\namp = no\n# batch\nbatch = 24\n[model]\nwidth: 40\n"
-    estimate = same(text, 40, 24, "conf/a.ini", **{"conf/a.ini": ini})
-    assert estimate.batch_source is not None
-    assert estimate.batch_source.file.endswith("conf/a.ini")
-    assert estimate.batch_source.line == 4
-
-
 @pytest.mark.parametrize(
     ("head", "made"),
     [
