@@ -1,0 +1,139 @@
+"""`paddle` itself: what a script finds under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import (
+    Namespace,
+    Native,
+    NativeClass,
+    NativeFunction,
+    Value,
+)
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.numpy import array as numpy_array
+from gpuconsole.preflight.interpreter.numpy import indexing_sorting
+from gpuconsole.preflight.interpreter.paddle import device_utils
+from gpuconsole.preflight.interpreter.paddle.io import catalogue, dataloader, legacy_reader
+from gpuconsole.preflight.interpreter.paddle.nn import namespace as nn_names
+from gpuconsole.preflight.interpreter.paddle.nn.param_attr import Attr
+from gpuconsole.preflight.interpreter.paddle.source_modules import Written
+from gpuconsole.preflight.interpreter.paddle.tensor import api as tensor_api
+from gpuconsole.preflight.interpreter.paddle.tensor import creation, methods, signal
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Parameter, Tensor
+from gpuconsole.preflight.interpreter.paddle.training import namespace as training
+from gpuconsole.preflight.interpreter.paddle.training import static_graph
+from gpuconsole.preflight.interpreter.paddle.vision import detection, transforms
+
+
+def _nothing(run: Run, *_: Value, **__: Value) -> None:
+    return None
+
+
+def _functions(table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
+    return {name: NativeFunction(call, name) for name, call in table.items()}
+
+
+def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
+    return {name: NativeClass(kind, name) for name, kind in table.items()}
+
+
+def _text() -> Namespace:
+    known = catalogue.classes(catalogue.TEXT)
+    datasets = Namespace("paddle.text.datasets", {**known})
+    return Namespace("paddle.text", {**known, "datasets": datasets})
+
+
+def _own_names() -> dict[str, Value]:
+    return {
+        **_functions(tensor_api.FUNCTIONS),
+        **_functions(
+            {
+                "seed": _nothing,
+                "save": _nothing,
+                "set_default_dtype": _default_dtype,
+                "get_default_dtype": lambda run: run.mode.dtype,
+                "disable_static": static_graph.disable,
+                "set_flags": _nothing,
+                "create_parameter": _create,
+                "load": lambda run, *a, **k: run.unknown("what a saved file holds"),
+                "in_dynamic_mode": lambda run: run.program.drafting is None,
+                "enable_static": static_graph.enable,
+                "is_tensor": lambda run, x: isinstance(x, Tensor),
+                "tanh": tensor_api.unary("tanh"),
+            }
+        ),
+        **_classes(
+            {
+                "ParamAttr": Attr,
+                "Tensor": Tensor,
+                "Parameter": Parameter,
+            }
+        ),
+    }
+
+
+_VISION_MODULES = {
+    "lenet": "plain", "alexnet": "plain", "vgg": "plain", "mobilenetv1": "mobilenet",
+    "mobilenetv2": "mobilenet", "mobilenetv3": "mobilenet",
+}  # fmt: skip
+"""Modules of `paddle.vision.models` that share a source here."""
+
+
+def _vision(run: Run) -> Written:
+    models = Written(run, "paddle.vision.models", "vision", modules=_VISION_MODULES)
+    return Written(run, "paddle.vision", "vision", {
+        "models": models, "ops": detection.names(run), "transforms": transforms.transforms(),
+        "datasets": Namespace("paddle.vision.datasets", catalogue.classes(catalogue.VISION)),
+        "set_image_backend": NativeFunction(catalogue.set_backend, "set_image_backend"),
+    })  # fmt: skip
+
+
+_ALSO_AT_ROOT = (
+    "conv1d", "conv2d", "conv3d", "group_norm", "layer_norm", "softmax", "adaptive_avg_pool1d",
+)  # fmt: skip
+
+
+def paddle(run: Run) -> Namespace:
+    """Return `paddle` for a run."""
+    nn, vision = nn_names.nn(run, training.nn_names()), _vision(run)
+    device = device_utils.device()
+    names: dict[str, Value] = {
+        **device_utils.names(),
+        **_own_names(),
+        **training.names(run),
+        **{name: numpy_array.DType(name) for name in ITEM_BYTES},
+        "nn": nn,
+        "io": Namespace("paddle.io", dataloader.names()),
+        "text": _text(),
+        "vision": vision,
+        "distribution": Written(run, "paddle.distribution", "distribution"),
+        "device": device,
+        "static": static_graph.namespace(),
+        **tensor_api.namespaces(),
+        "batch": NativeFunction(legacy_reader.batch, "paddle.batch"),
+        "reader": legacy_reader.namespace(),
+        **signal.names(run),
+        "__version__": "3.3.1",
+        **_classes({"iinfo": indexing_sorting.Limits, "finfo": indexing_sorting.Limits}),
+    }
+    # Functions of networks that Paddle 3 has at its root too.
+    functional = nn.names["functional"]
+    names.update({name: functional.find(name) for name in _ALSO_AT_ROOT})
+    names.update({name: one for name, one in device.names.items() if name != "cuda"})
+    names["cuda"] = device.names["cuda"]
+    names.update(dict.fromkeys(("tensor", "framework", "base"), Namespace("paddle.tensor", names)))
+    return Namespace("paddle", names)
+
+
+def _default_dtype(run: Run, dtype: Value) -> None:
+    run.mode.dtype = creation.dtype_of(run, dtype)
+
+
+def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
+    return run.parameter(tuple(shape), creation.dtype_of(run, dtype))
+
+
+methods.install()
