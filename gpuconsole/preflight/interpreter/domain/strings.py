@@ -66,10 +66,6 @@ def shown(interp: Interpreter, value: Value, spec: Value = "", conversion: int =
         value = _listed(value)
     elif not isinstance(value, (int, float, str)):
         text = getattr(value, "text", None)
-        known = getattr(value, "known", None)
-        if known is not None and isinstance(spec, str) and spec and not _wide(spec):
-            # A day or a time has formats of its own.
-            return format(known, spec)
         value = text if isinstance(text, str) else interp.as_text(value)
     if not isinstance(value, (int, float, str)) or not isinstance(spec, str) or _wide(spec):
         return first_unknown(value, spec) or interp.run.unknown(

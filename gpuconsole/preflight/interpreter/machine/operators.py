@@ -116,10 +116,6 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
         method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
         if isinstance(method, Function):
             return interp.truth(interp.call(interp.bind(method, one), [other], {}))
-        ordered = getattr(one, "ordered", None) if one is left else None
-        if ordered is not None and kind not in (ast.Eq, ast.NotEq):
-            told = ordered(kind, other)
-            return run.unknown("a comparison that cannot be told") if told is None else told
         equals = getattr(one, "equals", None)
         if equals is not None and kind in (ast.Eq, ast.NotEq):
             return equals(other) is (kind is ast.Eq)

@@ -29,6 +29,7 @@ OPAQUE = frozenset([
     "urllib", "requests", "queue", "multiprocessing",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
+    "datetime", "hashlib", "zlib", "struct", "base64",
 ])  # fmt: skip
 """Standard modules whose results nobody can tell by reading the script."""
 

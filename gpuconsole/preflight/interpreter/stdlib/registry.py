@@ -29,14 +29,12 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib import (
     collections_itertools,
     dataclasses_enum,
-    hashlib_struct,
     no_effect,
     os_listing,
     os_pathlib,
     small_modules,
 )
 from gpuconsole.preflight.interpreter.stdlib import csv as stdlib_csv
-from gpuconsole.preflight.interpreter.stdlib import datetime as stdlib_datetime
 from gpuconsole.preflight.interpreter.stdlib import io as stdlib_io
 from gpuconsole.preflight.interpreter.stdlib import re as stdlib_re
 from gpuconsole.preflight.interpreter.stdlib.json_yaml import load_json, load_yaml
@@ -63,9 +61,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "typing": _typing, "typing_extensions": _typing,
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
         "importlib": _importlib, "glob": os_listing.glob,
-        "datetime": stdlib_datetime.namespace, "hashlib": hashlib_struct.hashlib,
-        "zlib": hashlib_struct.zlib, "struct": hashlib_struct.struct,
-        "base64": hashlib_struct.base64, "io": stdlib_io.io, "codecs": stdlib_io.codecs,
+        "io": stdlib_io.io, "codecs": stdlib_io.codecs,
         "string": _string, "re": stdlib_re.namespace, "regex": stdlib_re.namespace,
         "operator": small_modules.operator, "bisect": small_modules.bisect,
         "heapq": small_modules.heapq, "statistics": small_modules.statistics,

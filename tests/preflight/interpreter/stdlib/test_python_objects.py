@@ -1,4 +1,4 @@
-"""Objects as keys, classes that classes make, times, hashes, generators: as Python has them."""
+"""Objects as keys, classes that classes make, generators: as Python has them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from gpuconsole.preflight.interpreter.domain.values import SomeInt, Unknown
 from tests.preflight.modelled import modelled
 
 GIVEN = """
-import datetime, hashlib, zlib, struct, base64, pickle
+import pickle
 from collections import OrderedDict, deque, Counter
-from datetime import date, timedelta
 from enum import Enum
 class Co(Enum):
     A = "a"
@@ -74,8 +73,6 @@ walk.send(4)
 sent = walk.send(3)
 ordered = OrderedDict([("a", 1), ("b", 2)])
 first_out = ordered.popitem(last=False)
-days = [date(2021, 1, 1) + timedelta(days=i) for i in range(40)]
-now = datetime.datetime(2020, 1, 31, 4)
 try:
     raise ValueError("bad thing")
 except ValueError as error:
@@ -94,14 +91,6 @@ Only(3).n, Only(5).n
 [one.n for one in (One(3), One(5))]
 sent, first_out, list(ordered), deque(maxlen=3).maxlen, said
 issubclass(bool, int), pow(2, 5, 7), "%(a)d-%(b)s" % {"a": 1, "b": "x"}
-(now + datetime.timedelta(days=1)).month, now.weekday(), now.hour, now.timetuple().tm_yday
-datetime.datetime.strptime("2020-01-05 07", "%Y-%m-%d %H").isocalendar()[1]
-(days[3] - days[1]).days, days[3] > days[1], max(days).month, sorted(days, reverse=True)[0].day
-{one: one.day for one in days}[date(2021, 1, 3)], len(set(days + days)), f"{days[0]:%d.%m.}"
-datetime.timedelta(hours=5) / datetime.timedelta(hours=1), timedelta(days=1).total_seconds()
-int(hashlib.md5("abc".encode("utf8")).hexdigest(), 16) % 1000, hashlib.new("sha1").hexdigest()
-zlib.crc32(b"abc") % 7, struct.unpack("<I", struct.pack("<I", 7))[0], struct.calcsize("<IIf")
-base64.b64decode(base64.b64encode(b"abc")).decode()
 """.strip().splitlines()
 
 
@@ -120,9 +109,8 @@ def test_values(tmp_path: Path) -> None:
         ("hash('abc') % 100", SomeInt),
         ("abs(hash('abc'))", SomeInt),
         ("len({Same(1), Same(1)})", SomeInt),
-        ("datetime.datetime.strptime(open('x').read(), '%Y')", Unknown),
-        ("struct.pack('999999999999s', b'')", Unknown),
-        ("datetime.datetime(10**30, 1, 1)", Unknown),
+        ("__import__('datetime').datetime.now().year", Unknown),
+        ("int(__import__('hashlib').md5(b'abc').hexdigest(), 16)", Unknown),
     ],
 )
 def test_what_differs_from_run_to_run_is_not_told(tmp_path: Path, text: str, kind: type) -> None:
