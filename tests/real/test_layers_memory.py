@@ -38,9 +38,9 @@ def problems(text: str, *, exact: bool = True) -> Iterator[str]:
     """Say where the interpreter differs from Paddle, mark by mark."""
     real = in_paddle(text)
     mine, run = in_interpreter(text)
-    for unknown in run.unknowns.values():
+    for unknown in run.findings.unknowns.values():
         yield f"not understood: {unknown.reason}"
-    for fault in run.faults.values():
+    for fault in run.findings.faults.values():
         yield f"held to be wrong: {fault.message}"
     if len(real) != len(mine):
         yield f"{len(mine)} marks instead of {len(real)}"

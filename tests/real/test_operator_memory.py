@@ -65,8 +65,8 @@ def _both(case: Case, n: int) -> tuple[list[Moment], list[Moment]]:
         warnings.simplefilter("ignore")
         real = in_paddle(text)
     ours, run = in_interpreter(text)
-    assert not run.faults, [one.message for one in run.faults.values()]
-    assert not run.unknowns, [one.reason for one in run.unknowns.values()]
+    assert not run.findings.faults, [one.message for one in run.findings.faults.values()]
+    assert not run.findings.unknowns, [one.reason for one in run.findings.unknowns.values()]
     assert len(real) == len(ours)
     return real, ours
 
