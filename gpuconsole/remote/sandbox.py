@@ -309,16 +309,17 @@ def _try(bubblewrap: str) -> None:
 
 async def _end(process: Process) -> None:
     """End the child and all that it started, which hold its output until they have ended."""
-    assert process.stdout is not None
     _kill(process)
-    await process.wait()
     with contextlib.suppress(asyncio.TimeoutError):
-        await within(_ENDING_S, _drained(process.stdout))
+        await within(_ENDING_S, _ended(process))
 
 
-async def _drained(output: asyncio.StreamReader) -> None:
-    while await output.read(_PIECE):
+async def _ended(process: Process) -> None:
+    """Wait for the end of a process. Where more has come than is read, that has to go before."""
+    assert process.stdout is not None
+    while await process.stdout.read(_PIECE):
         pass
+    await process.wait()
 
 
 def _kill(process: Process) -> None:

@@ -348,6 +348,16 @@ async def test_memory_is_limited_for_all_processes_together(scratch: Path) -> No
     assert found == ["seen"]
 
 
+@pytest.mark.parametrize(
+    ("piece", "words"), [("b'x' * 2**20", "a line of more"), ("b'x\\n' * 2**15", "more than 20000")]
+)
+async def test_a_flood_ends_with_its_child(scratch: Path, piece: str, words: str) -> None:
+    need_bubblewrap()
+    code = f"import os\nwhile True: os.write(1, {piece})"
+    with pytest.raises(RefusedError, match=words):
+        await asyncio.wait_for(said(Sandbox(), code, None, scratch), PATIENCE_S)
+
+
 async def test_what_is_written_is_limited_and_never_on_a_disk(scratch: Path) -> None:
     need_bubblewrap()
     held = Sandbox(limits=Limits(written_mib=32, memory_mib=512))
