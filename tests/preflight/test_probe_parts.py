@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import itertools
 import json
 import pickle
 import subprocess
@@ -39,6 +40,9 @@ class Counted:
     def __init__(self, lengths: list[int]) -> None:
         self.lengths = lengths
         self.fetched = 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         self.fetched += 1
@@ -107,6 +111,51 @@ def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
     rows = take(loader.Lazy(list(range(100, 200)), data))
     assert [len(row[0]) for row in rows] == [7, 8] * 50
     assert [row[1] for row in take(loader.Lazy([1, 2, 3], data))] == [1, 2, 3]
+
+
+def _taken(part: Any, data: Any, rows: int = 16) -> tuple[list[Any], set[str]]:
+    """The first batch of a data set, and the flags."""
+    loader, flags = part("probe_loader"), set[str]()
+    take = loader.Largest(loader.Sparing(seconds=0), flags)
+    taken = take(loader.Lazy(list(range(rows)), data))
+    assert take.filled or not flags
+    return taken, flags
+
+
+def test_samples_in_the_order_of_their_lengths_are_measured_at_the_longest(part: Any) -> None:
+    rising, flags = _taken(part, Counted(sorted([5] * 900 + list(range(5, 105)))))
+    assert {len(row[0]) for row in rising} == {104}
+    assert flags == {"variable-shape"}
+    assert any("Samples differ in size" in one for one in part("probe_notes").notes())
+    falling, _ = _taken(part, Counted(list(range(104, 4, -1))))
+    assert {len(row[0]) for row in falling} == {104}
+
+
+def test_samples_of_one_size_are_taken_as_they_come(part: Any) -> None:
+    data = Counted([5] * 1000)
+    rows, flags = _taken(part, data)
+    assert [row[1] for row in rows][:8] == list(range(8))
+    assert not flags
+
+
+def test_texts_of_several_lengths_differ_and_names_of_files_do_not(part: Any) -> None:
+    rows, flags = _taken(part, ["word " * (1 + place // 10) for place in range(100)])
+    assert rows == ["word " * 10] * 16
+    assert flags
+    rows, flags = _taken(part, [f"img/{place}.jpg" for place in range(1000)])
+    assert rows[1] == "img/1.jpg"
+    assert not flags
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 24, 25, 1000, 10**7])
+def test_places_are_spread_over_a_list(part: Any, size: int) -> None:
+    places = part("probe_loader").spread(size, 24)
+    assert len(places) == min(size, 24) == len(set(places))
+    assert all(0 <= one < size for one in places)
+    if size > 24:
+        assert places[:2] == [0, size - 1]
+        gaps = sorted(places)
+        assert max(b - a for a, b in itertools.pairwise(gaps)) <= size / 8 + 1
 
 
 def test_made_up_files_are_of_their_kind(part: Any) -> None:

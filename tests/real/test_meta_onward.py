@@ -98,3 +98,43 @@ def test_what_breaks_off_after_the_first_steps_takes_no_answer_back(
 ) -> None:
     runs = _answer(tmp_path, "pass", "pass", after)["document"]["runs"]
     assert len(runs[0]["cycles"]) == request.STEPS
+
+
+SORTED = """
+import numpy
+import paddle
+
+class Lines(paddle.io.Dataset):
+    def __len__(self):
+        return 4000
+    def __getitem__(self, place):
+        return numpy.ones([4 if place < 3900 else {longest}, 64], "float32")
+
+def padded(rows):
+    most = max(len(row) for row in rows)
+    return numpy.stack([numpy.pad(row, [[0, most - len(row)], [0, 0]]) for row in rows])
+
+net = paddle.nn.Linear(64, 64)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+for x in paddle.io.DataLoader(Lines(), batch_size=16, collate_fn=padded):
+    net(x).square().mean().backward()
+    adam.step()
+    adam.clear_grad()
+"""
+
+
+def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_path: Path) -> None:
+    peaks = []
+    for longest in (4, 400):
+        script = tmp_path / "train.py"
+        script.write_text(SORTED.format(longest=longest))
+        question = request.build(None, script, mode="meta", backend="cpu")
+        done = subprocess.run(
+            [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+            capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+        )  # fmt: skip
+        run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+        assert ("variable-shape" in run["flags"]) == (longest > 4)
+        peaks.append(_peak(run))
+    # A batch and what the layer makes of it.
+    assert peaks[1] - peaks[0] > 2 * 16 * 396 * 64 * 4

@@ -9,17 +9,23 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import probe_batch
+from probe_notes import note
 
 FIRST, LATER = 8, 2
 """Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
 of one form."""
 FETCHED_S = 1.0
 """How long samples of a batch are fetched before it is filled with copies."""
+LOOKED = 24
+"""Samples that are looked at over a whole data set, to tell if they differ in size."""
+SLIGHT = 16
+"""Characters by which texts of one size may differ."""
 
 
 def install(paddle: Any, session: Any) -> None:
@@ -38,7 +44,7 @@ def install(paddle: Any, session: Any) -> None:
 
     def iterate(self: Any) -> Any:
         number = next(numbers)
-        sparing = Sparing() if session.sparing else list
+        sparing = Largest(Sparing(), session.flags) if session.sparing else list
         dynamic = paddle.in_dynamic_mode()
         inner = batches(paddle, self, sparing) if dynamic else iter(old_iter(self))
         return Watched(inner, session, number, self)
@@ -103,11 +109,16 @@ def lengths(loader: Any) -> Any:
     found: dict[str, Any] = {"samples": None, "batches": None}
     things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
     for name, thing in things:
-        try:
-            found[name] = len(thing)
-        except Exception:
-            continue
+        found[name] = length_of(thing)
     return found
+
+
+def length_of(thing: Any) -> Any:
+    """Return the length of a thing, None where it tells none."""
+    try:
+        return len(thing)
+    except Exception:
+        return None
 
 
 def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
@@ -178,6 +189,81 @@ class Sparing:
             first.append(next(rest))
         self.filled = len(first) < size
         return [*first, *(copy.copy(first[-1]) for _ in range(size - len(first)))]
+
+
+class Largest:
+    """Takes the largest sample for each of a batch where samples differ in size: memory depends on
+    the longest that meet in a batch, which need not be among the first of a data set in order."""
+
+    def __init__(self, inner: Any, flags: Any) -> None:
+        self.inner = inner
+        self.flags = flags
+        self.looked = False
+        self.sample: Any = None
+        self.filled = False
+
+    def __call__(self, rows: Any) -> Any:
+        """Return as many samples as there are rows."""
+        if not self.looked:
+            self.looked = True
+            self._look(rows.dataset)
+        if self.sample is None:
+            made = self.inner(rows)
+            self.filled = self.inner.filled
+            return made
+        self.filled = True
+        return [copy.copy(self.sample) for _ in range(len(rows))]
+
+    def _look(self, dataset: Any) -> None:
+        """Find the largest of some samples spread over a data set."""
+        found: dict[Any, Any] = {}
+        size, ends = length_of(dataset), time.monotonic() + FETCHED_S
+        for index in spread(size or 0, LOOKED):
+            if time.monotonic() > ends:
+                break
+            try:
+                sample = dataset[index]
+            except Exception:
+                continue
+            found.setdefault((form(sample), extent(sample)), sample)
+        sizes = [one for _, one in found]
+        if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
+            return
+        self.sample = max(found.items(), key=lambda one: one[0][1])[1]
+        self.flags.add("variable-shape")
+        note(
+            "Samples differ in size: every batch is made of the largest of some that were looked "
+            "at all over the data set.",
+            about="samples",
+        )
+
+
+def spread(size: Any, most: Any) -> Any:
+    """Return places all over a list, the ends first, then halves, quarters and so on."""
+    if size <= most:
+        return list(range(size))
+    order = dict.fromkeys((0, size - 1))
+    parts = 2
+    while len(order) < most:
+        order.update(dict.fromkeys((size - 1) * part // parts for part in range(1, parts, 2)))
+        parts *= 2
+    return list(order)[:most]
+
+
+def extent(sample: Any) -> Any:
+    """Return how large a sample is: elements, points of a picture, characters."""
+    if isinstance(sample, dict):
+        return sum(map(extent, sample.values()))
+    if isinstance(sample, (list, tuple)):
+        return sum(map(extent, sample))
+    if isinstance(sample, (str, bytes)):
+        return len(sample)
+    shape = getattr(sample, "shape", None)
+    shape = getattr(sample, "size", None) if shape is None else shape
+    try:
+        return math.prod(int(one) for one in shape)
+    except TypeError:
+        return 1
 
 
 def form(sample: Any) -> Any:
