@@ -301,6 +301,30 @@ def normed_by_spectrum(paddle: Any, step: Any) -> None:
 
 
 @case
+def summed_products(paddle: Any, step: Any) -> None:
+    """`einsum` with operands and products in the kernel's order and in others."""
+    net = paddle.nn.Linear(64, 96)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        q, k, _ = net(x).reshape([2, 60, 3, 4, 8]).unbind(2)
+        return paddle.einsum("bqhd,bkhd->bhqk", q, k).sum()
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([120, 64]),), loss_of, step)
+
+
+@case
+def product_by_matrix(paddle: Any, step: Any) -> None:
+    net = paddle.nn.Linear(64, 64)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        return paddle.einsum("bij,jk->bki", net(x).reshape([4, 30, 64]), net.weight).sum()
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([120, 64]),), loss_of, step)
+
+
+@case
 def without_gradients(paddle: Any, step: Any) -> None:
     net = paddle.vision.models.mobilenet_v2(num_classes=10)
     net.eval()

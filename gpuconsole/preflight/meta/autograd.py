@@ -208,7 +208,9 @@ class _Runner:
                 if slot in lacking or number in self.unused or number is None or number in outputs:
                     continue
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
-        STATE.ledger.scratch(kernels.needs(step, self._shapes(step), backward=True), step.name)
+        made = sum(one.nbytes for one in outputs.values())
+        needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
+        STATE.ledger.scratch(needs, step.name)
         del copies
         self.env.update(outputs)
         if self.graph:

@@ -66,8 +66,11 @@ def crossed(x: Any, y: Any) -> bool:
     return any(larger[gap + place] != extent for place, extent in enumerate(small))
 
 
-def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
-    """Return the bytes that a CPU kernel takes for itself; notes the widest convolution."""
+def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any:
+    """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
+
+    `made` are the bytes of the results that are counted already.
+    """
     name = step.name
     plain = name[:-5] if backward and name.endswith("_grad") else name
     if "conv" in plain and not backward and specs:
@@ -77,16 +80,24 @@ def needs(step: Any, specs: Any, *, backward: Any = False) -> Any:
     if plain in TRANSPOSED and len(specs) > 1:
         x, weight = specs[0], specs[1]
         return [4 * count(list(weight.shape)[1:]) * count(list(x.shape)[2:])]
-    if name == "einsum_grad":
-        return einsum.work(infer.attributes(step)["equation"], specs)
+    if name in ("einsum", "einsum_grad"):
+        return _summed(step, specs, backward, made)
     if backward and _general(step, specs):
-        made = [one for row in step.specs for one in row if one is not None]
-        return [nbytes(one.shape, one.dtype) for one in made]
+        results = [one for row in step.specs for one in row if one is not None]
+        return [nbytes(one.shape, one.dtype) for one in results]
     if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
         return [count(step.specs[0][0].shape)]
     text = rule(name).get("work" if backward else "temp", "")
     turned = _turned(step, specs, backward) if plain in ALONG else []
     return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
+
+
+def _summed(step: Any, specs: Any, backward: Any, made: Any) -> Any:
+    equation = infer.attributes(step)["equation"]
+    if backward:
+        return [max(0, einsum.work(equation, specs) - made)]
+    out = step.specs[0][0]
+    return einsum.temporary(equation, nbytes(out.shape, out.dtype))
 
 
 def _turned(step: Any, specs: Any, backward: Any) -> Any:

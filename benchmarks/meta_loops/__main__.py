@@ -1,0 +1,123 @@
+"""Draw loops by seed and hold the meta tier's peaks against the allocator's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+TOO_LOW = 0.001
+"""Share of the truth by which an answer may lie below it without being named."""
+MOST_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A loop's true peak and what was told of it, in bytes."""
+
+    seed: int
+    name: str
+    true: int = 0
+    told: int | None = None
+    why: str = ""
+    """Why nothing was told, or why the loop does not run."""
+    runs: bool = True
+
+    @property
+    def error(self) -> float:
+        """Return the share of the truth by which the answer is too high (below 0: too low)."""
+        assert self.told is not None
+        return self.told / self.true - 1.0
+
+
+def run(way: str, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Run loops in one way, in a new process after each that broke off; what ends a process is an
+    answer too."""
+    found: dict[int, dict[str, Any]] = {}
+    left = list(seeds)
+    while left:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.meta_loops.child", way, *map(str, left)],
+            capture_output=True, text=True, check=False, timeout=MOST_SECONDS, cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOG_minloglevel": "3"},
+        )  # fmt: skip
+        for line in done.stdout.splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                found[row["seed"]] = row
+        before, left = left, [seed for seed in left if seed not in found]
+        if left == before:
+            why = f"the process ended with {done.returncode}: {done.stderr.strip()[-300:]}"
+            found[left[0]] = {"seed": left[0], "name": "", "peaks": [], "why": why}
+            del left[0]
+    return found
+
+
+def answers(seeds: Sequence[int]) -> list[Answer]:
+    """Return what was told of each loop."""
+    real, meta = run("real", seeds), run("meta", seeds)
+    made = []
+    for seed in seeds:
+        true, told = real[seed], meta[seed]
+        name = true["name"] or told["name"]
+        if true["why"]:
+            made.append(Answer(seed, name, why=true["why"], runs=False))
+        elif told["why"]:
+            made.append(Answer(seed, name, true=max(true["peaks"]), why=told["why"]))
+        else:
+            made.append(Answer(seed, name, max(true["peaks"]), max(told["peaks"])))
+    return made
+
+
+def report(rows: Iterable[Answer]) -> list[str]:
+    """Return the summary as lines."""
+    rows = list(rows)
+    ran = [one for one in rows if one.runs]
+    told = [one for one in ran if one.told is not None]
+    lines = [
+        f"{len(rows)} loops drawn, {len(ran)} run, {len(told)} answered, "
+        f"{len(ran) - len(told)} refused"
+    ]
+    lines += [f"  does not run: {one.seed} {one.name} {one.why}" for one in rows if not one.runs]
+    lines += [f"  refused: {one.seed} {one.name} {one.why}" for one in ran if one.told is None]
+    if not told:
+        return lines
+    errors = sorted(abs(one.error) for one in told)
+    low = sorted((one for one in told if one.error < -TOO_LOW), key=lambda one: one.error)
+    high = sorted((one for one in told if one.error > TOO_LOW), key=lambda one: -one.error)
+    lines.append(
+        f"error: median {statistics.median(errors):.2%}, 90th percentile "
+        f"{errors[int(0.9 * (len(errors) - 1))]:.2%}, worst {errors[-1]:.2%}; "
+        f"{len(low)} too low, {len(high)} too high"
+    )
+    for word, group in (("too low", low), ("too high", high)):
+        lines += [f"  {word}: {one.seed} {one.name} {one.error:+.2%} of {one.true:,} bytes"
+                  for one in group]  # fmt: skip
+    return lines
+
+
+def main() -> int:
+    """Draw, run, print; 1 where something was told too low."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.meta_loops", description=__doc__)
+    parser.add_argument("--seeds", default="0:40", help="first and end, as in 0:40, or a list")
+    given = parser.parse_args().seeds
+    if ":" in given:
+        first, end = map(int, given.split(":"))
+        seeds = list(range(first, end))
+    else:
+        seeds = [int(one) for one in given.split(",")]
+    rows = answers(seeds)
+    print("\n".join(report(rows)))
+    return int(any(one.told is not None and one.error < -TOO_LOW for one in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
