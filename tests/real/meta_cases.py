@@ -325,6 +325,39 @@ def product_by_matrix(paddle: Any, step: Any) -> None:
 
 
 @case
+def clipped_rows(paddle: Any, step: Any) -> None:
+    """Gradients of rows that are clipped and decayed: merged, made dense, added to dense ones."""
+    nn, optimizers = paddle.nn, paddle.optimizer
+    for clip, decay in ((nn.ClipGradByGlobalNorm(1.0), None), (nn.ClipGradByNorm(1.0), None),
+                        (None, 1e-4)):  # fmt: skip
+        table = nn.Embedding(500, 256, sparse=True)
+        optimizer = optimizers.SGD(
+            parameters=table.parameters(), grad_clip=clip, weight_decay=decay
+        )
+        table(paddle.arange(400)).square().sum().backward()
+        optimizer.step()
+        del table, optimizer
+        step()
+
+
+@case
+def curved(paddle: Any, step: Any) -> None:
+    """Second derivatives of products by both factors, and of a convolution."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Conv2D(3, 8, 3), nn.LeakyReLU(), nn.Conv2D(8, 4, 3), nn.Flatten(),
+                        nn.Linear(4 * 144, 64), nn.Tanh(), nn.Linear(64, 64), nn.Softplus(),
+                        nn.Linear(64, 4))  # fmt: skip
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        loss = net(x).square().sum()
+        slopes = paddle.grad(loss, net.parameters(), create_graph=True)
+        return loss + sum(one.square().sum() for one in slopes)
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([40, 3, 16, 16]),), loss_of, step)
+
+
+@case
 def without_gradients(paddle: Any, step: Any) -> None:
     net = paddle.vision.models.mobilenet_v2(num_classes=10)
     net.eval()

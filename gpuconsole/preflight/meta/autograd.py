@@ -153,6 +153,10 @@ BILINEAR = frozenset({"matmul_double_grad", "multiply_double_grad", "conv2d_grad
 """Second derivatives of products: operands x, y, the gradient, and what arrived for both."""
 
 
+COMPOSED = frozenset({"matmul_double_grad", "multiply_double_grad"})
+"""Those of them that Paddle makes of other operators."""
+UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad"})
+"""Gradients whose derivative Paddle makes of operators that its representation does not show."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
 
 
@@ -211,10 +215,17 @@ class _Runner:
         made = sum(one.nbytes for one in outputs.values())
         needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
         STATE.ledger.scratch(needs, step.name)
-        del copies
+        terms = [] if lacking or step.name not in COMPOSED else self._terms(step)
+        del copies, terms
         self.env.update(outputs)
         if self.graph:
             self._hang(step)
+
+    def _terms(self, step: Any) -> Any:
+        """Return the two products that a second derivative adds up into its last result."""
+        spec = step.specs[-1][0]
+        size = 0 if spec is None else _bytes(spec)
+        return [Block(STATE.ledger, size, step.name) for _ in range(2)]
 
     def _lacking(self, step: Any) -> Any:
         """Return the results of a second derivative of a product that cannot be made: each needs
@@ -230,7 +241,7 @@ class _Runner:
         flowing = any(one is not None and not one.stop_gradient for row in inputs for one in row)
         if not flowing:
             return
-        if not STATE.core.has_vjp(step.op):
+        if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
             raise Unsupported(f"the second derivative of {self.node.label}")
         numbers = {number: one for row, shown in zip(step.inputs, inputs)
                    for number, one in zip(row, shown) if one is not None}  # fmt: skip

@@ -48,6 +48,7 @@ def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
     dtype = as_dtype(dtype)
     copies = autograd.in_order([x])
     made = new(x.m_shape, dtype, "cast")
+    made.m_rows = x.m_rows
     del copies
     if x.m_known is not None:
         made.m_known = known.computed("cast", (x, dtype), {})
@@ -80,6 +81,45 @@ def embedding(x: Any, weight: Any, padding_idx: Any = -1, sparse: Any = False,
     if autograd.needed([weight]):
         autograd.RowsNode("embedding", [weight], [out], saved=[x])
     return out
+
+
+def add_n(inputs: Any, *rest: Any) -> Any:
+    """Add tensors up: rows are put behind rows, and a dense tensor takes them in."""
+    from .dispatch import inferred
+
+    rows = [one for one in inputs if one.m_rows]
+    if not rows:
+        return inferred("add_n", (inputs, *rest), {})
+    dense = next((one for one in inputs if not one.m_rows), None)
+    if dense is not None:
+        return new(dense.m_shape, dense.m_dtype, "add_n")
+    many = sum(count(one.m_shape[:-1]) for one in rows)
+    made = new((many, rows[0].m_shape[-1]), rows[0].m_dtype, "add_n")
+    made.m_rows = True
+    return made
+
+
+def rows_of(merged: Any) -> Any:
+    """Return what copies the rows of a gradient: merged, at most as many, or as a dense tensor."""
+
+    def call(x: Any, *_: Any) -> Any:
+        made = new(x.m_shape, x.m_dtype, "rows")
+        made.m_rows = merged
+        return made
+
+    return call
+
+
+def clip_by_norm(x: Any, most: Any) -> Any:
+    """Scale a gradient down; rows are merged first."""
+    from .dispatch import inferred
+
+    if not x.m_rows:
+        return inferred("clip_by_norm", (x, most), {})
+    merged = rows_of(True)(x)
+    made = rows_of(True)(merged)
+    del merged
+    return made
 
 
 def assign_value_(out: Any, shape: Any, dtype: Any, values: Any, *_: Any) -> Any:
@@ -227,7 +267,9 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
     "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
-    "div_scale": div_scale, "unique": unique, "tensor_unfold": tensor_unfold,
+    "add_n": add_n, "clip_by_norm": clip_by_norm, "merge_selected_rows": rows_of(True),
+    "get_tensor_from_selected_rows": rows_of(False), "div_scale": div_scale,
+    "unique": unique, "tensor_unfold": tensor_unfold,
     "sync_batch_norm_": sync_batch_norm_,
     "linspace": spaced("linspace"), "logspace": spaced("logspace"),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),

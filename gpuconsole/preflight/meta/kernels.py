@@ -75,7 +75,7 @@ def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any
     plain = name[:-5] if backward and name.endswith("_grad") else name
     if "conv" in plain and not backward and specs:
         STATE.widest_conv = max(STATE.widest_conv, nbytes(specs[0].shape, specs[0].dtype))
-    if plain in CONVOLUTIONS and len(specs) > 1:
+    if plain.removesuffix("_grad") in CONVOLUTIONS and len(specs) > 1:
         return _unfolded(step, specs, backward)
     if plain in TRANSPOSED and len(specs) > 1:
         x, weight = specs[0], specs[1]
@@ -116,7 +116,7 @@ def _turned(step: Any, specs: Any, backward: Any) -> Any:
 
 def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
     x, weight = specs[0], specs[1]
-    out = specs[-1] if backward else step.specs[0][0]
+    out = specs[2] if backward else step.specs[0][0]
     last = infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
     inner = list(out.shape)[1:-1] if last else list(out.shape)[2:]
     same = list(x.shape)[1:-1] == inner if last else list(x.shape)[2:] == inner

@@ -17,6 +17,9 @@ COPIES = {"lamb_": 1, "asgd_": 1}
 """Tensors of the parameter's size that a kernel takes while it runs, on any device (measured)."""
 COPIES_ON_CPU = {"rprop_": 4}
 
+MERGED = {"adagrad_": 2}
+"""Copies of the rows of a gradient, where there are more than one."""
+
 
 def update(name: Any) -> Any:
     """Return what stands for an optimizer's operator."""
@@ -28,7 +31,7 @@ def update(name: Any) -> Any:
         for one in tensors:
             if one.m_rows:
                 # Rows that were looked up twice are merged into a copy.
-                ledger.scratch([one.nbytes], "merge_rows")
+                ledger.scratch([one.nbytes] * MERGED.get(name, 1), "merge_rows")
             elif one.m_block is None:
                 raise Unsupported(f"{name} of a tensor that was never filled")
         times = COPIES.get(name, COPIES_ON_CPU.get(name, 0) if STATE.backend == "cpu" else 0)
