@@ -342,10 +342,9 @@ def clipped_rows(paddle: Any, step: Any) -> None:
 
 @case
 def curved(paddle: Any, step: Any) -> None:
-    """Second derivatives of products by both factors, and of a convolution."""
+    """Second derivatives of products by both factors."""
     nn = paddle.nn
-    net = nn.Sequential(nn.Conv2D(3, 8, 3), nn.LeakyReLU(), nn.Conv2D(8, 4, 3), nn.Flatten(),
-                        nn.Linear(4 * 144, 64), nn.Tanh(), nn.Linear(64, 64), nn.Softplus(),
+    net = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 64), nn.Softplus(),
                         nn.Linear(64, 4))  # fmt: skip
     optimizer = paddle.optimizer.SGD(parameters=net.parameters())
 
@@ -354,7 +353,22 @@ def curved(paddle: Any, step: Any) -> None:
         slopes = paddle.grad(loss, net.parameters(), create_graph=True)
         return loss + sum(one.square().sum() for one in slopes)
 
-    train(paddle, net, optimizer, lambda: (paddle.rand([40, 3, 16, 16]),), loss_of, step)
+    train(paddle, net, optimizer, lambda: (paddle.rand([100, 16]),), loss_of, step)
+
+
+@case
+def curved_pictures(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(nn.Conv2D(3, 8, 3, padding=1), nn.LeakyReLU(), nn.Conv2D(8, 4, 3))
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        loss = net(x).square().sum()
+        (slope,) = paddle.grad(loss, [x], create_graph=True)
+        return loss + slope.square().sum()
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([4, 3, 16, 16]),), loss_of, step)
 
 
 @case
