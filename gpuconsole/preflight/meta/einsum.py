@@ -42,7 +42,7 @@ def _axes(terms: Any, right: Any, place: Any) -> Any:
     return batch, own, summed
 
 
-def in_place(equation: Any, place: Any, rank: Any) -> bool:
+def in_place(equation: Any, place: Any, rank: Any) -> Any:
     """Tell whether an operand's axes are in the kernel's order."""
     terms, right = _split(equation)
     if len(terms) < 2 or place >= len(terms):
@@ -53,7 +53,7 @@ def in_place(equation: Any, place: Any, rank: Any) -> bool:
     return list(terms[place]) == batch + (summed + own if place else own + summed)
 
 
-def turned(equation: Any) -> bool:
+def turned(equation: Any) -> Any:
     """Tell whether a product has its axes in another order than is asked for."""
     terms, right = _split(equation)
     if len(terms) != 2:

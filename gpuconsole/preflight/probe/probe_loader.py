@@ -258,12 +258,13 @@ def extent(sample: Any) -> Any:
         return sum(map(extent, sample))
     if isinstance(sample, (str, bytes)):
         return len(sample)
-    shape = getattr(sample, "shape", None)
+    shape: Any = getattr(sample, "shape", None)
     shape = getattr(sample, "size", None) if shape is None else shape
     try:
-        return math.prod(int(one) for one in shape)
+        extents: Any = [int(one) for one in shape]
     except TypeError:
         return 1
+    return math.prod(extents)
 
 
 def form(sample: Any) -> Any:
