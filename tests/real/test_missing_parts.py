@@ -399,6 +399,34 @@ def test_an_extension_that_is_not_built_is_needed_where_it_computes(write: Any) 
         assert error["kind"] == "library"
 
 
+OPTION = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--batchSize", type=int, default=16)
+parser.add_argument("--width", type=int, default=16)
+options = vars(parser.parse_args())
+train_with = {name.lower(): value for name, value in options.items()}
+net = nn.Sequential(nn.Flatten(), nn.Linear(48, 10))
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+loader = paddle.io.DataLoader(Samples(), batch_size=train_with["batch" + "size"], drop_last=True)
+for x, y in loader:
+    loss = net(x + paddle.rand([train_with["batch" + "size"], 3, 4, 4])).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+
+
+def test_a_batch_size_that_only_an_option_changes_everywhere_is_put_in_there(write: Any) -> None:
+    script = write(HEAD + SAMPLES + OPTION)
+    batch = {"how": "loader", "value": 16}
+    last = messages(script, "meta", batch=batch, batches=[2, 4])[-1]
+    assert "document" in last, last
+    runs = last["document"]["runs"]
+    assert [(run["batch"], run["how"]) for run in runs] == [(2, "argument"), (4, "argument")]
+    assert "options" not in runs[0]
+
+
 def test_a_script_that_replaces_the_size_of_tensors_is_measured(write: Any) -> None:
     train = SAMPLES + LOOP + "train(paddle.io.DataLoader(Samples(), batch_size=8))\n"
     for mode in ("meta", "traced"):

@@ -178,8 +178,20 @@ def at_its_own(request: Any, out: Any) -> Any:
     answer = batches(request, request["batches"], out)
     if answer.get("error", {}).get("kind") == "script":
         whole = as_written(request, out)
-        return whole if "runs" in whole else answer
+        return by_option(request, whole, out) if "runs" in whole else answer
     return answer
+
+
+def by_option(request: Any, whole: Any, out: Any) -> Any:
+    """Run a script that lives with no batch but its own at others by its own option for it, where
+    one alone holds its size; it may need the size in other places than its loaders."""
+    first = whole["runs"][0]
+    if len(whole["runs"]) > 1 or len(first["options"]) != 1:
+        return whole
+    words = [*request["args"], first["options"][0], "{batch}"]
+    batch = {"how": "argument", "args": words, "value": first["own_batch"]}
+    answer = batches(dict(request, batch=batch), request["batches"], out)
+    return answer if "runs" in answer else whole
 
 
 def with_other_numbers(answer: Any, out: Any) -> Any:
@@ -251,6 +263,7 @@ def document(request: Any, runs: Any) -> Any:
     for one in runs:
         del one["paddle"]
         one.pop("request", None)
+        one.pop("options", None)
         one.pop("loaders", None)
     return {
         "read": probe_reads.united(runs),

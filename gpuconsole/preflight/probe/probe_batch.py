@@ -5,6 +5,7 @@ No file is changed: edited text exists in memory only.
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import contextlib
 import importlib.machinery
@@ -76,6 +77,31 @@ def install(request: Any, paddle: Any) -> None:
         _serve_edits()
     elif batch["how"] == "loader":
         _force(paddle, request)
+    _watch_options()
+
+
+_OPTIONS: dict[Any, Any] = {}
+"""Whole numbers that the command line or its defaults give for a batch, by option."""
+
+
+def _watch_options() -> None:
+    """Note the options of the script's parsers that are named for a batch."""
+    parse = argparse.ArgumentParser.parse_known_args
+
+    def parsed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = parse(self, *args, **kwargs)
+        for action in self._actions:
+            value = getattr(found[0], action.dest, None)
+            if action.option_strings and "batch" in action.dest.lower() and type(value) is int:
+                _OPTIONS[action.option_strings[-1]] = value
+        return found
+
+    argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign]
+
+
+def options(own: Any) -> Any:
+    """Return the options for a batch that hold this number."""
+    return [name for name, value in _OPTIONS.items() if value == own]
 
 
 _EDITED: dict[Any, Any] = {}

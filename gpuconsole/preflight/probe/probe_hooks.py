@@ -145,6 +145,7 @@ class Session:
             "trained_on": self.trained_on(),
             "how": self.request["batch"]["how"],
             "loaders": probe_batch.reached(),
+            "options": probe_batch.options(self.own_batch()),
             "notes": notes(),
         }
 
