@@ -61,7 +61,6 @@ class Pass:
         self.arrived: dict[Any, Any] = {}
         self.found: dict[Any, Any] = {}
         self.wanted = {_where(one) for one in targets or ()}
-        self.done: list[Any] = []
 
     def go(self, losses: Any, given: Any) -> None:
         """Run down to the leaves."""
@@ -84,8 +83,6 @@ class Pass:
             del first
         if roots:
             self._walk(roots)
-        for node in self.done:
-            node.release()
 
     def _root_leaf(self, loss: Any, start: Any) -> None:
         if loss.stop_gradient:
@@ -108,13 +105,9 @@ class Pass:
             self._pass_on(node, results, degrees, needed, ready)
 
     def _release(self, node: Any) -> None:
-        """Free what a node saved; `paddle.grad` works on a copy of the graph, freed at the end."""
-        if self.retain:
-            return
-        if self.targets is None:
+        """Free what a node saved; `paddle.grad` works on a copy of the graph, which stays whole."""
+        if not self.retain and self.targets is None:
             node.release()
-        else:
-            self.done.append(node)
 
     def _pass_on(self, node: Any, results: Any, degrees: Any, needed: Any, ready: Any) -> None:
         for edge in node.edges:
