@@ -397,3 +397,12 @@ def test_a_module_of_the_project_goes_before_a_library_of_its_name(
     assert found("json", "data", "") == ""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "data")])
     assert finder.find_spec("faces") is None
+
+
+def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
+    ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
+    sizes = {"size": 16, "number": 16}
+    short = ahead.changes(asked, sizes, 8, True, None)
+    assert [one["until"] for one in short] == [0, 0]
+    late = ahead.changes(asked, sizes, 8, True, 12)
+    assert [one["until"] for one in late] == [12, 12]

@@ -138,3 +138,12 @@ def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_pat
         peaks.append(_peak(run))
     # A batch and what the layer makes of it.
     assert peaks[1] - peaks[0] > 2 * 16 * 396 * 64 * 4
+
+
+def test_a_run_that_is_held_against_another_goes_no_further_than_that(tmp_path: Path) -> None:
+    """A busy machine lets the first run see its first steps alone; the second is as short."""
+    slow = "import time; time.sleep(3 * (x.shape[0] == 16))"
+    evaluated = "for (x,) in test: loss = net(x).square().mean()"
+    runs = _answer(tmp_path, "pass", slow, evaluated)["document"]["runs"]
+    assert [one["batch"] for one in runs] == [16, 32]
+    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2

@@ -91,6 +91,9 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             if REFUSED or not self.cycles.all_steps:
                 self.finish()
             self.first = self.answer()
+            if self.request.get("until") == 0:
+                # It is held against a run that told of its first steps alone.
+                self.channel.end({"run": self.first})
             # Whatever becomes of the rest of the run, this stands.
             self.channel.say({"run": self.first})
             self.onward = Onward(self.request.get("until"))

@@ -136,8 +136,9 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
 
 
 def as_far(request: Any, first: Any) -> Any:
-    """Return a request for a run that goes on for as long as the first did."""
-    return dict(request, until=first["until"]) if first.get("until") else request
+    """Return a request for a run that goes on for as long as what the first told of itself: 0 for
+    its first steps alone."""
+    return dict(request, until=first.get("until") or 0)
 
 
 def further(request: Any, answer: Any, out: Any) -> Any:

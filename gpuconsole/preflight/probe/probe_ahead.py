@@ -56,15 +56,14 @@ def reached() -> None:
 
 def told_of(run: Any) -> Any:
     """Return what further runs have to know of the first: the script's own batch size, whether it
-    asked for numbers of unknown data, and how far it went where that was not as far as asked."""
+    asked for numbers of unknown data, and how far it went where it told of more than its first
+    steps."""
     return run["own_batch"], bool(run.get("numbers_at")), run.get("until")
 
 
 def changes(request: Any, ahead: Any, own: Any, numbers: Any, until: Any) -> Any:
     """Return how the requests of further runs differ from that of the first, by what that told."""
-    first = {"size": request["size"], "batch": request["batch"]}
-    if until:
-        first["until"] = until
+    first = {"size": request["size"], "batch": request["batch"], "until": until or 0}
     second = dict(first, size=ahead["size"])
     if ahead["size"] == DOUBLE:
         if not own:
