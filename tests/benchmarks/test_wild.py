@@ -336,7 +336,6 @@ def test_every_entry_names_recipes_that_there_are() -> None:
 
 
 def test_pictures_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
     asked = [
         {"recipe": "image_list", "path": "a", "count": 2, "lists": ["train.txt"]},
         {"recipe": "voc_segmentation", "path": "voc", "count": 1, "augmented": True},
@@ -361,7 +360,6 @@ def test_pictures_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> Non
 
 
 def test_arrays_attributes_and_boxes_are_made_as_their_readers_ask(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
     asked = [
         {"recipe": "zeros", "path": "x.pkl", "holds": {"a": [{"shape": [2, 3]}, "text"]}},
         {"recipe": "celeba_attributes", "path": "celeba", "count": 2, "attribute": "Young"},

@@ -160,7 +160,7 @@ def test_places_are_spread_over_a_list(part: Any, size: int) -> None:
 
 def test_made_up_files_are_of_their_kind(part: Any) -> None:
     made = part("probe_made")
-    image = pytest.importorskip("PIL.Image")
+    image = importlib.import_module("PIL.Image")
     assert image.open(io.BytesIO(made.content_of("a/img/1.png"))).mode == "RGB"
     mask = image.open(io.BytesIO(made.content_of("a/labels/x/1.png")))
     assert (mask.mode, mask.size) == ("L", (500, 375))

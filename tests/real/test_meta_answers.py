@@ -252,3 +252,34 @@ def test_numbers_for_which_there_are_no_others_are_said_to_be_taken_for_granted(
     )  # fmt: skip
     notes = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]["notes"]
     assert any("numbers that only data gives are 1 (asked at train.py:10" in one for one in notes)
+
+
+BY_CHANCE = """
+import random, threading, time
+import numpy
+import paddle
+# With another thread the process cannot divide: each run is a start of its own.
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+wide = random.randint(100, 10**6) + numpy.random.randint(10**6)
+net = paddle.nn.Linear(256, 256)
+sgd = paddle.optimizer.SGD(parameters=net.parameters())
+data = paddle.io.TensorDataset([paddle.randn([64, 256])])
+for (x,) in paddle.io.DataLoader(data, batch_size=16):
+    loss = net(x).mean() + paddle.rand([wide]).mean()
+    loss.backward()
+    sgd.step()
+    sgd.clear_grad()
+    print(int(loss))
+"""
+
+
+def test_runs_that_are_held_against_each_other_draw_the_same_by_chance(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(BY_CHANCE)
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")],
+        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 import types
 import weakref
@@ -70,7 +71,12 @@ class Session:
         self.inside = 0
 
     def install(self) -> None:
-        """Hook Paddle and begin to record."""
+        """Hook Paddle and begin to record. What is drawn at random is the same in every run, so
+        that runs differ by what was changed alone."""
+        import numpy
+
+        random.seed(1)
+        numpy.random.seed(1)
         self.paddle.seed(1)
         self._layers()
         self._optimizers()
