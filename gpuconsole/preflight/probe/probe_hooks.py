@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import sys
 import types
 import weakref
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import probe_batch
+import probe_chance
 import probe_cycles
 import probe_loader
 import probe_record
@@ -71,13 +71,9 @@ class Session:
         self.inside = 0
 
     def install(self) -> None:
-        """Hook Paddle and begin to record. What is drawn at random is the same in every run, so
-        that runs differ by what was changed alone."""
-        import numpy
-
-        random.seed(1)
-        numpy.random.seed(1)
+        """Hook Paddle and begin to record."""
         self.paddle.seed(1)
+        probe_chance.alike(1)
         self._layers()
         self._optimizers()
         self._backward()

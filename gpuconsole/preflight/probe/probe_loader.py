@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import probe_batch
+import probe_chance
 from probe_notes import note
 
 FIRST, LATER = 8, 2
@@ -136,8 +137,12 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
         for index in range(len(dataset)):
             yield as_tensors(paddle, collate(dataset[index]))
         return
-    for indices in probe_batch.sized(sampler):
-        batch = as_tensors(paddle, collate(taken(Lazy(indices, dataset))))
+    for place, indices in enumerate(probe_batch.sized(sampler)):
+        probe_chance.alike(place)
+        samples = taken(Lazy(indices, dataset))
+        # However many of them there was time to fetch.
+        probe_chance.alike(place)
+        batch = as_tensors(paddle, collate(samples))
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
 
 
