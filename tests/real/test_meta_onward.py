@@ -147,3 +147,12 @@ def test_a_run_that_is_held_against_another_goes_no_further_than_that(tmp_path: 
     runs = _answer(tmp_path, "pass", slow, evaluated)["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
     assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2
+
+
+def test_a_run_that_breaks_off_is_held_against_one_that_goes_as_far(tmp_path: Path) -> None:
+    """What the script did after its last step, until it broke off, belongs to both."""
+    within = "int(loss)"
+    after = "[net(x).square().mean() for (x,) in test]; open('no/such/folder/file', 'r+')"
+    runs = _answer(tmp_path, "pass", within, after)["document"]["runs"]
+    assert [one["batch"] for one in runs] == [16, 32]
+    assert runs[0]["until"] == runs[1]["until"]

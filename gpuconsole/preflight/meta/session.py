@@ -102,22 +102,23 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             last.start()
         self.onward.cycle(ledger.peak, ledger.live)
         if self.onward.over(self.cycles.seen, self.cycles.training):
-            self.finish()
+            self.finish(self.cycles.seen)
 
     def broke(self) -> None:
         """The script broke off: what was seen before may be enough."""
         if self.cycles.enough or self.onward is not None:
             self.finish()
 
-    def finish(self) -> None:
-        """Send what was recorded and leave."""
+    def finish(self, until: Any = None) -> None:
+        """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
+        the script itself has ended, within the cycle after the last."""
         if self.onward is not None:
-            self.finish_late()
+            self.finish_late(until or self.cycles.seen + 1)
         if REFUSED:
             self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
         self.channel.end({"run": self.answer()})
 
-    def finish_late(self) -> None:
+    def finish_late(self, until: Any) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
         growth, steps = self.onward.growth, self.cycles.seen
         if growth:
@@ -128,7 +129,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         run = self.answer()
         if most(run) <= most(self.first) and self.onward.until is None:
             os._exit(0)
-        run["until"] = steps
+        run["until"] = until
         run["notes"].append(LATER.format(self.request["steps"], steps))
         self.channel.end({"run": run})
 
