@@ -138,12 +138,17 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
             yield as_tensors(paddle, collate(dataset[index]))
         return
     for place, indices in enumerate(probe_batch.sized(sampler)):
-        probe_chance.alike(place)
-        samples = taken(Lazy(indices, dataset))
-        # However many of them there was time to fetch.
-        probe_chance.alike(place)
-        batch = as_tensors(paddle, collate(samples))
+        batch = as_tensors(paddle, collate(_fetched(Lazy(indices, dataset), taken, place)))
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
+
+
+def _fetched(rows: Any, taken: Any, place: Any) -> Any:
+    """Return the samples of a batch. What is drawn for them, and for the batch after that, is alike
+    in every run, however many samples there was time to fetch."""
+    probe_chance.alike(place)
+    samples = taken(rows)
+    probe_chance.alike(place)
+    return samples
 
 
 def _unknown(batch: Any) -> Any:
