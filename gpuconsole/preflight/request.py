@@ -97,15 +97,22 @@ def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
     return list(BATCHES[mode])
 
 
+NAMESAKES = frozenset({"median", "fft_r2c"})
+"""Calls of the table whose kernels do not show in a program, and have the names of the calls."""
+BY_AXIS = frozenset({"argsort"})
+"""Kernels whose needs depend on the axis, which `meta/kernels.py` knows."""
+
+
 def operators() -> dict[str, dict[str, str]]:
     """Return by kernel what a program does not show: gradients that take their input's memory,
     and what CPU kernels need while they run."""
     text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
     made: dict[str, dict[str, str]] = {}
-    for row in json.loads(text)["ops"].values():
-        kernel = row.get("kernels", "").rstrip("_")
+    for name, row in json.loads(text)["ops"].items():
+        kernel = name if name in NAMESAKES else row.get("kernels", "").rstrip("_")
         if kernel and " " not in kernel:
-            made.setdefault(kernel, {"grad": row["grad"], **row.get("cpu", {})})
+            needs = {} if kernel in BY_AXIS else row.get("cpu", {})
+            made.setdefault(kernel, {"grad": row["grad"], **needs})
     return made
 
 
