@@ -144,7 +144,9 @@ async def test_a_double_click_on_the_map_opens_the_host() -> None:
 async def test_what_has_the_focus_takes_the_body_and_gives_it_back(size: tuple[int, int]) -> None:
     async with opened(FakeSession(jobs_now=JOBS), size) as console:
         await console.press("2")
-        rows = console.app.screen.query_one(Rows)
+        rows, why = console.app.screen.query_one(Rows), console.app.screen.query_one("#why")
+        # A screen is laid out once before it knows that its terminal is short.
+        await console.until(lambda: why.outer_size.height == (8 if size == NARROW else 12))
         body = console.app.screen.query_one("#body")
         small = rows.outer_size
         await console.press("ctrl+e")
