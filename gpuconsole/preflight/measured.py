@@ -24,7 +24,7 @@ from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
 from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.measured_estimate import Question, measured_estimate
 from gpuconsole.preflight.pieces import Pieces, pieces
-from gpuconsole.preflight.recording import Run, Unusable, read_run
+from gpuconsole.preflight.recording import Run, Unusable, read_run, varies
 from gpuconsole.preflight.trace import Trace
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -32,6 +32,7 @@ SIMULATED = (8, 32)
 """Batch sizes at which the allocator is simulated besides the script's own."""
 MOST_NOTES, LONGEST_NOTE = 20, 300
 NO_STEP = "No optimizer stepped: the peak is that of forward passes."
+VARYING = "The shapes of its batches change a little from one to the next: the most seen counts."
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 
@@ -193,7 +194,8 @@ class Measured:
             return []
         if recording.only:
             return ["The script was measured with its own batch size: with no other it runs."]
-        sizes = [start for start, _ in recording.parts] + [recording.largest]
+        starts = [start for start, _ in recording.parts if start]
+        sizes = [*starts, recording.largest]
         return [
             f"Memory is not a line in the batch: it was run at {', '.join(map(str, sizes))}; any "
             "other batch size has a bound."
@@ -257,11 +259,15 @@ def load(
         own = analysis.outcome(None, "gpu").batch or own
     recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
     try:
-        recording = pieces(runs)
+        recording = pieces(runs, exact=mode == "meta")
     except Unusable as why:
         refusal = str(why)
         if "change from one" in refusal:
             flags.add("variable-shape")
+    said = _said(document["runs"])
+    if mode == "meta" and any(map(varies, runs)):
+        flags.add("variable-shape")
+        said = (*said, VARYING)
     return Measured(
         script=script or str(document.get("script", "")),
         tier=mode,
@@ -272,7 +278,7 @@ def load(
         analysis=analysis,
         flags=tuple(sorted(flags)),
         device=str(document.get("backend", "")) if mode == "meta" else "",
-        notes=(*_said(document["runs"]), *(() if any(one.trained for one in runs) else (NO_STEP,))),
+        notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuconsole.preflight.liveness import peak
-from gpuconsole.preflight.recording import Recording, Run, Unusable, combine, constant
+from gpuconsole.preflight.recording import (
+    OtherProgram,
+    Recording,
+    Run,
+    Unusable,
+    combine,
+    constant,
+    require_little_varied,
+)
 
 SLACK = 0.001
 """Share of its peak by which a run may differ from what the others tell, and all be on a line."""
@@ -29,6 +37,8 @@ class Pieces:
     """The largest batch size that was run."""
     curvature: float = 0.0
     """Bytes by which the peak bends up for each two samples more; 0 where it bends down."""
+    slope: float = 0.0
+    """Bytes by which the peak grows for each sample, between the two largest batch sizes."""
     only: bool = False
     """Whether the script was run with its own batch size alone, and nothing tells of others."""
 
@@ -54,31 +64,39 @@ class Pieces:
         if not told:
             return 1.0
         if batch > self.largest:
-            return 1.0 + self.curvature * (batch - start) * (batch - self.largest) / told
+            beyond = batch - self.largest
+            least = max(told, _peak(own, self.largest) + self.slope * beyond)
+            return (least + self.curvature * (batch - start) * beyond) / told
         # Of a curve that flattens the line before lies above, of one that steepens this one.
         ends = [*(one for one, _ in self.parts[1:]), self.largest]
         return max(1.0, min(_peak(before, batch), _peak(own, ends[place])) / told)
 
 
-def pieces(runs: Sequence[Run]) -> Pieces:
+def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
     """Return the runs of one script, in the order of their batch sizes, as one.
 
-    Unusable says why they do not tell the memory.
+    `exact` runs are of the batch sizes that are asked about: where the script does something else
+    at each, they stand for themselves. Unusable says why the runs do not tell the memory.
     """
     first, last = runs[0], runs[-1]
     if len(runs) == 1:
+        if exact:
+            require_little_varied(first)
         return Pieces(((0, constant(first)),), first.batch, only=True)
-    if len(runs) == 2:
-        return Pieces(((0, combine(first, last)),), last.batch)
     try:
-        whole = combine(first, last)
+        whole = combine(first, last, exact=exact)
         if all(_on_the_line(whole, one) for one in runs[1:-1]):
             return Pieces(((0, whole),), last.batch)
-    except Unusable:
-        # The smaller ones may be alike; if they are not, they say why.
-        combine(first, runs[1])
+    except Unusable as why:
+        if not (exact and isinstance(why, OtherProgram)):
+            # The smaller ones may be alike; if they are not, they say why.
+            combine(first, runs[1], exact=exact)
     parts = [(few.batch, _stretch(few, many)) for few, many in pairwise(runs)]
-    return Pieces(tuple(parts), last.batch, _curvature(runs[-3:]))
+    if exact:
+        # Below the smallest it is a bound.
+        parts.insert(0, (0, constant(first)))
+    slopes = _slopes(runs)
+    return Pieces(tuple(parts), last.batch, _curvature(runs, slopes), max(0.0, slopes[-1]))
 
 
 def _on_the_line(whole: Recording, run: Run) -> bool:
@@ -94,14 +112,20 @@ def _stretch(few: Run, many: Run) -> Recording:
         return constant(many)
 
 
-def _curvature(runs: Sequence[Run]) -> float:
-    """Return the second divided difference of three runs' peaks, where it is positive."""
-    sizes = [one.batch for one in runs]
+def _slopes(runs: Sequence[Run]) -> list[float]:
+    """Return by how many bytes a sample the peak grows, between each two runs."""
     peaks = [_peak(constant(one), one.batch) for one in runs]
-    slopes = [
-        (b - a) / (y - x) for (a, b), (x, y) in zip(pairwise(peaks), pairwise(sizes), strict=True)
+    return [
+        (b - a) / (many.batch - few.batch)
+        for (a, b), (few, many) in zip(pairwise(peaks), pairwise(runs), strict=True)
     ]
-    return max(0.0, (slopes[1] - slopes[0]) / (sizes[2] - sizes[0]))
+
+
+def _curvature(runs: Sequence[Run], slopes: Sequence[float]) -> float:
+    """Return the second divided difference of the last three runs' peaks, where it is positive."""
+    if len(slopes) < 2:
+        return 0.0
+    return max(0.0, (slopes[-1] - slopes[-2]) / (runs[-1].batch - runs[-3].batch))
 
 
 def _peak(recording: Recording, batch: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
-from math import ceil, log
+from math import ceil, log, prod
 from typing import Any
 
 from gpuconsole.preflight.batch import MOST_BATCH
@@ -15,6 +15,9 @@ from gpuconsole.preflight.trace import AffineTrace, Kind, Trace
 WAITING = "waiting"
 _KINDS = ("", "parameters", "gradients", "optimizer", "inputs", WAITING)
 """Kinds of blocks as the probe numbers them; nothing known means an activation."""
+MOST_VARIED = 0.02
+"""Share by which the elements of the batches of one run may differ, where each run is at the batch
+size that it is asked about: labels in two forms beside pictures of one size."""
 MOST_UNMATCHED = 0.01
 """Share of the blocks' bytes that two runs may differ in before they count as two programs."""
 MOST_ALIGNED = 6000
@@ -31,6 +34,10 @@ MOST_COUNT = MOST_BATCH
 
 class Unusable(Exception):  # noqa: N818 - an answer for people, not a mistake
     """The recordings do not tell the memory at other batch sizes; says why."""
+
+
+class OtherProgram(Unusable):
+    """With another batch size the script does something else, such as a step for each sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +220,16 @@ def _kind(kind: str, inside: bool) -> Kind:
     return "workspace" if inside else "activations"
 
 
-def combine(small: Run, large: Run) -> Recording:
-    """Return one recording of two batch sizes; Unusable says why they do not make one."""
-    _check_shapes(small, large)
+def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
+    """Return one recording of two batch sizes; Unusable says why they do not make one.
+
+    `exact` runs are of the batch sizes that are asked about, so that the shapes of their batches
+    need not tell those of others.
+    """
+    for run in (small, large) if exact else ():
+        require_little_varied(run)
+    if not exact:
+        _check_shapes(small, large)
     partner = _partners(small, large)
     sizes: list[Size] = []
     lost = 0
@@ -227,7 +241,7 @@ def combine(small: Run, large: Run) -> Recording:
         else:
             sizes.append(grown(small.batch, small.sizes[other], large.batch, size))
     if lost > MOST_UNMATCHED * max(1, sum(large.sizes)):
-        raise Unusable(
+        raise OtherProgram(
             f"the script does something else with {large.batch} samples than with {small.batch}: "
             "its operators depend on the data"
         )
@@ -300,6 +314,27 @@ def _check_shapes(small: Run, large: Run) -> None:
 Shapes = Sequence[tuple[int, ...]]
 
 
+def varies(run: Run) -> bool:
+    """Tell whether the shapes of a run's batches change from one to the next."""
+    return any(
+        not _alike(batches[0], batch, run.batch) for batches in run.shapes for batch in batches[1:]
+    )
+
+
+def require_little_varied(run: Run) -> None:
+    """Raise Unusable where the batches of a run differ in size by more than `MOST_VARIED`."""
+    for batches in run.shapes:
+        for batch in batches[1:]:
+            sizes = _elements(batches[0]), _elements(batch)
+            varied = max(sizes) - min(sizes) > MOST_VARIED * max(sizes)
+            if varied and not _alike(batches[0], batch, run.batch):
+                raise Unusable(_changing(batches[0], batch))
+
+
+def _elements(batch: Shapes) -> int:
+    return sum(prod(shape) for shape in batch)
+
+
 def _alike(first: Shapes, batch: Shapes, size: int) -> bool:
     """Tell whether a batch has the shapes of the first, or is an epoch's shorter last one."""
     if len(first) != len(batch):
@@ -317,7 +352,7 @@ def _scaled(one: tuple[int, ...], other: tuple[int, ...], few: int, many: int) -
 
 
 def _changing(first: Shapes, other: Shapes) -> str:
-    one, two = next((a, b) for a, b in zip(first, other, strict=False) if a != b)
+    one, two = next((a, b) for a, b in zip_longest(first, other, fillvalue=()) if a != b)
     return (
         f"the shapes of its batches change from one to the next ({list(one)}, then {list(two)}): "
         "memory depends on the longest"

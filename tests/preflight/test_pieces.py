@@ -104,6 +104,63 @@ def test_a_larger_run_that_does_something_else_is_held_at_what_it_took() -> None
     assert peak(one, 8) == pytest.approx(100 + 64 + 29)
 
 
+def by_sample(batch: int, **changes: Any) -> dict[str, Any]:
+    """Return a recording of a script that makes a block of 3 KiB for each sample."""
+    made = run(batch, 3 * KIB)
+    steps = list(range(2, batch + 2))
+    made.update(
+        events=[0, 1, *steps, *(~one for one in steps), ~1], cycles=[3 + 2 * batch],
+        sizes=[100 * KIB, 8 * KIB * batch, *[3 * KIB] * batch], name=[0, 0, *[1] * batch],
+        kind=[1, 4, *[0] * batch],
+    )  # fmt: skip
+    return {**made, **changes}
+
+
+def without_data(*runs: dict[str, Any]) -> measured.Measured:
+    return measured.load({"mode": "meta", "script": "train.py", "paddle": "3.3.1", "runs": runs})
+
+
+def test_a_script_with_a_step_for_each_sample_is_exact_where_it_ran_without_data() -> None:
+    assert load(by_sample(4), by_sample(8)).estimate(4).memory is None
+    one = without_data(by_sample(4), by_sample(8))
+    for batch in (4, 8):
+        assert peak(one, batch) == pytest.approx(100 + 11 * batch)
+        assert "bound" not in one.estimate(batch).flags
+    for batch in (1, 3, 5, 7, 9, 40):
+        assert peak(one, batch) >= 100 + 11 * batch - 1e-6
+        assert "bound" in one.estimate(batch).flags
+    reserved = [one.reserved_at("cpu")(batch) or 0.0 for batch in range(1, 40)]
+    assert all(after >= before - 1e-9 for before, after in pairwise(reserved))
+    assert any("it was run at 4, 8;" in note for note in one.estimate(9).notes)
+
+
+def test_what_was_asked_for_and_run_is_exact_beside_the_scripts_own() -> None:
+    one = without_data(by_sample(2), by_sample(4), by_sample(8))
+    for batch in (2, 4, 8):
+        assert peak(one, batch) == pytest.approx(100 + 11 * batch)
+        assert "bound" not in one.estimate(batch).flags
+    assert peak(one, 3) >= 133
+
+
+def mixed(batch: int, width: int) -> dict[str, Any]:
+    """Return a recording of which some batches have labels of another shape."""
+    pictures = [batch, width]
+    shapes = [[[pictures, [batch]], [pictures, [batch, 10]], [[batch, width], [batch]]]]
+    return run(batch, straight(batch), shapes=shapes)
+
+
+def test_labels_in_two_forms_beside_pictures_of_one_size_leave_an_answer() -> None:
+    one = without_data(mixed(4, 2048), mixed(8, 2048))
+    assert peak(one, 4) == pytest.approx(100 + 32 + 17)
+    found = one.estimate(4)
+    assert "variable-shape" in found.flags
+    assert measured.VARYING in found.notes
+    assert load(mixed(4, 2048), mixed(8, 2048)).estimate(4).memory is None
+    large = without_data(mixed(4, 20), mixed(8, 20)).estimate(4)
+    assert large.memory is None
+    assert "change from one to the next" in large.unknowns[0].reason
+
+
 def test_a_script_that_runs_with_its_own_batch_size_alone() -> None:
     one = load(run(24, straight(24), fixed=True, own_batch=24))
     assert one.estimate(backend="cpu").batch_size == 24

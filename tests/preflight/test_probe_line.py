@@ -200,3 +200,24 @@ def test_smaller_batches_are_tried_where_memory_is_short(
     sizes, found = answered(probe, monkeypatch, answer)
     assert sizes == [None, 2, 4]
     assert [one["batch"] for one in found["runs"]] == [2, 4]
+
+
+def test_the_size_asked_about_is_run_where_others_are_of_another_program(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def ran(request: dict[str, Any], _: object) -> dict[str, Any]:
+        sizes.append(request["size"])
+        return {"run": dict(run(request["size"], 1), request=request)}
+
+    monkeypatch.setattr(probe, "run", ran)
+    alike = [dict(run(size, size), request={"size": size, "until": 5}) for size in (4, 8)]
+    other = [alike[0], dict(alike[1], events=[*alike[1]["events"], 0, ~0])]
+    for asked, runs, expected in ((2, alike, []), (None, other, []), (8, other, []),
+                                  (2, other, [2])):  # fmt: skip
+        sizes.clear()
+        found = probe.as_asked({"own": asked}, {"runs": runs}, io.StringIO())
+        assert sizes == expected
+        assert [one["batch"] for one in found["runs"]] == [4, 8, *expected]
+    assert found["runs"][2]["request"]["until"] == 5

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import pickle
+import random
 import subprocess
 import sys
 import tarfile
@@ -111,6 +112,55 @@ def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
     rows = take(loader.Lazy(list(range(100, 200)), data))
     assert [len(row[0]) for row in rows] == [7, 8] * 50
     assert [row[1] for row in take(loader.Lazy([1, 2, 3], data))] == [1, 2, 3]
+
+
+SCALES = tuple(range(32, 80, 4))
+
+
+def _at_a_scale(samples: list[Any]) -> tuple[Any, list[Any]]:
+    """Make a batch at a scale that is drawn, and change the samples themselves."""
+    side = int(np.random.choice(SCALES))
+    shapes = [one.pop() for one in samples]
+    return np.zeros((len(samples), side, side)), shapes
+
+
+def _mixed(samples: list[Any]) -> list[Any]:
+    """Make a batch whose labels are mixed now and then."""
+    labels = np.zeros((len(samples), 10) if random.random() < 0.4 else len(samples))
+    return [np.zeros((len(samples), 64)), labels]
+
+
+def _alone(samples: list[Any]) -> Any:
+    raise ValueError("more samples are needed")
+
+
+def test_a_batch_drawn_at_several_scales_is_made_at_the_largest(part: Any) -> None:
+    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+    make = collate.Collate(_at_a_scale, flags, loader.extent)
+    for _ in range(5):
+        batch, _ = make([[1] for _ in range(6)])
+        assert batch.shape == (6, SCALES[-1], SCALES[-1])
+    assert flags == {"variable-shape"}
+    assert any("Batches differ in size" in one for one in part("probe_notes").notes())
+    mix = collate.Collate(_mixed, flags, loader.extent)
+    assert {mix([0] * 6)[1].shape for _ in range(20)} == {(6, 10)}
+
+
+def test_batches_of_one_size_are_made_as_they_are_drawn(part: Any) -> None:
+    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+
+    def noisy(samples: list[Any]) -> Any:
+        return np.random.rand(len(samples))
+
+    part("probe_chance").alike(7)
+    plain = [noisy([0] * 6) for _ in range(3)]
+    part("probe_chance").alike(7)
+    make = collate.Collate(noisy, flags, loader.extent)
+    for one in plain:
+        assert np.array_equal(make([0] * 6), one)
+    assert not flags
+    with pytest.raises(ValueError, match="more samples"):
+        collate.Collate(_alone, flags, loader.extent)([0] * 6)
 
 
 def _taken(part: Any, data: Any, rows: int = 16) -> tuple[list[Any], set[str]]:
@@ -261,6 +311,9 @@ def test_what_would_be_downloaded_is_told_by_its_error(
     part: Any, error: Exception, wanted: bool
 ) -> None:
     assert part("probe_standins").wants_network(error) is wanted
+    while_handled = OSError("there is no such model")
+    while_handled.__context__ = error
+    assert part("probe_standins").wants_network(while_handled) is wanted
 
 
 class Optimizer:

@@ -107,6 +107,14 @@ def _(paddle: Any, unknown: Any, draw: Any) -> Any:
     )  # fmt: skip
 
 
+@_case(BOUNDED, "distribute_fpn_proposals, all levels together")
+def _(paddle: Any, unknown: Any, draw: Any) -> Any:
+    levels, back, counts = paddle.vision.ops.distribute_fpn_proposals(
+        unknown(_boxes(draw, 30)), 2, 5, 4, 30, rois_num=unknown(np.array([10, 20], "int32"))
+    )
+    return [paddle.concat(levels), back, *counts]
+
+
 @_case(BOUNDED, "matrix_nms")
 def _(paddle: Any, unknown: Any, draw: Any) -> Any:
     return paddle.vision.ops.matrix_nms(

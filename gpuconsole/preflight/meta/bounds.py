@@ -28,13 +28,16 @@ DECIDING = {
 where that is known, so are the shapes, whatever the other arguments hold."""
 
 
-def largest(name: str, place: int, shapes: Any, attributes: Any) -> int | None:
+def largest(name: str, place: int, shapes: Any, attributes: Any, part: Any = (0, 1)) -> int | None:
     """Return the largest that an open extent of an operator's result can be; None without bound.
 
-    `place` is the result's; `shapes` are those of the operands.
+    `place` is the result's; `shapes` are those of the operands; of a result that is a list `part`
+    tells which it is, and of how many.
     """
     if RESERVED.get(name) == place:
         return 0
+    if name in SHARED:
+        return SHARED[name](place, shapes, *part)
     rule = LARGEST.get(name)
     found = -1 if rule is None else rule(shapes, attributes)
     return found if found >= 0 else None
@@ -66,6 +69,16 @@ def _proposals(shapes: Any, attributes: Any) -> int:
     for most in (before, after):
         each = min(each, most) if most > 0 else each
     return int(images * each)
+
+
+def _levels(place: int, shapes: Any, part: int, parts: int) -> int:
+    """boxes: [N, 4], of so many images [images]: what is made of all levels together has N rows,
+    whichever level a box is of."""
+    boxes = int(shapes[0][0])
+    if place == 0:
+        return boxes * (part + 1) // parts - boxes * part // parts
+    images = shapes[1]
+    return boxes if place > 1 else int(images[0]) if images else 1
 
 
 def _boxes(shapes: Any, attributes: Any) -> int:
@@ -101,3 +114,6 @@ LARGEST: dict[str, Largest] = {
     "weighted_sample_neighbors": _sampled(3), "reindex_graph": _renumbered,
     "repeat_interleave_with_tensor_index": _repeated,
 }  # fmt: skip
+SHARED: dict[str, Callable[..., int]] = {"distribute_fpn_proposals": _levels}
+"""Operators that share out what they are given, evenly for all that is known: by the place of the
+result, the operands' shapes, and the part of a list."""

@@ -248,11 +248,13 @@ def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
     if parts is not None:
         numbers = []
         made = []
-        for part in parts.as_list():
+        members = parts.as_list()
+        for which, part in enumerate(members):
             dtype = part.dtype
             if entry.half is not None and dtype == STATE.paddle.float64:
                 dtype = entry.half
-            spec = Spec(_closed(entry, part.shape, op, inputs, place), dtype)
+            share = which, len(members)
+            spec = Spec(_closed(entry, part.shape, op, inputs, place, share), dtype)
             numbers.append(len(entry.specs))
             entry.specs.append(spec)
             made.append(spec)
@@ -268,7 +270,7 @@ def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
     return [_number(entry, value, spec)], [spec]
 
 
-def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any) -> Any:
+def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any, part: Any = (0, 1)) -> Any:
     """Return a shape without open extents: what only data could tell is taken at its largest."""
     shape, name = tuple(shape), op.name().split(".", 1)[-1]
     if not any(extent < 0 for extent in shape):
@@ -280,11 +282,12 @@ def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any) -> Any:
             return given
         return tuple(extent if extent >= 0 else given[0] for extent in shape)
     shapes = [None if row[0] is None else entry.specs[row[0]].shape for row in inputs]
-    most = bounds.largest(name, place, shapes, op.attrs())
+    most = bounds.largest(name, place, shapes, op.attrs(), part)
     if most is None:
         raise Unsupported(f"the size of what {name} makes is known only from data")
     if most:
-        STATE.choice(f"{name}: as long as it can be")
+        shared = "shared out evenly" if name in bounds.SHARED else "as long as it can be"
+        STATE.choice(f"{name}: {shared}")
     return tuple(extent if extent >= 0 else most for extent in shape)
 
 

@@ -12,3 +12,18 @@ def alike(place: Any) -> None:
 
     random.seed(place)
     numpy.random.seed(place)
+
+
+def state() -> Any:
+    """Return from where is drawn next."""
+    import numpy
+
+    return random.getstate(), numpy.random.get_state()
+
+
+def restore(drawn: Any) -> None:
+    """Draw again from where a state was taken."""
+    import numpy
+
+    random.setstate(drawn[0])
+    numpy.random.set_state(drawn[1])

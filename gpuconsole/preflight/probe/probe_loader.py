@@ -16,6 +16,7 @@ from typing import Any
 
 import probe_batch
 import probe_chance
+import probe_collate
 from probe_notes import note
 
 FIRST, LATER = 8, 2
@@ -129,6 +130,8 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
     dataset, sampler = loader.dataset, loader.batch_sampler
     batched = sampler is not None or loader.batch_size is not None
     collate = loader.collate_fn or (default_collate_fn if batched else default_convert_fn)
+    if isinstance(taken, Largest) and loader.collate_fn:
+        collate = probe_collate.Collate(collate, taken.flags, extent)
     if isinstance(dataset, paddle.io.IterableDataset):
         for samples in _chunks(dataset, loader):
             yield as_tensors(paddle, collate(samples))

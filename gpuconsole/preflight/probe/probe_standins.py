@@ -12,13 +12,20 @@ from probe_notes import note
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
 POINTER = b"version https://git-lfs.github.com/spec/"
+MOST_RAISED = 16
+"""Errors of a chain that are looked at."""
 CUDNN = 8907
 """The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
 
 
 def wants_network(error: Any) -> Any:
-    """Tell whether an error comes from something that would have been downloaded."""
-    words = f"{type(error).__name__} {error}".lower()
+    """Tell whether an error comes from something that would have been downloaded, if only because
+    it was raised while another that does was handled."""
+    raised: list[Any] = []
+    while error is not None and len(raised) < MOST_RAISED:
+        raised.append(f"{type(error).__name__} {error}")
+        error = error.__cause__ or error.__context__
+    words = " ".join(raised).lower()
     signs = ("urlopen", "name or service", "name resolution", "max retries", "connectionerror",
              "network is unreachable", "download")  # fmt: skip
     return any(sign in words for sign in signs)
