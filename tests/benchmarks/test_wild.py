@@ -59,11 +59,12 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert len({one.repository for one in third if one.can_run}) >= 40
     assert sum(one.can_run for one in suites) >= 40
     assert len({one.repository for one in suites}) == 5
-    # The first batch had 28 when it was drawn; real Paddle 3 refuses many of them.
+    # The first batches had 28 and 16 when they were drawn; real Paddle 3 refuses some of them.
     assert sum(one.can_run for one in corpus.of("third-party-1")) >= 12
     assert sum(one.can_run for one in corpus.of("third-party-2")) >= 25
-    assert sum(one.can_run for one in corpus.of("suites-1")) >= 15
+    assert sum(one.can_run for one in corpus.of("suites-1")) >= 12
     assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
+    assert sum(one.can_run for one in corpus.of("suites-4")) >= 10
     assert corpus.held_out == {"third-party-2", "suites-2"}
 
 
