@@ -181,6 +181,14 @@ def test_samples_in_the_order_of_their_lengths_are_measured_at_the_longest(part:
     assert {len(row[0]) for row in falling} == {104}
 
 
+def test_copies_of_a_sample_have_arrays_of_their_own(part: Any) -> None:
+    rows, _ = _taken(part, [{"box": [np.ones(4)], "text": "word " * n} for n in range(50)])
+    for row in rows:
+        row["box"][0] *= 2
+    assert {float(row["box"][0].sum()) for row in rows} == {8.0}
+    assert {row["text"] for row in rows} == {"word " * 49}
+
+
 def test_samples_of_one_size_are_taken_as_they_come(part: Any) -> None:
     data = Counted([5] * 1000)
     rows, flags = _taken(part, data)

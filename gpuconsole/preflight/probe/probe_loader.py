@@ -201,7 +201,7 @@ class Sparing:
         while len(first) < size and time.monotonic() < ends:
             first.append(next(rest))
         self.filled = len(first) < size
-        return [*first, *(copy.copy(first[-1]) for _ in range(size - len(first)))]
+        return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
 
 
 class Largest:
@@ -225,7 +225,7 @@ class Largest:
             self.filled = self.inner.filled
             return made
         self.filled = True
-        return [copy.copy(self.sample) for _ in range(len(rows))]
+        return [another(self.sample) for _ in range(len(rows))]
 
     def _look(self, dataset: Any) -> None:
         """Find the largest of some samples spread over a data set."""
@@ -278,6 +278,15 @@ def extent(sample: Any) -> Any:
     except TypeError:
         return 1
     return math.prod(extents)
+
+
+def another(sample: Any) -> Any:
+    """Return a sample like this with arrays of its own: what makes a batch may write to them."""
+    if type(sample) is dict:
+        return {name: another(value) for name, value in sample.items()}
+    if type(sample) in (list, tuple):
+        return type(sample)(map(another, sample))
+    return sample.copy() if type(sample).__module__ == "numpy" else copy.copy(sample)
 
 
 def form(sample: Any) -> Any:
